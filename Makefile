@@ -1,0 +1,39 @@
+# Everything a person or CI does here is one of these targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: venv demo test lint format protos bench clean
+
+venv: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sim,dev]'
+	touch $@
+
+demo: venv
+	$(BIN)/fedkme sim run digits --out runs/demo
+
+test: venv lint
+	$(BIN)/pytest
+
+lint: venv
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/protos.py --check
+
+format: venv
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+protos: venv
+	$(BIN)/python tools/protos.py
+
+bench: venv
+	$(BIN)/fedkme bench
+
+clean:
+	rm -rf $(VENV) build *.egg-info runs

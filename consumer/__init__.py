@@ -1,0 +1,1 @@
+"""The consumer: brings a validation set, receives a summary, judges it."""

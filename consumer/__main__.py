@@ -1,0 +1,9 @@
+"""`python -m consumer` is `fedkme consumer`."""
+
+import sys
+
+from consumer.cli import app
+from fedkme.cli import run_app
+
+if __name__ == "__main__":
+    run_app(app, "fedkme consumer", sys.argv[1:])

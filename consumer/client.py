@@ -1,0 +1,215 @@
+"""The consumer's process: asks for a summary, protects D_v itself, receives the rows, judges them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+import numpy as np
+from numpy.typing import NDArray
+
+from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
+from fedkme.data import Table, load_table, save_table
+from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
+from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.kernels import median_gamma
+from fedkme.party import NoiseFor
+from fedkme.privacy.settings import release_target
+from fedkme.protocol import Row
+from fedkme.schema import Schema, load_schema
+from fedkme.supervision import Voice
+from fedkme.wire import codecs
+from fedkme.wire.channel import explain_rpc_error
+from fedkme.wire.dial import dial
+from fedkme.wire.tls import Identity
+from fedkme.wire.v1 import summaries_pb2 as pb
+from fedkme.wire.v1 import summaries_pb2_grpc
+
+Encoded = NDArray[np.float32]
+Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What the consumer receives.
+
+    Attributes:
+        table: the rows, in the order in which they were chosen.
+        features: the run's h1, with its gamma.
+        complete: whether there are as many as were asked for.
+        reason: why not.
+        rounds: how many it took.
+        points_accessed: how many rows the curator saw for them.
+    """
+
+    table: Table
+    features: FourierSpec
+    complete: bool
+    reason: str
+    rounds: int
+    points_accessed: int
+
+
+def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> float:
+    """gamma, from a number or by the median heuristic.
+
+    Args:
+        kernel: the setting.
+        validation: encoded rows of D_v.
+        seeds: encoded rows of the public seed set.
+
+    Raises:
+        ConfigError: it is to come from a seed set that there is not.
+    """
+    if kernel.gamma == "median-validation":
+        return median_gamma(validation)
+    if kernel.gamma != "median-seeds":
+        return kernel.gamma
+    if not len(seeds):
+        raise ConfigError(
+            "gamma is to come from the seed set and there is none",
+            "Give gamma as a number or as 'median-validation', or give a seed set.",
+        )
+    return median_gamma(seeds)
+
+
+def make_request(request: RequestSettings, schema: Schema, validation: Table) -> pb.SummaryRequest:
+    """The first message of a consumer."""
+    message = pb.SummaryRequest(
+        versions=codecs.VERSIONS,
+        rows=request.p,
+        schema_digest=schema.digest(),
+        validation_rows=len(validation),
+    )
+    if request.kernel.gamma == "median-seeds":
+        message.gamma_from_seeds = True  # the curator has them
+    else:
+        rows = schema.encode(validation.values)
+        message.gamma = gamma_of(request.kernel, rows, rows[:0])
+    return message
+
+
+async def summarize(
+    stream: Stream,
+    request: RequestSettings,
+    schema: Schema,
+    validation: Table,
+    noise_for: NoiseFor,
+    voice: Voice,
+) -> Summary:
+    """One summary over an open stream.
+
+    Raises:
+        FedkmeError: the curator's refusal or failure, in its own words.
+    """
+    messages = _messages(stream)
+    await stream.write(pb.ConsumerMessage(request=make_request(request, schema, validation)))
+    plan = (await anext(messages)).plan
+    features = codecs.features_from_wire(plan.features)
+    if features.width != schema.encoded_width:
+        raise ProtocolError("the curator's features do not fit the schema", "Give both the same schema file.")
+    if request.share == "rows":
+        for part in codecs.rows_to_wire(_rows(validation)):
+            await stream.write(pb.ConsumerMessage(validation=part))
+    else:
+        h1 = RandomFourier(features)
+        target = release_target(request.target, h1, schema.encode(validation.values), noise_for("target"))
+        await stream.write(pb.ConsumerMessage(target=codecs.mean_to_wire(target)))
+    parts = []
+    async for message in messages:
+        match message.WhichOneof("body"):
+            case "progress":
+                said = message.progress
+                voice.say("progress", round=said.round, rows=said.selected, accessed=said.points_accessed)
+            case "summary":
+                parts.append(message.summary)
+            case "outcome":
+                table = _table(codecs.rows_from_wire(parts), schema)
+                outcome = message.outcome
+                complete = outcome.status == pb.Outcome.STATUS_COMPLETE
+                return Summary(
+                    table, features, complete, outcome.reason, outcome.rounds, outcome.points_accessed
+                )
+    raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
+
+
+async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
+    while isinstance(message := await stream.read(), pb.CuratorMessage):
+        if message.HasField("fault"):
+            raise codecs.fault_from_wire(message.fault)
+        yield message
+    if (code := await stream.code()) is not grpc.StatusCode.OK:
+        raise ConnectionFailedError(f"the curator ended the call ({code.name})", "Look at its last lines.")
+
+
+def _rows(table: Table) -> list[Row]:
+    return [Row(index, values.astype(np.float64), None) for index, values in enumerate(table.values)]
+
+
+def _table(rows: list[Row], schema: Schema) -> Table:
+    values = np.array([row.values for row in rows], dtype=np.float64).reshape(len(rows), schema.width)
+    labels: list[int] = [row.label for row in rows if row.label is not None]
+    labelled: NDArray[np.int64] | None = (
+        np.array(labels, dtype=np.int64) if len(labels) == len(rows) else None
+    )
+    table = Table(values, labelled)
+    schema.check(table, "the summary")
+    return table
+
+
+async def run(settings: ConsumerSettings, voice: Voice) -> None:
+    """Ask for a summary and write it with its evaluation."""
+    schema = load_schema(settings.schema_file)
+    validation = load_table(settings.validation, schema, settings.name)
+    if not len(validation):
+        raise ConfigError("the validation set has no rows", "Give at least one row.")
+    schema.check(validation, settings.name)
+    voice.say("loaded", rows=len(validation))
+    address = await voice.hear() if settings.curator == "-" else settings.curator
+    settings.check_address(address)
+    identity = None if settings.identity is None else Identity.load(settings.identity)
+    async with await dial(address, identity, settings.connect_s) as channel:
+        stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
+        try:
+            summary = await summarize(
+                stream, settings.request, schema, validation, settings.noise_for(settings.name), voice
+            )
+        except grpc.aio.AioRpcError as error:
+            raise explain_rpc_error(error, address) from None
+    settings.output.mkdir(parents=True, exist_ok=True)
+    save_table(settings.output / "summary.npz", summary.table)
+    voice.say(
+        "received",
+        rows=len(summary.table),
+        complete=summary.complete,
+        reason=summary.reason,
+        accessed=summary.points_accessed,
+    )
+    _judge(settings, schema, validation, summary, voice)
+
+
+def _judge(
+    settings: ConsumerSettings, schema: Schema, validation: Table, summary: Summary, voice: Voice
+) -> None:
+    """Evaluate what was received, here, on data that never leaves."""
+    from consumer.evaluation import evaluate_tables
+
+    if not len(summary.table):
+        return
+    test = None if settings.test is None else load_table(settings.test, schema, settings.name)
+    seeds = None if settings.seeds is None else load_table(settings.seeds, schema, settings.name)
+    evaluation = evaluate_tables(
+        schema,
+        summary.table,
+        validation,
+        test,
+        seeds,
+        gamma=summary.features.gamma,
+        downstream=settings.downstream,
+    )
+    text = json.dumps(evaluation.to_json(), indent=2)
+    (settings.output / "evaluation.json").write_text(text + "\n", encoding="utf-8")
+    voice.say("judged", mmd2=evaluation.mmd2)

@@ -1,0 +1,55 @@
+"""Settings of a consumer's request for a summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from fedkme.config import Settings
+from fedkme.party import PartySettings
+from fedkme.privacy.settings import AnyMean, MwemSettings
+
+
+class KernelSettings(Settings):
+    """The RBF kernel exp(-gamma r^2)."""
+
+    gamma: float | Literal["median-seeds", "median-validation"] = 0.1
+    """The paper's 0.1, a value, or 1 / the median squared distance: of the public seed set, or of D_v, which
+    discloses one number about D_v without protection."""
+
+
+class RequestSettings(Settings):
+    """What the consumer decides about a summary."""
+
+    p: int = Field(ge=1)
+    """Rows of the summary."""
+    kernel: KernelSettings = KernelSettings()
+    target: AnyMean = MwemSettings(initial_epsilon=0.01)
+    """How g~, the mean of h1 over D_v, is protected."""
+    share: Literal["embedding", "rows"] = "embedding"
+    """`embedding`: the curator receives g~ alone. `rows`: it is trusted with D_v, as in the paper, and |D_v|
+    points count as accessed."""
+
+
+class ConsumerSettings(PartySettings):
+    """CONSUMER.toml."""
+
+    name: str = Field("consumer", pattern=r"^[a-z0-9][a-z0-9-]*$")
+    """The consumer's name, the one in its certificate."""
+    curator: str
+    """host:port of the curator; '-' to be told by the launcher."""
+    schema_file: Path
+    """The public schema that all parties share."""
+    validation: Path
+    """D_v."""
+    output: Path
+    """Folder for the summary and its evaluation."""
+    test: Path | None = None
+    """Rows held back to judge the summary; they never leave this process."""
+    seeds: Path | None = None
+    """The public seed set, to judge the summary together with it."""
+    downstream: bool = True
+    """Train models on the summary and score them on the test rows, where there are labels."""
+    request: RequestSettings

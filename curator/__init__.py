@@ -1,0 +1,1 @@
+"""The curator: runs the protocols over the owners who dialled in."""

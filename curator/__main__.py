@@ -1,0 +1,9 @@
+"""`python -m curator` is `fedkme curator`."""
+
+import sys
+
+from curator.cli import app
+from fedkme.cli import run_app
+
+if __name__ == "__main__":
+    run_app(app, "fedkme curator", sys.argv[1:])

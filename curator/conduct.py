@@ -1,0 +1,63 @@
+"""One summary run from the owners' ports to its record: the same code whatever engine made the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from curator.ports import OwnerPort
+from curator.summary.algorithm3 import algorithm3
+from curator.summary.record import RunObserver, SummaryRecord
+from curator.summary.roster import Roster
+from curator.summary.settings import SummarySettings
+from curator.summary.task import SummaryTask
+from curator.summary.uniform import uniform
+from fedkme.errors import NotEnoughRowsError
+from fedkme.party import NoiseFor
+from fedkme.privacy.settings import make_release
+from fedkme.protocol import Assignment, Closing
+
+
+async def conduct(
+    task: SummaryTask,
+    settings: SummarySettings,
+    ports: Sequence[OwnerPort],
+    noise_for: NoiseFor,
+    record: SummaryRecord,
+    observer: RunObserver,
+) -> None:
+    """Run a summary protocol over owners; fills `record`.
+
+    Raises:
+        NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
+    """
+    roster = Roster(ports, settings.quorum, observer.owner_left, record.faults)
+    assignment = Assignment(task.run, task.h1.spec, task.schema.digest(), task.target)
+    arguments = dict.fromkeys(roster.names, assignment)
+    record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
+    available = sum(record.owner_rows.values())
+    if available < task.rows and roster.below_quorum() is None:
+        raise NotEnoughRowsError(
+            f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
+            f"Ask for p <= {available}.",
+        )
+    if settings.protocol == "uniform":
+        await uniform(task, roster, record, observer)
+    else:
+        spec = task.h1.spec
+        h2 = make_release(
+            settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
+        )
+        auction = settings.auction.make(len(roster), noise_for("auction"))
+        await algorithm3(task, roster, h2, auction, record, observer)
+    await close(roster, record)
+
+
+async def close(roster: Roster, record: SummaryRecord) -> None:
+    """Take every owner's own count of what it sent."""
+    last = len(record.rounds)
+    closings = await roster.ask(last, _close, dict.fromkeys(roster.names))
+    record.closings = {name: closing.rows_sent for name, closing in closings.items()}
+
+
+async def _close(owner: OwnerPort, _: None) -> Closing:
+    return await owner.close()

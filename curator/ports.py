@@ -1,0 +1,35 @@
+"""How a protocol reaches an owner, whatever lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+
+
+class OwnerPort(Protocol):
+    """One owner as a protocol sees it. An engine is a way to make these.
+
+    Every call may raise `OwnerLostError` (the owner is gone) or `OwnerFaultError` (it answered with a
+    fault); the protocol then goes on without the owner.
+    """
+
+    @property
+    def name(self) -> str:
+        """The owner's name: its certificate's, never its address."""
+
+    async def prepare(self, assignment: Assignment) -> int:
+        """Let the owner compute its features; returns how many rows it has (m_j, public)."""
+
+    async def bid(self, broadcast: Broadcast) -> Bid | None:
+        """The owner's best unsent row, or None when it has none left."""
+
+    async def reveal(self, round_number: int, token: int) -> Row:
+        """Ask for a row that was bid. The owner will not bid it again."""
+
+    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+        """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""
+
+    async def close(self) -> Closing:
+        """End the run for this owner."""

@@ -1,0 +1,231 @@
+"""What a consumer's call does: plan, g~, a run over the owners, the rows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import asdict
+from typing import Any
+
+import grpc.aio
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.conduct import conduct
+from curator.public import draw_features, public_seed
+from curator.sessions import OwnerSession, Registry
+from curator.settings import CuratorSettings
+from curator.store import next_run, write_run
+from curator.summary.record import RoundRecord, SummaryRecord
+from curator.summary.roster import Fault
+from curator.summary.task import SummaryTask
+from fedkme.data import Table, load_table
+from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, SchemaError
+from fedkme.features.fixed_point import MeanVector
+from fedkme.features.fourier import RandomFourier
+from fedkme.kernels import median_gamma
+from fedkme.privacy.settings import release_target
+from fedkme.protocol import Row
+from fedkme.schema import Schema, load_schema
+from fedkme.supervision import Voice
+from fedkme.wire import codecs
+from fedkme.wire.v1 import summaries_pb2 as pb
+from fedkme.wire.v1 import summaries_pb2_grpc
+
+Context = grpc.aio.ServicerContext[pb.ConsumerMessage, pb.CuratorMessage]
+
+PROGRESS_EVERY_S = 0.1
+"""Rounds take milliseconds; a person reads no faster than this."""
+
+
+class Watcher:
+    """Tells the launcher and the consumer how far a run is."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._next = 0.0
+        self.messages: asyncio.Queue[pb.CuratorMessage] = asyncio.Queue()
+
+    def round_done(self, record: RoundRecord) -> None:
+        """See `RunObserver`."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + PROGRESS_EVERY_S
+        self._voice.say("round", record={name: getattr(record, name) for name in RoundRecord.__slots__})
+        progress = pb.Progress(round=record.round, selected=record.round, points_accessed=record.accessed)
+        self.messages.put_nowait(pb.CuratorMessage(progress=progress))
+
+    def owner_left(self, fault: Fault) -> None:
+        """See `RunObserver`."""
+        self._voice.say("owner_left", owner=fault.owner, round=fault.round, line=fault.line)
+
+    async def pump(self, context: Context) -> None:
+        """Send the consumer its progress until cancelled."""
+        while True:
+            await context.write(await self.messages.get())
+
+
+class SummaryService(summaries_pb2_grpc.SummariesServicer):
+    """Serves consumers one after another.
+
+    Attributes:
+        served: set when the number of runs that the settings allow is done.
+    """
+
+    def __init__(self, settings: CuratorSettings, registry: Registry, voice: Voice) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._voice = voice
+        self._schema = load_schema(settings.schema_file)
+        self._seeds = _encoded_seeds(settings, self._schema)
+        self._seed = public_seed(settings.simulation_seed)
+        self._noise_for = settings.noise_for("curator")
+        self._free = asyncio.Lock()
+        self._count = 0
+        self.served = asyncio.Event()
+
+    async def Summarize(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
+        """One consumer's call."""
+        async with self._free:
+            try:
+                await self._serve(context)
+            except FedkmeError as error:
+                self._voice.say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
+                await context.write(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
+            finally:
+                self._count += 1
+                if self._settings.runs is not None and self._count >= self._settings.runs:
+                    self.served.set()
+
+    async def _serve(self, context: Context) -> None:
+        request = await self._request(context)
+        run = next_run(self._settings.directory)
+        h1 = RandomFourier(
+            draw_features(
+                self._settings.summary.features,
+                request.gamma if request.HasField("gamma") else self._gamma_from_seeds(),
+                self._schema.encoded_width,
+                self._seed,
+            )
+        )
+        version = codecs.common_version(request.versions, "the consumer")
+        plan = pb.Plan(version=version, run=run, features=codecs.features_to_wire(h1.spec))
+        await context.write(pb.CuratorMessage(plan=plan))
+        target, validation_points = await self._target(context, h1)
+        task = SummaryTask(run, request.rows, self._schema, h1, target, h1.fixed_point(self._seeds))
+        record = SummaryRecord()
+        sessions: list[OwnerSession] = []
+        try:
+            minimum = self._settings.summary.quorum
+            sessions += await self._registry.gather(minimum, self._settings.connect_s)
+            await self._conduct(context, task, sessions, record)
+        finally:
+            facts = self._facts(request, h1, sessions, validation_points)
+            write_run(self._settings.directory / run, record, facts)
+        await _deliver(context, record)
+
+    async def _conduct(
+        self, context: Context, task: SummaryTask, sessions: list[OwnerSession], record: SummaryRecord
+    ) -> None:
+        watcher = Watcher(self._voice)
+        pump = asyncio.create_task(watcher.pump(context))
+        self._voice.say("run", run=task.run, p=task.rows, owners=len(sessions))
+        try:
+            await conduct(task, self._settings.summary, sessions, self._noise_for, record, watcher)
+        finally:
+            pump.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await pump
+        self._voice.say("ended", status=record.status, reason=record.reason)
+
+    async def _request(self, context: Context) -> pb.SummaryRequest:
+        message = await context.read()
+        if not isinstance(message, pb.ConsumerMessage) or not message.HasField("request"):
+            raise ProtocolError(
+                "a consumer did not begin with a request", "Install the same release of fedkme."
+            )
+        request = message.request
+        codecs.common_version(request.versions, "the consumer")
+        if request.schema_digest != self._schema.digest():
+            raise SchemaError(
+                "consumer and curator hold different schemas", "Give both the same schema file."
+            )
+        if request.rows < 1 or request.WhichOneof("kernel") is None:
+            raise ProtocolError("a request has no rows or no kernel", "Install the same release of fedkme.")
+        return request
+
+    def _gamma_from_seeds(self) -> float:
+        if not len(self._seeds):
+            raise ConfigError(
+                "gamma is to come from the seed set and the curator has none",
+                "Give gamma as a number or 'median-validation', or give the curator 'seeds'.",
+            )
+        return median_gamma(self._seeds)
+
+    async def _target(self, context: Context, h1: RandomFourier) -> tuple[MeanVector, int]:
+        """g~, and how many rows of D_v came here for it (none by default)."""
+        message = await _read(context)
+        if message.HasField("target"):
+            return codecs.mean_from_wire(message.target, h1.spec.dimension), 0
+        parts = [message.validation]
+        while not parts[-1].last:
+            parts.append((await _read(context)).validation)
+        rows: list[Row] = codecs.rows_from_wire(parts)
+        table = Table(np.array([row.values for row in rows], dtype=np.float64), None)
+        self._schema.check(table, "the validation set")
+        encoded = self._schema.encode(table.values)
+        noise = self._noise_for("target")
+        return release_target(self._settings.summary.target, h1, encoded, noise), len(table)
+
+    def _facts(
+        self,
+        request: pb.SummaryRequest,
+        h1: RandomFourier,
+        sessions: list[OwnerSession],
+        validation_points: int,
+    ) -> dict[str, Any]:
+        return {
+            "p": request.rows,
+            "validation_rows": request.validation_rows,
+            "validation_points": validation_points,
+            "seed_rows": len(self._seeds),
+            "features": asdict(h1.spec),
+            "bytes": {
+                "sent": sum(session.traffic.sent for session in sessions),
+                "received": sum(session.traffic.received for session in sessions),
+            },
+        }
+
+
+async def _read(context: Context) -> pb.ConsumerMessage:
+    message = await context.read()
+    if not isinstance(message, pb.ConsumerMessage):
+        raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
+    if message.WhichOneof("body") not in ("target", "validation"):
+        raise ProtocolError("the consumer sent neither g~ nor D_v", "Install the same release of fedkme.")
+    return message
+
+
+async def _deliver(context: Context, record: SummaryRecord) -> None:
+    """The rows, without names of owners, and how the run ended."""
+    rows = [Row(index, row.values, row.label) for index, row in enumerate(record.selected)]
+    for part in codecs.rows_to_wire(rows):
+        await context.write(pb.CuratorMessage(summary=part))
+    complete = record.status == "complete"
+    outcome = pb.Outcome(
+        status=pb.Outcome.STATUS_COMPLETE if complete else pb.Outcome.STATUS_STOPPED,
+        reason=record.reason or "",
+        rounds=len(record.rounds),
+        points_accessed=len(record.accesses),
+    )
+    await context.write(pb.CuratorMessage(outcome=outcome))
+
+
+def _encoded_seeds(settings: CuratorSettings, schema: Schema) -> NDArray[np.float32]:
+    if settings.seeds is None:
+        return np.empty((0, schema.encoded_width), dtype=np.float32)
+    table = load_table(settings.seeds, schema, "the seed set")
+    schema.check(table, "the seed set")
+    return schema.encode(table.values)

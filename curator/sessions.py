@@ -1,0 +1,227 @@
+"""Owners that dialled in: one stream each, and the port through which a protocol reaches them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import grpc.aio
+
+from fedkme.errors import (
+    FedkmeError,
+    IdentityError,
+    MissingOwnersError,
+    OwnerFaultError,
+    OwnerLostError,
+    ProtocolError,
+)
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.wire import codecs
+from fedkme.wire.tls import check_peer
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import owners_pb2_grpc
+
+Context = grpc.aio.ServicerContext[pb.OwnerMessage, pb.Directive]
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of protocol messages, without framing and TLS."""
+
+    sent: int = 0
+    received: int = 0
+
+
+class OwnerSession:
+    """An owner on the other end of a stream; the `OwnerPort` of a deployment.
+
+    Attributes:
+        name: the owner's name.
+        traffic: what went over the stream.
+        over: set when the stream is to end.
+    """
+
+    def __init__(self, name: str, context: Context, progress_s: float) -> None:
+        self.name = name
+        self.traffic = Traffic()
+        self.over = asyncio.Event()
+        self._context = context
+        self._progress_s = progress_s
+        self._run = ""
+        self._round = 0
+        self._seq = 0
+
+    async def prepare(self, assignment: Assignment) -> int:
+        """See `OwnerPort`."""
+        self._run, self._round = assignment.run, 0
+        prepare = pb.Prepare(
+            features=codecs.features_to_wire(assignment.features),
+            schema_digest=assignment.schema,
+            target=codecs.mean_to_wire(assignment.target),
+        )
+        reply = await self._exchange(pb.Directive(prepare=prepare), "prepared")
+        return reply.prepared.rows
+
+    async def bid(self, broadcast: Broadcast) -> Bid | None:
+        """See `OwnerPort`."""
+        self._round = broadcast.round
+        message = pb.Broadcast(size=broadcast.size, mean=codecs.mean_to_wire(broadcast.mean))
+        reply = await self._exchange(pb.Directive(broadcast=message), "bid", "dry")
+        return Bid(reply.bid.value, reply.bid.token) if reply.HasField("bid") else None
+
+    async def reveal(self, round_number: int, token: int) -> Row:
+        """See `OwnerPort`."""
+        self._round = round_number
+        rows = await self._rows(pb.Directive(ask=pb.Ask(token=token)))
+        if len(rows) != 1:
+            raise OwnerFaultError(
+                f"{self.name} answered one ask with {len(rows)} rows", "Check its software."
+            )
+        return rows[0]
+
+    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        self._round = round_number
+        return await self._rows(pb.Directive(draw=pb.Draw(count=count)))
+
+    async def close(self) -> Closing:
+        """See `OwnerPort`."""
+        reply = await self._exchange(pb.Directive(close=pb.Close()), "closing")
+        return Closing(reply.closing.rows_sent)
+
+    async def welcome(self, version: int) -> None:
+        """Let the owner in."""
+        await self._context.write(pb.Directive(welcome=pb.Welcome(version=version)))
+
+    async def _rows(self, directive: pb.Directive) -> list[Row]:
+        parts = [(await self._exchange(directive, "rows")).rows]
+        while not parts[-1].last:
+            parts.append((await self._receive("rows")).rows)
+        return codecs.rows_from_wire(parts)
+
+    async def _exchange(self, directive: pb.Directive, *expected: str) -> pb.OwnerMessage:
+        """Send a directive and wait for its answer."""
+        self._seq += 1
+        directive.at.run, directive.at.round, directive.at.seq = self._run, self._round, self._seq
+        self.traffic.sent += directive.ByteSize()
+        try:
+            await self._context.write(directive)
+        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.CancelledError) as error:
+            raise self._lost(error) from None
+        return await self._receive(*expected)
+
+    async def _receive(self, *expected: str) -> pb.OwnerMessage:
+        try:
+            async with asyncio.timeout(self._progress_s):
+                reply = await self._context.read()
+        except TimeoutError:
+            self.over.set()
+            raise OwnerLostError(
+                f"{self.name}, round {self._round}: no answer within {self._progress_s:g} s",
+                "Look at the owner's log, or raise 'progress_s'.",
+            ) from None
+        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.CancelledError) as error:
+            raise self._lost(error) from None
+        if not isinstance(reply, pb.OwnerMessage):
+            raise self._lost(None)
+        self.traffic.received += reply.ByteSize()
+        if reply.HasField("fault"):
+            fault = codecs.fault_from_wire(reply.fault)
+            raise OwnerFaultError(f"{self.name}, round {self._round}: {fault.cause}", fault.remedy)
+        if reply.at.seq != self._seq or reply.WhichOneof("body") not in expected:
+            self.over.set()
+            raise OwnerFaultError(
+                f"{self.name}, round {self._round}: an answer that was not asked for",
+                "Install the same release of fedkme on both sides.",
+            )
+        return reply
+
+    def _lost(self, error: BaseException | None) -> BaseException:
+        """The failure to raise; a cancellation of our own task stays one."""
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            return error
+        self.over.set()
+        return OwnerLostError(
+            f"{self.name}, round {self._round}: its connection ended",
+            "Look at the owner's log; start it again.",
+        )
+
+
+class Registry(owners_pb2_grpc.OwnersServicer):
+    """Who is here. Serves the stream that each owner opens."""
+
+    def __init__(self, expected: Sequence[str], progress_s: float) -> None:
+        self._expected = frozenset(expected)
+        self._progress_s = progress_s
+        self._sessions: dict[str, OwnerSession] = {}
+        self._changed = asyncio.Condition()
+
+    async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
+        """One owner's session, from hello to the end of the stream."""
+        try:
+            session = await self._admit(context)
+        except FedkmeError as error:
+            await context.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+            return
+        try:
+            await session.over.wait()
+        finally:
+            session.over.set()
+            async with self._changed:
+                self._sessions.pop(session.name, None)
+                self._changed.notify_all()
+
+    async def _admit(self, context: Context) -> OwnerSession:
+        message = await context.read()
+        if not isinstance(message, pb.OwnerMessage) or not message.HasField("hello"):
+            raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
+        hello = message.hello
+        version = codecs.common_version(hello.versions, hello.name or "a nameless party")
+        check_peer(context, hello.name)
+        if self._expected and hello.name not in self._expected:
+            raise IdentityError(
+                f"{hello.name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
+            )
+        if hello.name in self._sessions:
+            raise IdentityError(
+                f"an owner called {hello.name!r} is already here",
+                "Stop the other process, or rename this one.",
+            )
+        session = OwnerSession(hello.name, context, self._progress_s)
+        await session.welcome(version)
+        async with self._changed:
+            self._sessions[hello.name] = session
+            self._changed.notify_all()
+        return session
+
+    async def gather(self, minimum: int, connect_s: float) -> list[OwnerSession]:
+        """Wait for the owners of a run.
+
+        Args:
+            minimum: with at least this many the run may begin when time is up.
+            connect_s: how long to wait for everybody who is expected.
+
+        Raises:
+            MissingOwnersError: too few came in time.
+        """
+        everybody = max(len(self._expected), minimum)
+        async with self._changed:
+            try:
+                async with asyncio.timeout(connect_s):
+                    await self._changed.wait_for(lambda: len(self._sessions) >= everybody)
+            except TimeoutError:
+                if len(self._sessions) < minimum or not self._sessions:
+                    missing = sorted(self._expected - self._sessions.keys())
+                    who = ", ".join(missing) or f"{minimum - len(self._sessions)} owners"
+                    raise MissingOwnersError(
+                        f"{who} did not join within {connect_s:g} s",
+                        "Start them, or raise 'connect_s'; their own log says why they could not.",
+                    ) from None
+            return [self._sessions[name] for name in sorted(self._sessions)]
+
+    def end(self) -> None:
+        """End every session; owners see the stream close."""
+        for session in list(self._sessions.values()):
+            session.over.set()

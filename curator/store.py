@@ -1,0 +1,68 @@
+"""The record of a run on disk: readable with a text editor and numpy alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from curator.summary.record import RoundRecord, SummaryRecord, round_row
+from fedkme.data import Table, save_table
+
+
+def next_run(directory: Path) -> str:
+    """A run name that no folder in `directory` has."""
+    number = 1
+    while (directory / f"run-{number}").exists():
+        number += 1
+    return f"run-{number}"
+
+
+def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
+    """Write record.json, rounds.csv, ledger.jsonl and summary.npz; what there is of a run cut short.
+
+    Args:
+        directory: the run's folder; made if need be.
+        record: what happened.
+        facts: what else record.json should say (features, parameters, bytes).
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "status": record.status,
+        "reason": record.reason,
+        "rounds": len(record.rounds),
+        "selected": [[row.owner, row.token, row.round, row.gain] for row in record.selected],
+        "accessed": record.accessed_by_owner(),
+        "wasted": record.wasted(),
+        "value_by_owner": record.value_by_owner(),
+        "owner_rows": record.owner_rows,
+        "closings": record.closings,
+        "faults": [
+            {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
+        ],
+        **facts,
+    }
+    _write(directory / "record.json", json.dumps(summary, indent=2) + "\n")
+    with (directory / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(RoundRecord.__slots__)
+        writer.writerows(round_row(row) for row in record.rounds)
+    lines = [json.dumps(event) for event in ledger_events(record)]
+    _write(directory / "ledger.jsonl", "".join(line + "\n" for line in lines))
+    if record.selected:
+        save_table(directory / "summary.npz", Table(record.values(), record.labels()))
+
+
+def ledger_events(record: SummaryRecord) -> Iterator[dict[str, Any]]:
+    """Every row that the curator saw, one event each, as each owner's own ledger has it."""
+    for number, owner, token in record.accesses:
+        yield {"round": number, "protected": owner, "observer": "curator", "what": "row", "token": token}
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole, so that a crash leaves the old one or the new one."""
+    partial = path.with_suffix(path.suffix + ".part")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

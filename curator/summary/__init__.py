@@ -1,0 +1,1 @@
+"""Summaries: Algorithm 3 of Sarpatwar 2019 and its auctions."""

@@ -1,0 +1,35 @@
+"""Ask every bidder: owners learn nothing from being asked, and the curator sees K rows a round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from curator.summary.auctions.base import AuctionSettings, ranked
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Bid
+
+
+class AskEveryoneSettings(AuctionSettings):
+    """Ask everyone has no parameters."""
+
+    kind: Literal["ask-everyone"] = "ask-everyone"
+
+    def make(self, owners: int, noise: NoiseSource) -> AskEveryone:
+        """The auction of one run."""
+        return AskEveryone()
+
+    def access_bound(self, rows: int, owners: int) -> float:
+        """K rows a round."""
+        return float(rows * owners)
+
+
+class AskEveryone:
+    """All ranks."""
+
+    def open_round(self, bids: Mapping[str, Bid]) -> None:
+        """Nothing to remember."""
+
+    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
+        """Every owner that bid."""
+        return ranked(bids)

@@ -1,0 +1,38 @@
+"""Ask the best bidder alone: as parsimonious as can be, and not private at all.
+
+Being asked tells an owner that it holds the best row of all, not being asked that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from curator.summary.auctions.base import AuctionSettings, ranked
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Bid
+
+
+class WinnerOnlySettings(AuctionSettings):
+    """Winner only has no parameters."""
+
+    kind: Literal["winner-only"] = "winner-only"
+
+    def make(self, owners: int, noise: NoiseSource) -> WinnerOnly:
+        """The auction of one run."""
+        return WinnerOnly()
+
+    def access_bound(self, rows: int, owners: int) -> float:
+        """One row per row used."""
+        return float(rows)
+
+
+class WinnerOnly:
+    """The first in rank."""
+
+    def open_round(self, bids: Mapping[str, Bid]) -> None:
+        """Nothing to remember."""
+
+    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
+        """The owner with the highest bid."""
+        return ranked(bids)[:1]

@@ -1,0 +1,157 @@
+"""What a run did, as the curator saw it: the source of metrics, reports and comparisons.
+
+Curator's eyes only: who won which round is exactly what other owners must not learn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.summary.roster import Fault
+from fedkme.errors import FedkmeError
+from fedkme.protocol import Row
+
+Status = Literal["complete", "stopped", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedRow:
+    """A row of the summary.
+
+    Attributes:
+        owner: who sent it.
+        token: the owner's name for it.
+        round: when it entered the summary.
+        gain: its marginal gain then, by the broadcast means; NaN where nothing was computed.
+        values: one number per schema column, (c,).
+        label: class index, where the data have labels.
+    """
+
+    owner: str
+    token: int
+    round: int
+    gain: float
+    values: NDArray[np.float64]
+    label: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One round; the attributes in order are the columns of rounds.csv.
+
+    Attributes:
+        round: l, from 1.
+        size: q before the round, with the seed set.
+        asked: owners that were asked for a row.
+        revealed: rows that came and were accepted.
+        accessed: points accessed so far in the run.
+        pool: rows revealed and not used after the round.
+        owners: owners still in the run.
+        owner: whose row entered the summary.
+        token: that row.
+        bid: its marginal gain.
+        mmd2_estimate: squared distance of g~ and the summary's exact mean of h1, after the round.
+        milliseconds: wall time of the round.
+    """
+
+    round: int
+    size: int
+    asked: int
+    revealed: int
+    accessed: int
+    pool: int
+    owners: int
+    owner: str
+    token: int
+    bid: float
+    mmd2_estimate: float
+    milliseconds: float
+
+
+class RunObserver(Protocol):
+    """Somebody who watches a run while it goes on."""
+
+    def round_done(self, record: RoundRecord) -> None:
+        """A round ended."""
+
+    def owner_left(self, fault: Fault) -> None:
+        """An owner was lost, failed or was quarantined."""
+
+
+@dataclass(slots=True)
+class SummaryRecord:
+    """A run in the making, and its result in the end."""
+
+    status: Status = "interrupted"
+    reason: str | None = None
+    rounds: list[RoundRecord] = field(default_factory=list)
+    selected: list[SelectedRow] = field(default_factory=list)
+    accesses: list[tuple[int, str, int]] = field(default_factory=list)
+    """(round, owner, token) of every row whose content reached the curator, in order."""
+    owner_rows: dict[str, int] = field(default_factory=dict)
+    """Rows each owner has (m_j, public)."""
+    closings: dict[str, int] = field(default_factory=dict)
+    """Rows sent by each owner, as its own gate counted them."""
+    faults: list[Fault] = field(default_factory=list)
+
+    def stop(self, error: FedkmeError) -> None:
+        """End the run before p rows, keeping what there is."""
+        self.status, self.reason = "stopped", str(error)
+
+    def select(self, owner: str, row: Row, number: int, gain: float) -> None:
+        """Append a row to the summary."""
+        self.selected.append(SelectedRow(owner, row.token, number, gain, row.values, row.label))
+
+    def accessed_by_owner(self) -> dict[str, int]:
+        """Points accessed of every owner that took part, sorted by name."""
+        counts = Counter(owner for _, owner, _ in self.accesses)
+        return {name: counts[name] for name in sorted(self.owner_rows)}
+
+    def value_by_owner(self) -> dict[str, float]:
+        """Sum of winning marginal gains of every owner: paying by it would reveal the winners."""
+        return {
+            name: float(sum(row.gain for row in self.selected if row.owner == name))
+            for name in sorted(self.owner_rows)
+        }
+
+    def wasted(self) -> int:
+        """Rows accessed and never used."""
+        return len(self.accesses) - len(self.selected)
+
+    def values(self) -> NDArray[np.float64]:
+        """The summary in schema columns, (p, c)."""
+        return np.array([row.values for row in self.selected], dtype=np.float64)
+
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class indices of the summary, (p,), where every row has one."""
+        labels = [row.label for row in self.selected if row.label is not None]
+        return np.array(labels, dtype=np.int64) if labels and len(labels) == len(self.selected) else None
+
+    def transcript(self) -> dict[str, Any]:
+        """Everything that two engines must agree on, bit for bit: all but times."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "rounds": [
+                [getattr(r, name) for name in RoundRecord.__slots__ if name != "milliseconds"]
+                for r in self.rounds
+            ],
+            "selected": [
+                [r.owner, r.token, r.round, r.gain.hex(), r.values.tobytes().hex(), r.label]
+                for r in self.selected
+            ],
+            "accesses": self.accesses,
+            "faults": [[f.round, f.owner, f.code] for f in self.faults],
+            "closings": self.closings,
+        }
+
+
+def round_row(record: RoundRecord) -> Sequence[str]:
+    """A line of rounds.csv; floats round-trip."""
+    return [str(getattr(record, name)) for name in RoundRecord.__slots__]

@@ -1,0 +1,102 @@
+"""The owners of a run that are still in it.
+
+Owners are asked in the order of their names and answers are kept in that order, so that nothing depends on
+which answer came first. An owner that is lost or answers with a fault leaves the run with a line; below the
+quorum the run stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from curator.ports import OwnerPort
+from fedkme.errors import FedkmeError, IdentityError, OwnerFaultError, OwnerLostError, QuorumError
+
+Answer = TypeVar("Answer")
+Argument = TypeVar("Argument")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An owner that left the run, and why."""
+
+    round: int
+    owner: str
+    code: int
+    line: str
+
+
+class Roster:
+    """Live owners in canonical order; the faults of those that left go to `faults`."""
+
+    def __init__(
+        self,
+        ports: Sequence[OwnerPort],
+        quorum: int,
+        observe: Callable[[Fault], None],
+        faults: list[Fault],
+    ) -> None:
+        names = [port.name for port in ports]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise IdentityError(f"two owners are called {repeated[0]!r}", "Give every owner its own name.")
+        self._ports = {port.name: port for port in sorted(ports, key=lambda port: port.name)}
+        self._quorum = quorum
+        self._observe = observe
+        self._faults = faults
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the live owners, sorted."""
+        return list(self._ports)
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+    def below_quorum(self) -> QuorumError | None:
+        """Why the run cannot go on, when too few owners are left."""
+        if len(self._ports) >= self._quorum:
+            return None
+        return QuorumError(
+            f"{len(self._ports)} owners are left and the quorum is {self._quorum}",
+            "The rows gathered so far are kept; start the missing owners and run again.",
+        )
+
+    async def ask(
+        self,
+        round_number: int,
+        call: Callable[[OwnerPort, Argument], Awaitable[Answer]],
+        arguments: Mapping[str, Argument],
+    ) -> dict[str, Answer]:
+        """Ask owners at the same time; those that fail leave the run.
+
+        Args:
+            round_number: for the record of faults; 0 before round 1.
+            call: what to ask of one owner.
+            arguments: whom to ask, and what to say to each.
+
+        Returns:
+            Answers of those who gave one, in the order of names.
+        """
+        names = sorted(name for name in arguments if name in self._ports)
+        answers = await asyncio.gather(
+            *(call(self._ports[name], arguments[name]) for name in names), return_exceptions=True
+        )
+        good: dict[str, Answer] = {}
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, OwnerLostError | OwnerFaultError):
+                self.remove(round_number, name, answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                good[name] = answer
+        return good
+
+    def remove(self, round_number: int, name: str, error: FedkmeError) -> None:
+        """Take an owner out of the run for good, with a line that says why."""
+        fault = Fault(round_number, name, error.code, str(error))
+        del self._ports[name]
+        self._faults.append(fault)
+        self._observe(fault)

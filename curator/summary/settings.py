@@ -1,0 +1,35 @@
+"""Settings of a summary run on the curator's side."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from curator.summary.auctions import AnyAuction, PrivAuctionSettings
+from fedkme.config import Settings
+from fedkme.privacy.settings import AnyMean, MwemSettings
+
+
+class FeatureSettings(Settings):
+    """h1."""
+
+    kind: Literal["paired", "offset"] = "paired"
+    """`offset` is the printed cos(w.x + b); `paired` has norm exactly 1 and a lower variance."""
+    dimension: int = Field(140, ge=2, le=8192)
+    """d; the paper's 140."""
+
+
+class SummarySettings(Settings):
+    """What the curator decides about a summary; p, gamma and D_v's protection are the consumer's."""
+
+    protocol: Literal["algorithm3", "uniform"] = "algorithm3"
+    """`uniform` draws p/K rows from each owner and looks at nothing."""
+    features: FeatureSettings = FeatureSettings()
+    broadcast: AnyMean = MwemSettings()
+    """h2 of the current summary."""
+    target: AnyMean = MwemSettings(initial_epsilon=0.01)
+    """h2 of D_v, where a consumer trusts the curator with D_v; else the consumer's own setting counts."""
+    auction: AnyAuction = PrivAuctionSettings()
+    quorum: int = Field(1, ge=1)
+    """With fewer owners than this the run stops and keeps what it has."""

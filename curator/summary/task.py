@@ -1,0 +1,171 @@
+"""What a run is about, and the state that both summary protocols share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.data import Table
+from fedkme.errors import BidMismatchError, DataError, FedkmeError
+from fedkme.features.fixed_point import (
+    FeatureMean,
+    Features,
+    MeanVector,
+    ScoredFeatures,
+)
+from fedkme.features.fourier import RandomFourier
+from fedkme.protocol import Bid, Broadcast, Row
+from fedkme.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummaryTask:
+    """The public facts of a run, and g~.
+
+    Attributes:
+        run: name of the run.
+        rows: p.
+        schema: the public column domain.
+        h1: the run's draw of random features.
+        target: g~, (d,).
+        seeds: h1 of the public seed set, (s, d); no rows when there is none.
+    """
+
+    run: str
+    rows: int
+    schema: Schema
+    h1: RandomFourier
+    target: MeanVector
+    seeds: Features
+
+    def features_of(self, rows: Sequence[Row]) -> Features:
+        """h1 of revealed rows, (k, d)."""
+        values = np.array([row.values for row in rows], dtype=np.float64)
+        return self.h1.fixed_point(self.schema.encode(values))
+
+    def fits_schema(self, owner: str, row: Row) -> FedkmeError | None:
+        """Why a row does not fit the public schema, or None."""
+        values: NDArray[np.float64] = row.values[np.newaxis]
+        labels = None if row.label is None else np.array([row.label], dtype=np.int64)
+        try:
+            self.schema.check(Table(values, labels), owner)
+        except DataError as error:
+            return error
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolRow:
+    """A row that was revealed."""
+
+    owner: str
+    row: Row
+    features: Features
+
+
+class Pool:
+    """Rows revealed and not used, re-scored with the current means (Algorithm 3, step 15).
+
+    The paper compares bids of different rounds; those of earlier rounds are stale, because the summary has
+    grown since. Rows are scored with what was broadcast, never with exact kernels: g~ is all that the
+    curator may know of D_v.
+    """
+
+    def __init__(self, task: SummaryTask) -> None:
+        self._scored = ScoredFeatures(task.h1.spec.dimension, task.target)
+        self._rows: list[PoolRow] = []
+        self._used: list[bool] = []
+
+    def __len__(self) -> int:
+        return len(self._rows) - sum(self._used)
+
+    def add(self, row: PoolRow) -> None:
+        """Take in a verified row."""
+        self._scored.append(row.features[np.newaxis])
+        self._rows.append(row)
+        self._used.append(False)
+
+    def take_best(self, broadcast: Broadcast) -> tuple[PoolRow, float] | None:
+        """Remove and return the row of highest marginal gain, or None when the pool is empty.
+
+        Among equal gains the one that came first, hence of the first owner by name within a round.
+        """
+        if not len(self):
+            return None
+        bids = self._scored.bids(broadcast.mean, broadcast.size)
+        bids[np.array(self._used)] = -np.inf
+        best = int(np.argmax(bids))
+        self._used[best] = True
+        return self._rows[best], float(bids[best])
+
+
+class CurrentSummary:
+    """D_s with its seed set: its size q and its exact mean of h1."""
+
+    def __init__(self, task: SummaryTask) -> None:
+        self._mean = FeatureMean(task.h1.spec.dimension)
+        self._mean.add(task.seeds)
+
+    @property
+    def size(self) -> int:
+        """Q."""
+        return self._mean.count
+
+    def add(self, features: Features) -> None:
+        """Add one row's h1, (d,)."""
+        self._mean.add(features[np.newaxis])
+
+    def distance2(self, target: MeanVector) -> float:
+        """Squared distance to g~ in feature space: the estimate of MMD^2 that progress shows."""
+        return self._mean.distance2(target)
+
+
+def verify(
+    task: SummaryTask,
+    broadcast: Broadcast,
+    bids: dict[str, Bid],
+    rows: dict[str, Row],
+) -> tuple[list[PoolRow], dict[str, FedkmeError]]:
+    """Check every revealed row against the bid that it was asked for (Algorithm 3, step 8).
+
+    Args:
+        task: the run.
+        broadcast: of this round.
+        bids: bids by owner.
+        rows: revealed rows by owner.
+
+    Returns:
+        The rows that may enter the pool, in the order of `rows`, and why the others may not, by owner.
+    """
+    refused: dict[str, FedkmeError] = {}
+    for owner, row in rows.items():
+        error = task.fits_schema(owner, row)
+        if error is not None:
+            refused[owner] = error
+        elif row.token != bids[owner].token:
+            refused[owner] = _mismatch(task, broadcast, owner, "is not the row that was bid")
+    good = [owner for owner in rows if owner not in refused]
+    if not good:
+        return [], refused
+    features = task.features_of([rows[owner] for owner in good])
+    scored = ScoredFeatures(task.h1.spec.dimension, task.target, capacity=len(good))
+    scored.append(features)
+    recomputed = scored.bids(broadcast.mean, broadcast.size)
+    tolerance = scored.tolerance(broadcast.size)
+    accepted = []
+    for index, owner in enumerate(good):
+        if abs(recomputed[index] - bids[owner].value) > tolerance:
+            refused[owner] = _mismatch(task, broadcast, owner, "does not have the bid that was made for it")
+        else:
+            accepted.append(PoolRow(owner, rows[owner], features[index]))
+    return accepted, refused
+
+
+def _mismatch(task: SummaryTask, broadcast: Broadcast, owner: str, what: str) -> BidMismatchError:
+    return BidMismatchError(
+        f"{owner}, run {task.run}, round {broadcast.round}: the revealed row {what}",
+        "The row is refused and the owner is out of this run; check the owner's software and data.",
+    )

@@ -1,0 +1,98 @@
+"""Uniform sampling: p/K rows from every owner, drawn by the owner, with nobody's data looked at.
+
+The baseline of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from curator.ports import OwnerPort
+from curator.summary.algorithm3 import out_of_rows
+from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
+from curator.summary.roster import Roster
+from curator.summary.task import CurrentSummary, SummaryTask
+from fedkme.errors import FedkmeError, OwnerFaultError
+from fedkme.protocol import Row
+
+
+def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
+    """How many rows each owner sends: as equal as can be, no more than it has.
+
+    Remainders go to the first owners by name that have rows left.
+
+    Args:
+        rows: rows wanted in all.
+        available: unsent rows by owner.
+    """
+    taken = dict.fromkeys(sorted(available), 0)
+    missing = min(rows, sum(available.values()))
+    while missing:
+        open_owners = [name for name in taken if taken[name] < available[name]]
+        step, extra = divmod(missing, len(open_owners))
+        for index, name in enumerate(open_owners):
+            more = min(step + (index < extra), available[name] - taken[name])
+            taken[name] += more
+            missing -= more
+    return taken
+
+
+async def uniform(task: SummaryTask, roster: Roster, record: SummaryRecord, observer: RunObserver) -> None:
+    """Draw the summary; fills `record`. One round, unless an owner fails and others fill its place."""
+    summary = CurrentSummary(task)
+    sent = dict.fromkeys(record.owner_rows, 0)
+    while len(record.selected) < task.rows:
+        if (shortfall := roster.below_quorum()) is not None:
+            record.stop(shortfall)
+            return
+        started = time.perf_counter()
+        number = len(record.rounds) + 1
+        available = {name: record.owner_rows[name] - sent[name] for name in roster.names}
+        wanted = shares(task.rows - len(record.selected), available)
+        asked = {name: count for name, count in wanted.items() if count}
+        if not asked:
+            record.stop(out_of_rows(len(record.selected)))
+            return
+        answers = await roster.ask(number, partial(_draw, number), asked)
+        size = summary.size
+        for name, rows in answers.items():
+            record.accesses.extend((number, name, row.token) for row in rows)
+            sent[name] += len(rows)
+            if (error := _unfit(task, name, rows, asked[name])) is not None:
+                roster.remove(number, name, error)
+                continue
+            for row, features in zip(rows, task.features_of(rows), strict=True):
+                summary.add(features)
+                record.select(name, row, number, math.nan)
+        record.rounds.append(
+            RoundRecord(
+                round=number,
+                size=size,
+                asked=len(asked),
+                revealed=sum(map(len, answers.values())),
+                accessed=len(record.accesses),
+                pool=0,
+                owners=len(roster),
+                owner="",
+                token=-1,
+                bid=math.nan,
+                mmd2_estimate=summary.distance2(task.target),
+                milliseconds=1e3 * (time.perf_counter() - started),
+            )
+        )
+        observer.round_done(record.rounds[-1])
+    record.status = "complete"
+
+
+async def _draw(number: int, owner: OwnerPort, count: int) -> Sequence[Row]:
+    return await owner.draw(number, count)
+
+
+def _unfit(task: SummaryTask, owner: str, rows: Sequence[Row], wanted: int) -> FedkmeError | None:
+    """Why an owner's draw cannot be used, or None."""
+    if len(rows) != wanted:
+        return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
+    return next((error for row in rows if (error := task.fits_schema(owner, row)) is not None), None)

@@ -1,0 +1,83 @@
+"""The `fedkme` command: the verbs of every role, each imported only when it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import typer
+
+from fedkme import __version__
+from fedkme.errors import FedkmeError, MissingDependencyError
+
+_VERBS = {
+    "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
+    "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
+    "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
+    "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
+    "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
+    "bench": ("sim.cli", "bench_app", "measure rounds against a bare echo of the same messages"),
+}
+_EXTRAS = {"sklearn": "sim", "pandas": "sim", "pyarrow": "sim", "matplotlib": "sim"}
+_HELP = "usage: fedkme VERB ...\n\n" + "".join(
+    f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items()
+)
+
+
+def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
+    """Run a command line; an expected failure is one line, and its number the exit status.
+
+    Args:
+        app: the verbs.
+        name: what was typed to get here.
+        arguments: the rest.
+    """
+    with _explained():
+        app(args=list(arguments), prog_name=name)
+
+
+def main() -> None:
+    """Entry point of `fedkme`."""
+    verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if verb in ("-h", "--help", "help"):
+        sys.stdout.write(_HELP)
+    elif verb == "--version":
+        sys.stdout.write(f"fedkme {__version__}\n")
+    elif verb not in _VERBS:
+        close = difflib.get_close_matches(verb, _VERBS, n=1)
+        hint = f"Did you mean '{close[0]}'?\n" if close else _HELP
+        sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
+        raise SystemExit(2)
+    else:
+        run_app(_load(verb), f"fedkme {verb}", sys.argv[2:])
+
+
+def _load(verb: str) -> typer.Typer:
+    module, attribute, _ = _VERBS[verb]
+    with _explained():
+        app: typer.Typer = getattr(importlib.import_module(module), attribute)
+    return app
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """End the process with one line for an expected failure, or for a package of an extra that is missing."""
+    try:
+        yield
+    except FedkmeError as error:
+        _end(error)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        remedy = f"Run `pip install 'fedkme[{_EXTRAS[package]}]'`."
+        _end(MissingDependencyError(f"the package {package} is not installed", remedy))
+
+
+def _end(error: FedkmeError) -> NoReturn:
+    sys.stderr.write(f"{error}\n")
+    raise SystemExit(error.code)

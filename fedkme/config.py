@@ -1,0 +1,172 @@
+"""Reading configuration: TOML to frozen, validated settings, with errors that name the key and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fedkme.errors import ConfigError
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or not TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}", "Check the path.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check its permissions.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}", "Correct the line that it names.") from None
+
+
+def validate(model: type[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
+    """Turn plain values into settings.
+
+    Args:
+        model: the settings to make.
+        values: what a TOML file or a message said.
+        source: where they come from, for the error.
+
+    Raises:
+        ConfigError: names the first wrong key, what is wrong with it, and the closest known key.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        first = next((d for d in details if d["type"] == "extra_forbidden"), details[0])
+        raise _explain(model, first["type"], first["loc"], first["msg"], source) from None
+
+
+def _explain(
+    model: type[Settings], kind: str, location: Sequence[int | str], message: str, source: str
+) -> ConfigError:
+    key = ".".join(str(part) for part in location) or "(top level)"
+    if kind == "extra_forbidden":
+        known = sorted(_known_keys(model))
+        close = difflib.get_close_matches(str(location[-1]), known, n=1)
+        remedy = f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(known)}."
+        return ConfigError(f"{source}: '{key}' is not a key", remedy)
+    if kind == "missing":
+        return ConfigError(f"{source}: '{key}' is missing", "Add it.")
+    text = message.removeprefix("Value error, ")
+    return ConfigError(f"{source}: '{key}' is wrong: {text}", "Correct the value.")
+
+
+def _known_keys(model: type[BaseModel]) -> set[str]:
+    """All keys of a model and of the models inside it: enough to suggest the right spelling."""
+    keys: set[str] = set()
+    todo: list[Any] = [model]
+    seen: set[Any] = set()
+    while todo:
+        item = todo.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, type) and issubclass(item, BaseModel):
+            for name, field in item.model_fields.items():
+                keys.add(name)
+                todo.append(field.annotation)
+        else:
+            todo.extend(getattr(item, "__args__", ()))
+    return keys
+
+
+def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """Apply `--set key.path=value` assignments to a nested dictionary and return the result.
+
+    The value is read as TOML where it parses as TOML, else as a string.
+
+    Raises:
+        ConfigError: an assignment has no '=' or goes through a value that is not a table.
+    """
+    result: dict[str, Any] = _copy(values)
+    for assignment in assignments:
+        path, separator, text = assignment.partition("=")
+        if not separator or not path.strip():
+            raise ConfigError(f"--set {assignment}: there is no '='", "Write --set key=value.")
+        table = result
+        *parents, last = path.strip().split(".")
+        for part in parents:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"--set {path}: '{part}' is not a table", "Check the path of the key.")
+        table[last] = _toml_value(text.strip())
+    return result
+
+
+def _copy(values: Any) -> Any:
+    return {key: _copy(value) for key, value in values.items()} if isinstance(values, dict) else values
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def dump_toml(values: Mapping[str, Any]) -> str:
+    """Write nested plain values as TOML that `load_toml` reads back; None is left out."""
+    lines: list[str] = []
+    _dump_table(values, (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _dump_table(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    plain = {k: v for k, v in table.items() if not _is_table(v) and v is not None}
+    if path and (plain or not table):
+        lines.append(f"\n[{'.'.join(path)}]")
+    lines.extend(f"{_toml_key(key)} = {_toml_text(value)}" for key, value in plain.items())
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            _dump_table(value, (*path, _toml_key(key)), lines)
+        elif _is_table(value):
+            for item in value:
+                lines.append(f"\n[[{'.'.join((*path, _toml_key(key)))}]]")
+                lines.extend(f"{_toml_key(k)} = {_toml_text(v)}" for k, v in item.items() if v is not None)
+
+
+def _is_table(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return True
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, Mapping) for v in value)
+
+
+def _toml_key(key: str) -> str:
+    plain = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
+    return key if plain else _toml_text(key)
+
+
+def _toml_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml_text(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_toml_key(k)} = {_toml_text(v)}" for k, v in value.items() if v is not None)
+        return "{" + inner + "}"
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'

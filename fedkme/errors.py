@@ -1,0 +1,149 @@
+"""The one exception tree: every fatal path has a number that docs/errors.md explains.
+
+Messages name the party, the run, the round and the remedy; never a private value.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FedkmeError(Exception):
+    """Base of all expected failures.
+
+    Attributes:
+        code: process exit status and entry in docs/errors.md, 10 to 130.
+        title: two or three words that name the class of failure.
+        cause: one sentence, without a final stop and without private values.
+        remedy: one sentence that says what to do.
+    """
+
+    code: ClassVar[int] = 1
+    title: ClassVar[str] = "failure"
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"error {self.code} ({self.title}): {self.cause}. {self.remedy}"
+
+
+class ConfigError(FedkmeError):
+    """A configuration file or `--set` value is wrong."""
+
+    code = 10
+    title = "configuration"
+
+
+class SchemaError(FedkmeError):
+    """A public schema is inconsistent, or two parties hold different ones."""
+
+    code = 11
+    title = "schema"
+
+
+class DataError(FedkmeError):
+    """Rows do not fit the public schema: shape, NaN, bounds, categories."""
+
+    code = 12
+    title = "data"
+
+
+class MissingDependencyError(FedkmeError):
+    """An optional package is needed and not installed."""
+
+    code = 13
+    title = "missing package"
+
+
+class NotEnoughRowsError(FedkmeError):
+    """The summary asked for is larger than the rows that exist."""
+
+    code = 20
+    title = "not enough rows"
+
+
+class QuorumError(FedkmeError):
+    """Fewer owners are left than the run's quorum."""
+
+    code = 21
+    title = "quorum"
+
+
+class MissingOwnersError(FedkmeError):
+    """Expected owners did not join in time."""
+
+    code = 22
+    title = "missing owners"
+
+
+class OwnerLostError(FedkmeError):
+    """An owner's stream ended or it stopped answering; the run goes on without it."""
+
+    code = 23
+    title = "owner lost"
+
+
+class OwnerFaultError(FedkmeError):
+    """An owner answered a directive with a fault of its own."""
+
+    code = 24
+    title = "owner's fault"
+
+
+class BidMismatchError(FedkmeError):
+    """A revealed row is not the one that was bid; the owner is quarantined for the run."""
+
+    code = 25
+    title = "bid mismatch"
+
+
+class ProtocolVersionError(FedkmeError):
+    """Two parties speak different versions of the wire contract."""
+
+    code = 30
+    title = "protocol version"
+
+
+class MessageTooLargeError(FedkmeError):
+    """A message is over the size cap of the wire."""
+
+    code = 31
+    title = "message size"
+
+
+class ProtocolError(FedkmeError):
+    """A peer sent a message that the contract does not allow at this point."""
+
+    code = 32
+    title = "protocol"
+
+
+class IdentityError(FedkmeError):
+    """A party's name is taken, unknown or not the one in its certificate."""
+
+    code = 33
+    title = "identity"
+
+
+class ConnectionFailedError(FedkmeError):
+    """The other side cannot be reached or closed the connection."""
+
+    code = 34
+    title = "connection"
+
+
+class PartyFailedError(FedkmeError):
+    """A process that the launcher started ended with an error."""
+
+    code = 40
+    title = "party failed"
+
+
+class InterruptedRunError(FedkmeError):
+    """The user interrupted the run; what was gathered so far is kept."""
+
+    code = 130  # what shells report for ctrl-C
+    title = "interrupted"

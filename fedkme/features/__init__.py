@@ -1,0 +1,1 @@
+"""Features: maps from rows to vectors whose inner products approximate a kernel."""

@@ -1,0 +1,101 @@
+"""h1: random Fourier features of the RBF kernel (Sarpatwar 2019, Algorithm 1; Rahimi & Recht 2008).
+
+k(x, y) = exp(-gamma ||x - y||^2) and omega ~ N(0, 2 gamma I). One draw per run, made from the run's
+public seed, hence the same in every party.
+
+Two forms, both with h1(x) . h1(y) ~ k(x, y):
+
+- `offset`, as printed: sqrt(2/d) cos(omega_i . x + b_i), i <= d. Its norm varies between 0 and sqrt 2,
+  so a sensitivity that assumes norm 1 would be no proof: `norm_bound` is sqrt 2.
+- `paired`: sqrt(2/d) (cos omega_i . x, sin omega_i . x), i <= d/2. Norm exactly 1 and a lower variance.
+
+Whoever knows the draw can invert h1 when d >= n: these hashes hide rows only from a party that does
+not know the seed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError
+from fedkme.features.fixed_point import quantize_features
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["paired", "offset"]
+
+BLOCK_ROWS = 1024
+"""Rows that are projected at a time: bounds an owner's working memory whatever its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class FourierSpec:
+    """Everything that two parties need to make the same h1.
+
+    Attributes:
+        kind: `paired` or `offset`.
+        dimension: d, coordinates of h1(x).
+        gamma: of the kernel, in units of 1 / squared distance in model space.
+        width: n, columns of an encoded row.
+        seed: the run's public seed, 0 <= seed < 2^64.
+    """
+
+    kind: Kind
+    dimension: int
+    gamma: float
+    width: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.kind == "paired" and self.dimension % 2:
+            raise ConfigError(
+                f"paired features need an even dimension, not {self.dimension}", "Choose an even dimension."
+            )
+        if self.dimension < 1 or self.width < 1:
+            raise ConfigError("features need at least one dimension and one column", "Check the schema.")
+        if not (math.isfinite(self.gamma) and self.gamma > 0):
+            raise ConfigError("gamma must be positive and finite", "Give a positive gamma.")
+
+
+class RandomFourier:
+    """One draw of h1.
+
+    Attributes:
+        spec: what it was drawn from.
+        norm_bound: the largest possible norm of h1(x).
+    """
+
+    def __init__(self, spec: FourierSpec) -> None:
+        self.spec = spec
+        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([spec.seed])))
+        frequencies = spec.dimension // 2 if spec.kind == "paired" else spec.dimension
+        scale = math.sqrt(2.0 * spec.gamma)
+        self._omega: FloatArray = scale * generator.standard_normal((spec.width, frequencies))
+        self._offset: FloatArray = 2.0 * np.pi * generator.random(frequencies)
+        self.norm_bound = 1.0 if spec.kind == "paired" else math.sqrt(2.0)
+
+    def normalised(self, rows: NDArray[np.floating]) -> FloatArray:
+        """The cosines themselves, h1(x) sqrt(d/2), each in [-1, 1].
+
+        Args:
+            rows: encoded rows, (m, n).
+
+        Returns:
+            (m, d) float64.
+        """
+        angles = rows.astype(np.float64) @ self._omega
+        if self.spec.kind == "paired":
+            return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+        return np.cos(angles + self._offset)
+
+    def __call__(self, rows: NDArray[np.floating]) -> FloatArray:
+        """h1 of each row, (m, n) -> (m, d) float64 (Algorithm 1, line 5)."""
+        return math.sqrt(2.0 / self.spec.dimension) * self.normalised(rows)
+
+    def fixed_point(self, rows: NDArray[np.floating]) -> NDArray[np.int16]:
+        """h1 as the parties compute with it: (m, n) -> (m, d) int16, see `fixed_point`."""
+        return quantize_features(self.normalised(rows))

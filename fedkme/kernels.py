@@ -1,0 +1,99 @@
+"""The exact RBF kernel k(x, y) = exp(-gamma ||x - y||^2), its means over rows, and the median heuristic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+
+from fedkme.errors import DataError
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.floating[Any]]
+
+BLOCK_ROWS = 1024
+"""Rows of either side of a tile: means need at most 1024 x 1024 kernel values (8 MiB) at a time."""
+
+
+def rbf(x: Rows, y: Rows, gamma: float) -> FloatArray:
+    """Kernel matrix of two sets of rows.
+
+    Args:
+        x: (m, n), any floating type; the arithmetic is float64.
+        y: (k, n).
+        gamma: in units of 1 / squared distance.
+
+    Returns:
+        (m, k) float64, in [0, 1].
+    """
+    left, right = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    matrix: FloatArray = (
+        (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1) - 2.0 * (left @ right.T)
+    )
+    # Rounding can leave a distance of zero slightly below it.
+    np.maximum(matrix, 0.0, out=matrix)
+    matrix *= -gamma
+    np.exp(matrix, out=matrix)
+    return matrix
+
+
+def kernel_mean_at(x: Rows, points: Rows, gamma: float) -> FloatArray:
+    """Mean kernel between each row and a set of points: their empirical mean embedding at x.
+
+    Args:
+        x: (m, n).
+        points: (k, n), k >= 1.
+        gamma: of the kernel.
+
+    Returns:
+        (1/k) sum_j k(x_i, points_j), (m,) float64; memory does not grow with m k.
+
+    Raises:
+        DataError: there are no points.
+    """
+    count = _count(points)
+    sums = np.zeros(len(x))
+    for start in range(0, len(x), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        for first in range(0, len(points), BLOCK_ROWS):
+            sums[rows] += rbf(x[rows], points[first : first + BLOCK_ROWS], gamma).sum(axis=1)
+    return sums / count
+
+
+def mean_kernel(x: Rows, y: Rows, gamma: float) -> float:
+    """Mean of k over all pairs of a row of x (m, n) and a row of y (k, n), in bounded memory.
+
+    Raises:
+        DataError: one of the sets is empty.
+    """
+    return float(kernel_mean_at(x, y, gamma).sum() / _count(x))
+
+
+def _count(rows: Rows) -> int:
+    if not len(rows):
+        raise DataError("the mean of a kernel over no rows is undefined", "Give at least one row.")
+    return len(rows)
+
+
+def median_gamma(x: Rows, limit: int = 1000) -> float:
+    """The median heuristic: 1 / median squared distance over pairs of different rows.
+
+    Args:
+        x: (m, n).
+        limit: of more rows than this, `limit` evenly spaced ones are used; the result is deterministic.
+
+    Raises:
+        DataError: fewer than two rows, or at least half of the pairs are equal.
+    """
+    rows = x if len(x) <= limit else x[np.linspace(0, len(x) - 1, limit).round().astype(np.intp)]
+    # Differences, not the expansion used by `rbf`: equal rows must be at distance exactly 0.
+    squared = pdist(np.asarray(rows, np.float64), "sqeuclidean")
+    median = float(np.median(squared)) if len(squared) else 0.0
+    if not (np.isfinite(median) and median > 0.0):
+        raise DataError(
+            f"the median heuristic finds no scale in {len(x)} rows: at least half of their pairs are equal",
+            "Give gamma as a number.",
+        )
+    return 1.0 / median

@@ -1,0 +1,145 @@
+"""Privacy figures of Sarpatwar 2019: the paper's own arithmetic, and what can be proven for h2.
+
+Where the two differ the paper's figure is kept under `published`, to reproduce it, and only the figure
+under `sound` is called a guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scipy.optimize import minimize_scalar
+
+Relation = Literal["replace-one", "add-remove, q counted", "add-remove, q public"]
+
+# For one iteration with parameter e: (bounded range of the selection, pure DP of the value), over e.
+# The argument stands in the docstring of fedkme.privacy.mwem.
+_ITERATION_COST: dict[Relation, tuple[float, float]] = {
+    "replace-one": (4.0, 2.0),
+    "add-remove, q counted": (4.0, 1.0),
+    "add-remove, q public": (2.0, 1.0),
+}
+
+
+def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
+    """Epsilon of h2 by the arithmetic of Sarpatwar 2019, section 4 (their 1.4 and 0.043).
+
+    The middle form of Kairouz et al.'s theorem 7 with e^2 for e (e^e - 1)/(e^e + 1), and one release
+    of cost e per iteration. It is no guarantee: an iteration releases twice, a selection and a value,
+    and the selection costs more than e under every neighbouring relation.
+
+    Args:
+        epsilon: parameter e of every iteration.
+        iterations: of all calls together.
+        delta: the paper's delta tilde.
+    """
+    squares = iterations * epsilon**2
+    return squares + math.sqrt(2.0 * squares * math.log(1.0 / delta))
+
+
+def mwem_zcdp(epsilon: float, iterations: int, relation: Relation) -> float:
+    """Parameter rho of the zero-concentrated DP that h2 has.
+
+    The selection has a bounded range r, which is r^2/8-zCDP (Cesar and Rogers 2021, after Durfee and
+    Rogers 2019); the value is l-DP, which is l^2/2-zCDP (Bun and Steinke 2016, proposition 1.4). rho
+    adds up over releases that may depend on those before them. For Laplace alone l + e^-l - 1 would do
+    (Harrison and Manurangsi 2025): below half a percent less at the paper's parameters, not used.
+
+    Args:
+        epsilon: parameter e of every iteration, > 0.
+        iterations: of all calls together.
+        relation: neighbouring relation; "q counted" means that the size used by h2 is the true one.
+    """
+    selection, value = _ITERATION_COST[relation]
+    return iterations * ((selection * epsilon) ** 2 / 8.0 + (value * epsilon) ** 2 / 2.0)
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Epsilon at delta of anything that is rho-zCDP.
+
+    The least over orders a > 1 of  a rho + log(1/(a delta))/(a - 1) + log(1 - 1/a)
+    (Canonne, Kamath, Steinke 2020, section 2.3). Every order gives a valid bound, so a minimum that
+    is found inexactly costs tightness and not truth.
+
+    Args:
+        rho: >= 0.
+        delta: in (0, 1).
+    """
+    if rho == 0:
+        return 0.0
+
+    def bound(log_excess: float) -> float:
+        excess = math.exp(log_excess)  # a - 1
+        order = 1.0 + excess
+        return order * rho - (math.log(order) + math.log(delta)) / excess + math.log(excess / order)
+
+    # The simpler bound a rho + log(1/delta)/(a - 1) is least at a - 1 = centre; the sharper one nearby.
+    centre = 0.5 * math.log(math.log(1.0 / delta) / rho)
+    best = minimize_scalar(bound, bounds=(centre - 4.0, centre + 4.0), method="bounded")
+    return max(0.0, float(best.fun))
+
+
+def privauction_rate(epsilon: float, delta: float, owners: int) -> float:
+    """epsilon_auc, the decay of the probability of being asked from one rank to the next.
+
+    Sarpatwar 2019, Algorithm 3: epsilon / (3 sqrt(2) log(1/delta)) K^(-1/3).
+    """
+    return epsilon / (3.0 * math.sqrt(2.0) * math.log(1.0 / delta)) * math.pow(owners, -1.0 / 3.0)
+
+
+def privauction_patience(owners: int) -> float:
+    """Tau = K^(2/3): how often a point may be an owner's best before it is asked for anyway."""
+    return math.pow(owners, 2.0 / 3.0)
+
+
+def lemma5_bound(picks: int, owners: int, rate: float, patience: float) -> float:
+    """Expected number of points that PRIVAUCTION accesses, at most: p (K/tau + 1 + 1/epsilon_auc).
+
+    Sarpatwar 2019, lemma 5, corrected. The paper prints p (K tau + 1/epsilon_auc); a point asked for
+    out of patience costs tau rounds of an owner, hence K/tau a round, and the sum over ranks of
+    e^(-(i-1) epsilon_auc) is at most 1/(1 - e^(-epsilon_auc)) <= 1 + 1/epsilon_auc.
+
+    Args:
+        picks: size p of the summary.
+        owners: K.
+        rate: epsilon_auc.
+        patience: tau.
+    """
+    return picks * (owners / patience + 1.0 + 1.0 / rate)
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """One entry of the privacy matrix: what an observer can learn of a protected data set, at most."""
+
+    protected: str
+    """The data set, for example the name of an owner or "D_v"."""
+    observer: str
+    """Who looks: another owner, the consumer, the curator, the public."""
+    accountant: Literal["published", "sound"]
+    """`published` is the paper's arithmetic; only `sound` is a guarantee."""
+    epsilon: float
+    """math.inf where nothing can be proven."""
+    delta: float
+    """0 for pure differential privacy."""
+    neighbouring: str
+    """The neighbouring relation that the figures assume."""
+    raw_points: int
+    """Rows that the observer sees as they are."""
+    reason: str
+    """Where the figure comes from, or why there is none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for metrics.json; JSON has no infinity, so an infinite epsilon is "inf"."""
+        return {
+            "protected": self.protected,
+            "observer": self.observer,
+            "accountant": self.accountant,
+            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "neighbouring": self.neighbouring,
+            "raw_points": self.raw_points,
+            "reason": self.reason,
+        }

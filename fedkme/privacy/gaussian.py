@@ -1,0 +1,99 @@
+"""The Gaussian mechanism, calibrated exactly (Balle and Wang 2018, theorem 8).
+
+For a query of L2 sensitivity 1 and noise of standard deviation s in every coordinate,
+
+    delta(epsilon) = Phi(1/(2s) - epsilon s) - e^epsilon Phi(-1/(2s) - epsilon s)
+
+and no smaller delta holds. k such releases, each chosen after seeing those before it, are together
+exactly as private as one release with s / sqrt(k) (Dong, Roth, Su 2019). The classical
+s = sqrt(2 log(1.25 / delta)) / epsilon is larger than needed and has no theorem for epsilon >= 1.
+
+Sensitivities are for whatever neighbouring relation the caller bounds them under.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.special import log_ndtr
+
+from fedkme.errors import ConfigError
+
+
+def gaussian_delta(sigma: float, epsilon: float) -> float:
+    """Smallest delta at which noise `sigma` per unit of L2 sensitivity is (epsilon, delta)-DP.
+
+    Args:
+        sigma: standard deviation over sensitivity, > 0.
+        epsilon: >= 0.
+    """
+    # In logarithms: e^epsilon overflows and both terms underflow well inside the useful range.
+    first = float(log_ndtr(0.5 / sigma - epsilon * sigma))
+    second = epsilon + float(log_ndtr(-0.5 / sigma - epsilon * sigma))
+    if second >= first:  # equal but for rounding
+        return 0.0
+    return math.exp(first) * -math.expm1(second - first)
+
+
+def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
+    """Least noise, per unit of L2 sensitivity, that makes all releases together (epsilon, delta)-DP.
+
+    Args:
+        epsilon: >= 0.
+        delta: in (0, 1).
+        releases: how many times noise is added, >= 1; each may depend on those before it.
+
+    Returns:
+        Standard deviation of the noise of every release over the sensitivity of one.
+
+    Raises:
+        ConfigError: a parameter is out of its range.
+    """
+    _check_delta(delta)
+    if not (epsilon >= 0 and releases >= 1):
+        raise ConfigError(
+            f"no Gaussian noise exists for epsilon {epsilon} and {releases} releases",
+            "Take epsilon >= 0 and at least one release.",
+        )
+    # At 1 / (sqrt(2 pi) delta) the bound already holds for epsilon = 0.
+    high = 1.0 / (math.sqrt(2.0 * math.pi) * delta)
+    single = _least(lambda sigma: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
+    return math.sqrt(releases) * single
+
+
+def gaussian_epsilon(sigma: float, delta: float) -> float:
+    """Smallest epsilon at which noise `sigma` per unit of L2 sensitivity is (epsilon, delta)-DP.
+
+    Args:
+        sigma: standard deviation over sensitivity, > 0; for k releases pass sigma / sqrt(k).
+        delta: in (0, 1).
+
+    Raises:
+        ConfigError: a parameter is out of its range.
+    """
+    _check_delta(delta)
+    if not sigma > 0:
+        raise ConfigError(f"sigma {sigma} is no scale of noise", "Take sigma > 0.")
+    if gaussian_delta(sigma, 0.0) <= delta:
+        return 0.0
+    # Chernoff's bound on the privacy loss, a Gaussian of mean 1/(2 s^2) and deviation 1/s.
+    high = 0.5 / sigma**2 + math.sqrt(2.0 * math.log(1.0 / delta)) / sigma
+    return _least(lambda epsilon: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ConfigError(f"delta {delta} is not a probability of failure", "Take 0 < delta < 1.")
+
+
+def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect to the least number at which a monotone condition holds; the result is on the safe side."""
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:  # neighbouring floats
+            return high
+        if holds(middle):
+            high = middle
+        else:
+            low = middle

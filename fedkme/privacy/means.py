@@ -1,0 +1,236 @@
+"""Released means of a growing multiset of rows: what the curator broadcasts of D_v and of the summary.
+
+Rows are normalised features u = h1(x) sqrt(d/2), (d,) in [-1, 1]. On the wire they are fixed-point
+numbers, multiples of 2**-14, so that sums of up to 2**39 of them are exact in float64 and neither a
+release nor a run depends on the order in which rows arrive.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.fixed_point import FEATURE_UNIT, quantize_features
+from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.privacy.mwem import Estimate, Mwem, quantize
+from fedkme.privacy.noise import NoiseSource
+
+# Features are computed in float32, so their norm may exceed its bound by rounding. The sensitivity
+# counts the excess.
+_NORM_SLACK = 1.0 + 1e-6
+
+
+class MeanRelease(Protocol):
+    """A protected multiset of rows and the releases of its mean.
+
+    Neighbouring: one row replaced by another, at any time of the run; the number of rows is public.
+    """
+
+    @property
+    def size(self) -> int:
+        """Rows added so far."""
+        ...
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Add rows, (k, d) in [-1, 1]; k may be 0.
+
+        Raises:
+            DataError: wrong shape, or a coordinate outside [-1, 1].
+        """
+        ...
+
+    def release(self) -> NDArray[np.float64]:
+        """The released mean, (d,), in the units of the rows.
+
+        With no rows it is zeros, which reads no data: it costs nothing and counts as no release.
+        """
+        ...
+
+
+class ExactMean:
+    """The mean itself: the non-private baseline."""
+
+    def __init__(self, dimension: int) -> None:
+        self._sum = np.zeros(dimension)
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Rows added so far."""
+        return self._size
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Add rows, (k, d) in [-1, 1]; sums of multiples of 2**-14 are exact in any order."""
+        _check(rows, self._sum.size)
+        self._sum += rows.sum(axis=0)
+        self._size += len(rows)
+
+    def release(self) -> NDArray[np.float64]:
+        """The exact mean, (d,); zeros with no rows."""
+        return self._sum / max(self._size, 1)
+
+
+class MwemMean:
+    """Means released through h2 (Sarpatwar 2019, Algorithm 2), warm from one release to the next.
+
+    Every iteration costs what fedkme.privacy.mwem says for replace-one: 4e for the selection and 2e for
+    the value.
+
+    A row is quantized once, when it is added, and not afresh at every release as Algorithm 2 prints.
+    This is as private: fix all coins of the quantizer, one set per place in the multiset; then two
+    multisets that differ in one row are quantized to two that differ in one row, all releases together
+    satisfy their bound for these fixed coins, and the bound survives averaging over the coins. It costs
+    k d coins for k new rows instead of q d at every release. The rounding error, below eta per
+    coordinate of a row and unbiased, stays the same from release to release.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        noise: NoiseSource,
+        *,
+        grid_step: float,
+        initial_epsilon: float | None,
+        initial_iterations: int,
+        epsilon: float | None,
+        iterations: int,
+        estimate: Estimate = "last",
+    ) -> None:
+        """Start with no rows.
+
+        Args:
+            dimension: d.
+            noise: source of the quantizer's coins and of the noise.
+            grid_step: eta.
+            initial_epsilon: parameter of every iteration of the first release; None: no noise.
+            initial_iterations: T_init.
+            epsilon: parameter of every iteration of later releases; None: no noise.
+            iterations: T_sub.
+            estimate: see Mwem.
+        """
+        self._noise = noise
+        self._grid_step = grid_step
+        self._mwem = Mwem(dimension, noise, grid_step=grid_step, estimate=estimate)
+        self._next = (initial_epsilon, initial_iterations)
+        self._later = (epsilon, iterations)
+        self._index_sum = np.zeros(dimension, dtype=np.int64)
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Rows added so far."""
+        return self._size
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Quantize and add rows, (k, d) in [-1, 1]."""
+        _check(rows, self._index_sum.size)
+        self._index_sum += quantize(rows, self._grid_step, self._noise).sum(axis=0)
+        self._size += len(rows)
+
+    def release(self) -> NDArray[np.float64]:
+        """One call of h2 on the rows so far, (d,); zeros with no rows."""
+        epsilon, iterations = self._next
+        self._next = self._later
+        if self._size == 0:
+            # The first call is the seed set's: without one, its large budget is not left for private rows.
+            return np.zeros(self._index_sum.size)
+        return self._mwem.iterate(self._index_sum, self._size, epsilon, iterations)
+
+
+class GaussianMean:
+    """Means released with Gaussian noise; all planned releases together are (epsilon, delta)-DP.
+
+    Neighbouring: replace one row. If ||h1(x)|| <= B then ||u|| <= B sqrt(d/2), and replacing a row
+    moves the sum of u by at most 2 B sqrt(d/2) in L2, at every release, whatever the size by then. The
+    noise of a release has sqrt(r) times the exactly calibrated deviation of a single one, so r releases,
+    each of which may depend on those before, are together (epsilon, delta)-DP (see
+    fedkme.privacy.gaussian). Rows are cut to fixed point towards 0, which makes no norm larger and the
+    sum a whole number of steps, as fedkme.privacy.noise.SecureNoise wants it.
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        noise: NoiseSource,
+        *,
+        norm_bound: float,
+        epsilon: float,
+        delta: float,
+        releases: int,
+    ) -> None:
+        """Start with no rows.
+
+        Args:
+            dimension: d.
+            noise: source of the noise.
+            norm_bound: B, bound of ||h1(x)||: 1 for paired random Fourier features, sqrt(2) for the
+                printed form.
+            epsilon: of all releases together.
+            delta: of all releases together.
+            releases: how many releases are planned, at most.
+        """
+        self._noise = noise
+        self._largest = norm_bound * math.sqrt(dimension / 2.0) * _NORM_SLACK
+        self._scale = 2.0 * self._largest * gaussian_sigma(epsilon, delta, releases)
+        self._planned = self._left = releases
+        self._steps = np.zeros(dimension, dtype=np.int64)  # the sum of rows in units of FEATURE_UNIT
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Rows added so far."""
+        return self._size
+
+    @property
+    def sum_scale(self) -> float:
+        """Standard deviation of the noise in each coordinate of the sum of rows."""
+        return self._scale
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Add rows, (k, d) in [-1, 1].
+
+        Raises:
+            DataError: wrong shape, a coordinate outside [-1, 1], or a row over the norm bound.
+        """
+        _check(rows, self._steps.size)
+        if np.any(np.linalg.norm(rows, axis=1) > self._largest):
+            raise DataError(
+                "a row is longer than the norm bound of the feature map",
+                "Use the norm bound that belongs to the feature map.",
+            )
+        self._steps += quantize_features(rows).sum(axis=0, dtype=np.int64)
+        self._size += len(rows)
+
+    def release(self) -> NDArray[np.float64]:
+        """The mean with fresh noise, (d,); zeros with no rows.
+
+        Raises:
+            ConfigError: all planned releases are spent.
+        """
+        if self._size == 0:
+            return np.zeros(self._steps.size)
+        if self._left == 0:
+            raise ConfigError(
+                f"the noise was calibrated for {self._planned} releases and all are spent",
+                "Plan as many releases as the run has rounds.",
+            )
+        self._left -= 1
+        noise = self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size)
+        return (self._steps + noise) * (FEATURE_UNIT / self._size)
+
+
+def _check(rows: NDArray[np.float64], dimension: int) -> None:
+    if rows.ndim != 2 or rows.shape[1] != dimension:
+        raise DataError(
+            f"rows to average have shape {rows.shape} and not (k, {dimension})",
+            "Use one feature map for all parties.",
+        )
+    if not np.all(np.abs(rows) <= 1.0):
+        raise DataError(
+            "a row to average has a coordinate outside [-1, 1]",
+            "Multiply features by sqrt(d/2) and check that the map is bounded by sqrt(2/d).",
+        )

@@ -1,0 +1,123 @@
+"""Where noise comes from: seeded streams for simulations, the operating system for real data.
+
+The two sources are two types, so that a deployment can refuse a seeded one by its type: a seed makes a
+run repeatable, and whoever knows the seed can subtract the noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import MissingDependencyError
+
+_LATTICE_BITS = 24
+
+
+class NoiseSource(Protocol):
+    """What a mechanism draws from; every draw is a (size,) float64 array of independent values."""
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """Uniform on [0, 1)."""
+        ...
+
+    def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
+        """Laplace with mean 0 and density exp(-|x| / scale) / (2 scale)."""
+        ...
+
+    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
+        """Gaussian with mean 0 and standard deviation `scale`."""
+        ...
+
+
+class SimulatedNoise:
+    """Noise from a seeded generator, for simulations and tests only: it protects nobody."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """Uniform on [0, 1), (size,)."""
+        return self._generator.random(size)
+
+    def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
+        """Laplace of the given scale, (size,)."""
+        return self._generator.laplace(0.0, scale, size)
+
+    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
+        """Gaussian of the given standard deviation, (size,)."""
+        return self._generator.normal(0.0, scale, size)
+
+
+def simulated(seed: int, party: str, purpose: str) -> SimulatedNoise:
+    """The stream of one party for one purpose in a simulated run.
+
+    The stream depends on the seed and the two names alone, so adding an owner, or asking owners in
+    another order or in other processes, moves nobody else's noise.
+
+    Args:
+        seed: seed of the run, >= 0.
+        party: name of the owner, the curator or the consumer.
+        purpose: what the noise is for.
+    """
+    # Hashed one by one: a digest has a fixed length, so ("ab", "c") and ("a", "bc") stay apart.
+    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in (party, purpose))
+    words = np.frombuffer(digests, dtype="<u4").tolist()
+    sequence = np.random.SeedSequence(seed, spawn_key=tuple(words))
+    return SimulatedNoise(np.random.Generator(np.random.Philox(sequence)))
+
+
+class SecureNoise:
+    """Noise for real data: the operating system's generator and OpenDP's exact samplers; it takes no seed.
+
+    Laplace and Gaussian are OpenDP's discrete laws on the multiples of a step g, a power of two with
+    g <= 1 and g <= 2**-23 scale. A mechanism that adds them to an *integer* gets an exact sum (up to
+    2**53 g), so the low bits of the output tell nothing about the data (Mironov 2012 reads the data
+    out of the low bits of textbook samplers). Discrete Laplace on a lattice that holds the sensitivity
+    costs exactly what Laplace costs; the discrete Gaussian's delta differs from the continuous one's by
+    a relative error of the order of g / scale (Canonne, Kamath, Steinke 2020).
+    """
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """Uniform on the multiples of 2**-53 in [0, 1), (size,)."""
+        words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+        draws: NDArray[np.float64] = (words >> np.uint64(11)).astype(np.float64) / np.float64(2.0**53)
+        return draws
+
+    def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
+        """Discrete Laplace of the given scale on the lattice of the class, (size,)."""
+        dp = _opendp()
+        metric = dp.l1_distance(T="i64")
+        return _on_lattice(dp, dp.m.make_laplace, metric, scale, size)
+
+    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
+        """Discrete Gaussian of the given scale on the lattice of the class, (size,)."""
+        dp = _opendp()
+        metric = dp.l2_distance(T="f64")
+        return _on_lattice(dp, dp.m.make_gaussian, metric, scale, size)
+
+
+def _on_lattice(dp: Any, make: Any, metric: Any, scale: float, size: int) -> NDArray[np.float64]:
+    if size == 0:
+        return np.zeros(0)
+    step = math.ldexp(1.0, min(0, math.ceil(math.log2(scale)) - _LATTICE_BITS))
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    mechanism = make(domain, metric, scale=scale / step)
+    return step * np.asarray(mechanism([0] * size), dtype=np.float64)
+
+
+def _opendp() -> Any:
+    """OpenDP, imported on first use: loading it takes longer than a short simulation."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise MissingDependencyError(
+            "noise for real data needs the package opendp", "Install it: pip install opendp."
+        ) from None
+    dp.enable_features("contrib")
+    return dp

@@ -1,0 +1,113 @@
+"""Settings of the mechanisms that release a mean of h1, and the one place that makes them."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedkme.config import Settings
+from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
+from fedkme.features.fourier import RandomFourier
+from fedkme.privacy.means import ExactMean, GaussianMean, MeanRelease, MwemMean
+from fedkme.privacy.noise import NoiseSource
+
+
+class ExactSettings(Settings):
+    """The exact mean: no privacy at all, the paper's non-private baseline."""
+
+    mechanism: Literal["exact"] = "exact"
+
+
+class MwemSettings(Settings):
+    """h2 (Sarpatwar 2019, Algorithm 2) with the warm start of Section 4; defaults are the paper's."""
+
+    mechanism: Literal["mwem"] = "mwem"
+    initial_iterations: int = Field(1656, ge=1)
+    """T_init: iterations of the first call (d^1.5 at d = 140)."""
+    initial_epsilon: float = Field(0.05, gt=0)
+    """Parameter of one iteration of the first call, which reads public seeds when there are any."""
+    iterations: int = Field(5, ge=1)
+    """T_sub: iterations of every later call."""
+    epsilon: float | None = Field(None, gt=0)
+    """Parameter of one iteration of a later call; by default 0.01 / sqrt(T_sub p)."""
+    grid_step: float = Field(0.01, gt=0, le=1)
+    """eta, the step of the grid S; 2 / eta must be whole."""
+    estimate: Literal["last", "average"] = "last"
+    """Which distribution's mean is released: the last iterate P_T, or the printed average P_avg."""
+
+    def later_epsilon(self, releases: int) -> float:
+        """Parameter of one iteration after the first call, in a run of p releases (Table 1)."""
+        return self.epsilon if self.epsilon is not None else 0.01 / math.sqrt(self.iterations * releases)
+
+
+class GaussianSettings(Settings):
+    """One Gaussian mechanism per release, calibrated jointly to a total (epsilon, delta)."""
+
+    mechanism: Literal["gaussian"] = "gaussian"
+    epsilon: float = Field(1.0, gt=0)
+    delta: float = Field(1e-5, gt=0, lt=1)
+
+
+AnyMean = Annotated[ExactSettings | MwemSettings | GaussianSettings, Field(discriminator="mechanism")]
+
+
+def make_release(
+    settings: ExactSettings | MwemSettings | GaussianSettings,
+    dimension: int,
+    norm_bound: float,
+    releases: int,
+    noise: NoiseSource,
+) -> MeanRelease:
+    """The mechanism of one run.
+
+    Args:
+        settings: which, and its parameters.
+        dimension: d.
+        norm_bound: largest norm of h1.
+        releases: how many releases are planned: p for the summary, 1 for D_v.
+        noise: private randomness of the party that runs it.
+    """
+    if isinstance(settings, ExactSettings):
+        return ExactMean(dimension)
+    if isinstance(settings, GaussianSettings):
+        return GaussianMean(
+            dimension,
+            noise,
+            norm_bound=norm_bound,
+            epsilon=settings.epsilon,
+            delta=settings.delta,
+            releases=releases,
+        )
+    return MwemMean(
+        dimension,
+        noise,
+        grid_step=settings.grid_step,
+        initial_epsilon=settings.initial_epsilon,
+        initial_iterations=settings.initial_iterations,
+        epsilon=settings.later_epsilon(releases),
+        iterations=settings.iterations,
+        estimate=settings.estimate,
+    )
+
+
+def release_target(
+    settings: ExactSettings | MwemSettings | GaussianSettings,
+    h1: RandomFourier,
+    validation: NDArray[np.float32],
+    noise: NoiseSource,
+) -> MeanVector:
+    """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,).
+
+    Args:
+        settings: the mechanism that protects D_v; one call.
+        h1: the run's draw.
+        validation: encoded rows of D_v, (m, n).
+        noise: private randomness of the party that holds D_v.
+    """
+    release = make_release(settings, h1.spec.dimension, h1.norm_bound, 1, noise)
+    release.add(normalised_features(h1.fixed_point(validation)))
+    return quantize_mean(release.release())

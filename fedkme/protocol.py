@@ -1,0 +1,81 @@
+"""The values that owners, curator and consumer exchange, free of any transport.
+
+Field names are the words of the protocol; `fedkme.wire.codecs` turns them into messages and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.features.fixed_point import MeanVector
+from fedkme.features.fourier import FourierSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """What an owner needs before round 1.
+
+    Attributes:
+        run: name of the run.
+        features: the public draw of h1.
+        schema: digest of the public schema that the rows must follow.
+        target: g~, the released mean of h1 over D_v, (d,).
+    """
+
+    run: str
+    features: FourierSpec
+    schema: str
+    target: MeanVector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Broadcast:
+    """What the curator tells every owner in a round (Algorithm 3, step 5).
+
+    Attributes:
+        round: l, from 1.
+        size: q, rows in the current summary with its seed set.
+        mean: g_l, the released mean of h1 over them, (d,).
+    """
+
+    round: int
+    size: int
+    mean: MeanVector
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """An owner's best unsent row (Algorithm 3, step 6).
+
+    Attributes:
+        value: its marginal gain; larger is better.
+        token: a name for the row that says nothing about it; the same row keeps its token in a run.
+    """
+
+    value: float
+    token: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """A row that left its owner.
+
+    Attributes:
+        token: the owner's name for it.
+        values: one number per schema column, (c,) float64.
+        label: class index, where the data have labels.
+    """
+
+    token: int
+    values: NDArray[np.float64]
+    label: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """An owner's own count at the end of a run, from its gate: the curator's must agree."""
+
+    rows_sent: int

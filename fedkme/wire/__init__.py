@@ -1,0 +1,1 @@
+"""The wire: generated stubs, channel options, TLS, codecs."""

@@ -1,0 +1,66 @@
+"""Channel options of both ends, kept as a pair: what one side sends the other must permit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError, MessageTooLargeError
+
+MESSAGE_LIMIT = 8 * 2**20
+"""Bytes of the largest message; a bug fails early."""
+CHUNK_BYTES = 2**20
+"""Bulk data travels in parts of at most this size."""
+
+_PING_MS = 30_000
+_COMMON: list[tuple[str, Any]] = [
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.keepalive_time_ms", _PING_MS),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+
+SERVER_OPTIONS: list[tuple[str, Any]] = [
+    *_COMMON,
+    # without this, gRPC answers a client that pings more often than every 300 s with 'too many pings'
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", _PING_MS // 3),
+    ("grpc.so_reuseport", 0),  # a second curator on the same port is an error, not a coin toss
+]
+
+CLIENT_OPTIONS: list[tuple[str, Any]] = [
+    *_COMMON,
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
+
+
+def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
+    """Say in our words why a call failed.
+
+    Args:
+        error: what gRPC raised.
+        target: the address that was called.
+    """
+    code, details = error.code(), error.details() or ""
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return MessageTooLargeError(
+            f"a message to or from {target} is over {MESSAGE_LIMIT} bytes",
+            "Use a smaller feature dimension or fewer columns.",
+        )
+    if code is grpc.StatusCode.UNAUTHENTICATED or "CERTIFICATE" in details.upper():
+        return IdentityError(
+            f"{target} and this party do not accept each other's certificate",
+            "Use certificates of the same authority, not expired, and the host name that they name.",
+        )
+    if code is grpc.StatusCode.CANCELLED:
+        return ConnectionFailedError(f"{target} closed the connection", "Look at the curator's last lines.")
+    return ConnectionFailedError(
+        f"the connection to {target} failed ({code.name})",
+        "Check that the curator runs there and that nothing between blocks the port.",
+    )

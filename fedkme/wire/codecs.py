@@ -1,0 +1,141 @@
+"""Values of the protocol to messages of the wire and back. Every number survives the way unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from fedkme.errors import (
+    ConfigError,
+    FedkmeError,
+    MessageTooLargeError,
+    ProtocolError,
+    ProtocolVersionError,
+)
+from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
+from fedkme.features.fourier import FourierSpec, Kind
+from fedkme.protocol import Row
+from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
+from fedkme.wire.v1 import types_pb2
+
+VERSIONS = types_pb2.VersionRange(oldest=1, newest=1)
+"""Versions of the wire contract that this package speaks."""
+
+_KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
+    "paired": types_pb2.FeatureMap.KIND_PAIRED,
+    "offset": types_pb2.FeatureMap.KIND_OFFSET,
+}
+_ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
+
+
+def common_version(other: types_pb2.VersionRange, party: str) -> int:
+    """The newest version that both sides speak.
+
+    Raises:
+        ProtocolVersionError: there is none.
+    """
+    newest = min(VERSIONS.newest, other.newest)
+    if newest < max(VERSIONS.oldest, other.oldest):
+        raise ProtocolVersionError(
+            f"{party} speaks versions {other.oldest} to {other.newest} of the protocol "
+            f"and this curator {VERSIONS.oldest} to {VERSIONS.newest}",
+            "Install the same release of fedkme on both sides.",
+        )
+    return newest
+
+
+def mean_to_wire(mean: MeanVector) -> types_pb2.MeanVector:
+    """A mean, (d,) int32."""
+    return types_pb2.MeanVector(coordinates=mean.tolist())
+
+
+def mean_from_wire(message: types_pb2.MeanVector, dimension: int) -> MeanVector:
+    """A mean of the dimension that the run agreed on.
+
+    Raises:
+        ProtocolError: another length, or a coordinate beyond the limit that exact arithmetic needs.
+    """
+    mean = np.array(message.coordinates, dtype=np.int32)
+    if len(mean) != dimension:
+        raise ProtocolError(
+            f"a mean has {len(mean)} coordinates and the run {dimension}", "Check the peer's software."
+        )
+    if dimension and max(-int(mean.min()), int(mean.max())) > MEAN_LIMIT:
+        raise ProtocolError("a coordinate of a mean is out of range", "Check the peer's software.")
+    return mean
+
+
+def features_to_wire(spec: FourierSpec) -> types_pb2.FeatureMap:
+    """The draw of h1."""
+    return types_pb2.FeatureMap(
+        kind=_KINDS[spec.kind],
+        dimension=spec.dimension,
+        gamma=spec.gamma,
+        width=spec.width,
+        seed=spec.seed,
+    )
+
+
+def features_from_wire(message: types_pb2.FeatureMap) -> FourierSpec:
+    """The draw of h1.
+
+    Raises:
+        ProtocolError: an unknown kind or unusable parameters.
+    """
+    kinds = [kind for kind, number in _KINDS.items() if number == message.kind]
+    if not kinds or message.dimension > MAX_DIMENSION:
+        raise ProtocolError("the peer asks for features that are not known here", "Update this party.")
+    try:
+        return FourierSpec(kinds[0], message.dimension, message.gamma, message.width, message.seed)
+    except ConfigError as error:
+        raise ProtocolError(f"the peer asks for unusable features: {error.cause}", error.remedy) from None
+
+
+def row_to_wire(row: Row) -> types_pb2.Row:
+    """One row."""
+    return types_pb2.Row(token=row.token, values=row.values.tolist(), label=row.label)
+
+
+def row_from_wire(message: types_pb2.Row) -> Row:
+    """One row."""
+    label = message.label if message.HasField("label") else None
+    return Row(message.token, np.array(message.values, dtype=np.float64), label)
+
+
+def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:
+    """Rows in parts of at most a chunk, the last one marked; one empty part for no rows.
+
+    Raises:
+        MessageTooLargeError: a single row is over the message limit.
+    """
+    part: list[types_pb2.Row] = []
+    size = 0
+    for row in rows:
+        bytes_of_row = 8 * len(row.values) + _ROW_OVERHEAD
+        if bytes_of_row > MESSAGE_LIMIT:
+            raise MessageTooLargeError(
+                f"a row of {len(row.values)} columns is over {MESSAGE_LIMIT} bytes", "Use fewer columns."
+            )
+        if part and size + bytes_of_row > CHUNK_BYTES:
+            yield types_pb2.Rows(rows=part)
+            part, size = [], 0
+        part.append(row_to_wire(row))
+        size += bytes_of_row
+    yield types_pb2.Rows(rows=part, last=True)
+
+
+def rows_from_wire(parts: Iterable[types_pb2.Rows]) -> list[Row]:
+    """All rows of some parts, in order."""
+    return [row_from_wire(row) for part in parts for row in part.rows]
+
+
+def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
+    """An expected failure."""
+    return types_pb2.Fault(code=error.code, cause=error.cause, remedy=error.remedy)
+
+
+def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
+    """The same class of failure that the other side raised."""
+    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
+    return kinds.get(message.code, ProtocolError)(message.cause, message.remedy)

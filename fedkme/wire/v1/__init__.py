@@ -1,0 +1,1 @@
+"""Generated from protos/fedkme/v1 by `make protos`."""

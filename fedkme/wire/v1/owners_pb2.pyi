@@ -1,0 +1,129 @@
+from fedkme.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Position(_message.Message):
+    __slots__ = ("run", "round", "seq")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    round: int
+    seq: int
+    def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
+
+class Directive(_message.Message):
+    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    DRAW_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    at: Position
+    welcome: Welcome
+    prepare: Prepare
+    broadcast: Broadcast
+    ask: Ask
+    draw: Draw
+    close: Close
+    fault: _types_pb2.Fault
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+
+class OwnerMessage(_message.Message):
+    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_FIELD_NUMBER: _ClassVar[int]
+    BID_FIELD_NUMBER: _ClassVar[int]
+    DRY_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    CLOSING_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    at: Position
+    hello: Hello
+    prepared: Prepared
+    bid: Bid
+    dry: Dry
+    rows: _types_pb2.Rows
+    closing: Closing
+    fault: _types_pb2.Fault
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("name", "versions")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    versions: _types_pb2.VersionRange
+    def __init__(self, name: _Optional[str] = ..., versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class Prepare(_message.Message):
+    __slots__ = ("features", "schema_digest", "target")
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    features: _types_pb2.FeatureMap
+    schema_digest: str
+    target: _types_pb2.MeanVector
+    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., schema_digest: _Optional[str] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ...) -> None: ...
+
+class Prepared(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    def __init__(self, rows: _Optional[int] = ...) -> None: ...
+
+class Broadcast(_message.Message):
+    __slots__ = ("size", "mean")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    mean: _types_pb2.MeanVector
+    def __init__(self, size: _Optional[int] = ..., mean: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ...) -> None: ...
+
+class Bid(_message.Message):
+    __slots__ = ("value", "token")
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    value: float
+    token: int
+    def __init__(self, value: _Optional[float] = ..., token: _Optional[int] = ...) -> None: ...
+
+class Dry(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Ask(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    def __init__(self, token: _Optional[int] = ...) -> None: ...
+
+class Draw(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
+
+class Close(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Closing(_message.Message):
+    __slots__ = ("rows_sent",)
+    ROWS_SENT_FIELD_NUMBER: _ClassVar[int]
+    rows_sent: int
+    def __init__(self, rows_sent: _Optional[int] = ...) -> None: ...

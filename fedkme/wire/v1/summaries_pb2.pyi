@@ -1,0 +1,88 @@
+from fedkme.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ConsumerMessage(_message.Message):
+    __slots__ = ("request", "target", "validation")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    request: SummaryRequest
+    target: _types_pb2.MeanVector
+    validation: _types_pb2.Rows
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ...) -> None: ...
+
+class SummaryRequest(_message.Message):
+    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows")
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FROM_SEEDS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_ROWS_FIELD_NUMBER: _ClassVar[int]
+    versions: _types_pb2.VersionRange
+    rows: int
+    schema_digest: str
+    gamma: float
+    gamma_from_seeds: bool
+    validation_rows: int
+    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: _Optional[bool] = ..., validation_rows: _Optional[int] = ...) -> None: ...
+
+class CuratorMessage(_message.Message):
+    __slots__ = ("plan", "progress", "summary", "outcome", "fault")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    plan: Plan
+    progress: Progress
+    summary: _types_pb2.Rows
+    outcome: Outcome
+    fault: _types_pb2.Fault
+    def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+
+class Plan(_message.Message):
+    __slots__ = ("version", "run", "features")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    run: str
+    features: _types_pb2.FeatureMap
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("round", "selected", "points_accessed")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    POINTS_ACCESSED_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    selected: int
+    points_accessed: int
+    def __init__(self, round: _Optional[int] = ..., selected: _Optional[int] = ..., points_accessed: _Optional[int] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("status", "reason", "rounds", "points_accessed")
+    class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATUS_UNSPECIFIED: _ClassVar[Outcome.Status]
+        STATUS_COMPLETE: _ClassVar[Outcome.Status]
+        STATUS_STOPPED: _ClassVar[Outcome.Status]
+    STATUS_UNSPECIFIED: Outcome.Status
+    STATUS_COMPLETE: Outcome.Status
+    STATUS_STOPPED: Outcome.Status
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    POINTS_ACCESSED_FIELD_NUMBER: _ClassVar[int]
+    status: Outcome.Status
+    reason: str
+    rounds: int
+    points_accessed: int
+    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,72 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Fault(_message.Message):
+    __slots__ = ("code", "cause", "remedy")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    REMEDY_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    cause: str
+    remedy: str
+    def __init__(self, code: _Optional[int] = ..., cause: _Optional[str] = ..., remedy: _Optional[str] = ...) -> None: ...
+
+class VersionRange(_message.Message):
+    __slots__ = ("oldest", "newest")
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
+    oldest: int
+    newest: int
+    def __init__(self, oldest: _Optional[int] = ..., newest: _Optional[int] = ...) -> None: ...
+
+class MeanVector(_message.Message):
+    __slots__ = ("coordinates",)
+    COORDINATES_FIELD_NUMBER: _ClassVar[int]
+    coordinates: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, coordinates: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FeatureMap(_message.Message):
+    __slots__ = ("kind", "dimension", "gamma", "width", "seed")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[FeatureMap.Kind]
+        KIND_PAIRED: _ClassVar[FeatureMap.Kind]
+        KIND_OFFSET: _ClassVar[FeatureMap.Kind]
+    KIND_UNSPECIFIED: FeatureMap.Kind
+    KIND_PAIRED: FeatureMap.Kind
+    KIND_OFFSET: FeatureMap.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    kind: FeatureMap.Kind
+    dimension: int
+    gamma: float
+    width: int
+    seed: int
+    def __init__(self, kind: _Optional[_Union[FeatureMap.Kind, str]] = ..., dimension: _Optional[int] = ..., gamma: _Optional[float] = ..., width: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class Row(_message.Message):
+    __slots__ = ("token", "values", "label")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    values: _containers.RepeatedScalarFieldContainer[float]
+    label: int
+    def __init__(self, token: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., label: _Optional[int] = ...) -> None: ...
+
+class Rows(_message.Message):
+    __slots__ = ("rows", "last")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[Row]
+    last: bool
+    def __init__(self, rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., last: _Optional[bool] = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""The data owner: one resident process beside its private rows."""

@@ -1,0 +1,115 @@
+"""What an owner computes: bids from a feature matrix made once, and the rows that it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedkme.data import Table
+from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
+from fedkme.features.fixed_point import ScoredFeatures
+from fedkme.features.fourier import BLOCK_ROWS, RandomFourier
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.schema import Schema
+from owner.gate import Gate
+
+
+class Bidder:
+    """One owner's side of the summary protocols.
+
+    It sends no more than a bid, a token and, when asked, rows. A token is the number of distinct rows that
+    it named before: the same for the same row throughout a run, and silent about where the row stands.
+
+    Memory: the rows as they were loaded, h1 of them in int16, and 33 bytes a row.
+    """
+
+    def __init__(self, name: str, table: Table, schema: Schema, noise: NoiseSource, gate: Gate) -> None:
+        schema.check(table, name)
+        self.name = name
+        self._table = table
+        self._schema = schema
+        self._noise = noise
+        self._gate = gate
+        self._run = ""
+        self._scored: ScoredFeatures | None = None
+        self._sent = np.zeros(len(table), dtype=np.bool_)
+        self._rows: list[int] = []  # by token
+        self._tokens: dict[int, int] = {}  # by row
+
+    def prepare(self, assignment: Assignment) -> int:
+        """Compute h1 of every row once, block by block; forget earlier runs.
+
+        Returns:
+            How many rows this owner has.
+
+        Raises:
+            SchemaError: the curator's public schema is another one.
+        """
+        if assignment.schema != self._schema.digest():
+            raise SchemaError(
+                f"{self.name} and the curator hold different public schemas",
+                "Give both the same schema file.",
+            )
+        self._run = assignment.run
+        self._sent[:] = False
+        self._rows.clear()
+        self._tokens.clear()
+        self._gate.open()
+        h1 = RandomFourier(assignment.features)
+        count = len(self._table)
+        scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
+        for start in range(0, count, BLOCK_ROWS):
+            block = self._schema.encode(self._table.values[start : start + BLOCK_ROWS])
+            scored.append(h1.fixed_point(block))
+        self._scored = scored
+        return count
+
+    def bid(self, broadcast: Broadcast) -> Bid | None:
+        """The best unsent row by marginal gain (Algorithm 3, step 6, with the derived sign).
+
+        Among equal gains, the first row. None when every row was sent.
+        """
+        if self._scored is None:
+            raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
+        if self._sent.all():
+            return None
+        gains = self._scored.bids(broadcast.mean, broadcast.size)
+        gains[self._sent] = -np.inf
+        best = int(np.argmax(gains))
+        return Bid(float(gains[best]), self._token(best))
+
+    def reveal(self, round_number: int, token: int) -> Row:
+        """The row behind a token; it is not bid again (step 16).
+
+        Raises:
+            OwnerFaultError: no such row was bid.
+        """
+        if not 0 <= token < len(self._rows):
+            raise OwnerFaultError(f"{self.name} never bid a row {token}", "Check the curator's software.")
+        return self._send(round_number, self._rows[token])
+
+    def draw(self, round_number: int, count: int) -> Sequence[Row]:
+        """`count` unsent rows, uniformly without replacement; all there are when there are fewer."""
+        unsent = np.flatnonzero(~self._sent)
+        order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
+        return [self._send(round_number, int(row)) for row in unsent[order[:count]]]
+
+    def close(self) -> Closing:
+        """This owner's own count of what it sent, to compare with the curator's."""
+        return Closing(self._gate.rows_sent)
+
+    def _token(self, row: int) -> int:
+        token = self._tokens.setdefault(row, len(self._rows))
+        if token == len(self._rows):
+            self._rows.append(row)
+        return token
+
+    def _send(self, round_number: int, row: int) -> Row:
+        token = self._token(row)
+        self._gate.pass_row(self._run, round_number, token)
+        self._sent[row] = True
+        labels = self._table.labels
+        label = None if labels is None else int(labels[row])
+        return Row(token, self._table.values[row].astype(np.float64), label)

@@ -1,0 +1,1 @@
+"""Simulations: real parties on one machine, baselines, metrics, reports."""

@@ -1,0 +1,9 @@
+"""`python -m sim` is `fedkme sim`."""
+
+import sys
+
+from fedkme.cli import run_app
+from sim.cli import app
+
+if __name__ == "__main__":
+    run_app(app, "fedkme sim", sys.argv[1:])

@@ -1,0 +1,49 @@
+"""`fedkme sim` and `fedkme report`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sim.config import load_simulation
+from sim.progress import make_progress
+from sim.report import print_summary, write_report
+from sim.run import simulate
+
+app = typer.Typer(no_args_is_help=True, help="Simulate: real parties on this machine.")
+report_app = typer.Typer(help="Write the HTML report of a run's folder.")
+apps = {"sim": app, "report": report_app}
+
+
+@app.callback()
+def sim() -> None:
+    """Simulate: real parties on this machine."""
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A shipped scenario (digits, mnist, ...) or a TOML file.")],
+    engine: Annotated[str | None, typer.Option(help="processes or inprocess.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the run; default runs/NAME-N.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
+    ] = None,
+) -> None:
+    """Run a summary over owners, a curator and a consumer; compare it with baselines; report."""
+    chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
+    settings, base = load_simulation(scenario, [*chosen, *(assignments or [])])
+    console = Console()
+    directory, metrics = simulate(settings, base, out, make_progress(sys.stderr))
+    print_summary(metrics, console)
+    console.print(f"report: {directory / 'report.html'}", soft_wrap=True)
+
+
+@report_app.command()
+def report(directory: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
+    """Write DIR/report.html again from what the run left."""
+    typer.echo(write_report(directory))

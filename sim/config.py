@@ -1,0 +1,73 @@
+"""Settings of a simulation: a scenario, a summary, how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from consumer.settings import RequestSettings
+from curator.summary.settings import SummarySettings
+from fedkme.config import Settings, load_toml, override, validate
+from sim.scenarios import ScenarioConfig, find_scenario
+
+Engine = Literal["processes", "inprocess"]
+Baseline = Literal["greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone"]
+
+
+class SummaryTable(SummarySettings, RequestSettings):
+    """The [summary] table: what the curator and the consumer decide, in one place."""
+
+    def curator_part(self) -> SummarySettings:
+        """What the curator's configuration says."""
+        return SummarySettings(**{name: getattr(self, name) for name in SummarySettings.model_fields})
+
+    def consumer_part(self) -> RequestSettings:
+        """What the consumer's configuration says."""
+        return RequestSettings(**{name: getattr(self, name) for name in RequestSettings.model_fields})
+
+
+class SimulationSettings(Settings):
+    """A scenario file."""
+
+    scenario: ScenarioConfig
+    summary: SummaryTable
+    engine: Engine = "processes"
+    """`processes`: real parties over loopback gRPC. `inprocess`: the same protocol by direct calls."""
+    seed: int = Field(0, ge=0)
+    """Of everything random in the simulation."""
+    tls: bool = True
+    """Mutual TLS between the processes, with an authority made for the run."""
+    baselines: tuple[Baseline, ...] = ("greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone")
+    """What to compare the summary with."""
+    downstream: bool = True
+    """Train models on the summary and on each baseline, where there are labels."""
+    connect_s: float = Field(60.0, gt=0)
+    """How long to wait for the parties to come up."""
+    progress_s: float = Field(60.0, gt=0)
+    """How long one answer of an owner may take."""
+
+
+def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> tuple[SimulationSettings, Path]:
+    """Settings of a shipped scenario or a file, with `--set` applied, and the folder of the file.
+
+    Raises:
+        ConfigError: no such scenario, or a key or value is wrong.
+    """
+    path = find_scenario(scenario)
+    values = override(load_toml(path), [_placed(assignment) for assignment in assignments])
+    return validate(SimulationSettings, values, path.name), path.parent.resolve()
+
+
+def _placed(assignment: str) -> str:
+    """`protocol=uniform` is short for `summary.protocol=uniform`; likewise for any key of [summary]."""
+    first = assignment.partition("=")[0].strip().split(".")[0]
+    in_summary = first in SummaryTable.model_fields and first not in SimulationSettings.model_fields
+    return f"summary.{assignment}" if in_summary else assignment
+
+
+def plain(settings: Settings) -> dict[str, Any]:
+    """Settings as plain values for a TOML file."""
+    return settings.model_dump(mode="json")

@@ -1,0 +1,114 @@
+"""The `inprocess` engine: the same protocol by direct calls, under one debugger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumer.client import gamma_of
+from consumer.settings import RequestSettings
+from curator.conduct import conduct
+from curator.public import draw_features, public_seed
+from curator.summary.record import RunObserver, SummaryRecord
+from curator.summary.settings import SummarySettings
+from curator.summary.task import SummaryTask
+from fedkme.data import Table
+from fedkme.features.fourier import RandomFourier
+from fedkme.party import noise_for
+from fedkme.privacy.settings import release_target
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.schema import Schema
+from owner.bidder import Bidder
+from owner.gate import Gate
+from sim.scenarios import Scenario
+
+
+class DirectPort:
+    """The `OwnerPort` of an owner in the same process."""
+
+    def __init__(self, bidder: Bidder) -> None:
+        self._bidder = bidder
+        self.name = bidder.name
+
+    async def prepare(self, assignment: Assignment) -> int:
+        """See `OwnerPort`."""
+        return self._bidder.prepare(assignment)
+
+    async def bid(self, broadcast: Broadcast) -> Bid | None:
+        """See `OwnerPort`."""
+        return self._bidder.bid(broadcast)
+
+    async def reveal(self, round_number: int, token: int) -> Row:
+        """See `OwnerPort`."""
+        return self._bidder.reveal(round_number, token)
+
+    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        return self._bidder.draw(round_number, count)
+
+    async def close(self) -> Closing:
+        """See `OwnerPort`."""
+        return self._bidder.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Market:
+    """Owners in this process, and what is public."""
+
+    schema: Schema
+    ports: Sequence[DirectPort]
+    seeds: NDArray[np.float32]
+    """Encoded rows of the public seed set, (s, n)."""
+
+
+def open_market(scenario: Scenario, seed: int) -> Market:
+    """Owners of a scenario with the private randomness that their processes would have."""
+    ports = [
+        DirectPort(Bidder(name, table, scenario.schema, noise_for(seed, name)("draw"), Gate(name)))
+        for name, table in scenario.owners.items()
+    ]
+    return Market(scenario.schema, ports, encoded(scenario.schema, scenario.seeds))
+
+
+def encoded(schema: Schema, table: Table | None) -> NDArray[np.float32]:
+    """Rows in model space, (m, n); none without a table."""
+    if table is None:
+        return np.empty((0, schema.encoded_width), dtype=np.float32)
+    return schema.encode(table.values)
+
+
+async def run_in_process(
+    market: Market,
+    validation: Table,
+    settings: SummarySettings,
+    request: RequestSettings,
+    seed: int,
+    record: SummaryRecord,
+    observer: RunObserver,
+    facts: dict[str, Any],
+) -> None:
+    """One run; fills `record`, and `facts` with what else the curator's record.json says of it."""
+    rows = market.schema.encode(validation.values)
+    features = draw_features(
+        settings.features,
+        gamma_of(request.kernel, rows, market.seeds),
+        market.schema.encoded_width,
+        public_seed(seed),
+    )
+    h1 = RandomFourier(features)
+    holder = "consumer" if request.share == "embedding" else "curator"
+    target = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
+    task = SummaryTask("run-1", request.p, market.schema, h1, target, h1.fixed_point(market.seeds))
+    facts |= {
+        "p": request.p,
+        "validation_rows": len(validation),
+        "validation_points": 0 if request.share == "embedding" else len(validation),
+        "seed_rows": len(market.seeds),
+        "features": asdict(features),
+        "bytes": {"sent": 0, "received": 0},
+    }
+    await conduct(task, settings, market.ports, noise_for(seed, "curator"), record, observer)

@@ -1,0 +1,155 @@
+"""A run directory as one page that opens anywhere, and as the lines that end a run on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedkme.data import read_arrays
+from fedkme.errors import ConfigError
+from sim.page import Run, render
+from sim.wording import Metrics, distance, method, model, number, percent, size
+
+MOST_PRIVACY_LINES = 8
+REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
+LISTS = ("privacy", "faults")
+TABLES = (
+    *("points_accessed", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
+    *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
+)
+OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
+
+
+def write_report(directory: Path) -> Path:
+    """Write report.html into a run directory: one file, no scripts, nothing loaded from elsewhere.
+
+    Args:
+        directory: holds metrics.json, and rounds.csv, run.toml and summary.npz where the run got that far.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ConfigError: metrics.json is missing, unreadable or not that of a run.
+        DataError: summary.npz is there and cannot be read.
+    """
+    rounds, config, summary = (directory / name for name in ("rounds.csv", "run.toml", "summary.npz"))
+    run = Run(
+        metrics=_read_metrics(directory / "metrics.json"),
+        rounds=_read_lines(rounds) if rounds.exists() else [],
+        config=config.read_text(encoding="utf-8") if config.exists() else "",
+        arrays=read_arrays(summary, "report") if summary.exists() else {},
+    )
+    target = directory / "report.html"
+    target.write_text(render(run), encoding="utf-8")
+    return target
+
+
+def _read_metrics(path: Path) -> dict[str, Any]:
+    remedy = "Give the directory of a run that has ended."
+    try:
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy) from None
+    except ValueError:
+        raise ConfigError(f"{path} is not JSON", remedy) from None
+    if not isinstance(metrics, dict):
+        raise ConfigError(f"{path} holds no metrics", remedy)
+    for key, kind in (REQUIRED | OPTIONAL).items():
+        missing = key not in metrics
+        if (missing and key in REQUIRED) or not (missing or isinstance(metrics[key], kind)):
+            raise ConfigError(f"{path}: '{key}' is missing or of the wrong type", remedy)
+    return metrics
+
+
+def _read_lines(path: Path) -> list[dict[str, str | None]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [dict(line) for line in csv.DictReader(file)]
+
+
+def print_summary(metrics: Metrics, console: Console) -> None:
+    """Print the outcome of a run in plain characters, at most 100 columns wide.
+
+    Args:
+        metrics: of metrics.json.
+        console: a terminal or a file.
+    """
+    lines = [_outcome(metrics), _table(metrics), *_access(metrics), *_privacy(metrics), *_cost(metrics)]
+    for line in lines:
+        if line is not None:
+            console.print(Text(line) if isinstance(line, str) else line, width=min(console.width, 100))
+
+
+def _outcome(m: Metrics) -> str:
+    rows = f"{m.get('rounds', 0)} of {m['p']} rows" if m["status"] != "complete" else f"{m['p']} rows"
+    seed = "" if m.get("seed") is None else f", seed {m['seed']}"
+    why = f" ({m['reason']})" if m.get("reason") else ""
+    engine = f", engine {m['engine']}" if m.get("engine") else ""
+    return f"{m['scenario']}: {m['status']}{why}, {rows} from {m['K']} owners{engine}{seed}"
+
+
+def _table(m: Metrics) -> Table | None:
+    """One line per way of selecting rows; a column that nobody has is left out."""
+    if not m.get("mmd2"):
+        return None
+    columns: list[tuple[str, dict[str, str]]] = [
+        ("MMD^2", {name: distance(value) for name, value in m["mmd2"].items()}),
+        ("vs greedy", {name: percent(value) for name, value in m.get("percent_over_greedy", {}).items()}),
+        ("+ seeds", {name: distance(value) for name, value in m.get("mmd2_counted", {}).items()}),
+        ("to test", {name: distance(value) for name, value in m.get("mmd2_test", {}).items()}),
+    ]
+    accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
+    for kind in sorted({kind for found in accuracies.values() for kind in found}):
+        cells = {name: f"{found[kind]:.1%}" for name, found in accuracies.items() if kind in found}
+        columns.append((model(kind), cells))
+    columns = [column for column in columns if column[1]]
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("")
+    for title, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    for name in m["mmd2"]:
+        style = "bold" if name == "summary" else ""
+        table.add_row(method(name), *(cells.get(name, "") for _, cells in columns), style=style)
+    return table
+
+
+def _access(m: Metrics) -> list[str]:
+    access = m.get("points_accessed")
+    if not access:
+        return []
+    line = (
+        f"points accessed {number(access.get('total'))} ({number(access.get('wasted'))} never used), "
+        f"rho {number(access.get('rho'))}, bound on their expectation {number(access.get('bound'))}"
+    )
+    disagree = "  owners and curator disagree on this count: see the ledger"
+    return [line, disagree] if access.get("owners_agree") is False else [line]
+
+
+def _privacy(m: Metrics) -> list[str]:
+    lines = []
+    for entry in m.get("privacy", []):
+        raw = f", {entry['raw_points']} raw rows seen" if entry.get("raw_points") else ""
+        lines.append(
+            f"  {entry['protected']} against {entry['observer']}: epsilon {number(entry['epsilon'])} "
+            f"at delta {number(entry.get('delta'))}, {entry['accountant']}{raw}"
+        )
+    more = len(lines) - MOST_PRIVACY_LINES
+    lines = [*lines[:MOST_PRIVACY_LINES], f"  and {more} more in the report"] if more > 0 else lines
+    return ["privacy (only 'sound' is proven; inf: no bound)", *lines] if lines else []
+
+
+def _cost(m: Metrics) -> list[str]:
+    timing, traffic = m.get("timing", {}), m.get("bytes", {})
+    if not timing:
+        return []
+    sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received" if traffic else ""
+    return [
+        f"time {number(timing.get('total_s'))} s, rounds {number(timing.get('round_p50_ms'))} ms median, "
+        f"{number(timing.get('round_p99_ms'))} ms p99{sent}"
+    ]

@@ -1,0 +1,63 @@
+"""The folder of a run: where it goes, and what a finished engine leaves in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedkme.config import dump_toml
+from fedkme.errors import ConfigError
+from sim.config import SimulationSettings, plain
+
+
+def make_run_directory(out: Path | None, name: str) -> Path:
+    """The folder for a new run; never one that holds something.
+
+    Args:
+        out: what the user asked for; None for the next free runs/NAME-N.
+        name: of the scenario.
+
+    Raises:
+        ConfigError: `out` is not an empty or new folder.
+    """
+    directory = out or _next_free(name)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigError(
+            f"{directory} is there already and not empty", "Choose another --out, or remove it."
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Choose another --out.") from None
+    return directory
+
+
+def _next_free(name: str) -> Path:
+    number = 1
+    while (directory := Path("runs", f"{name}-{number}")).exists():
+        number += 1
+    return directory
+
+
+def write_configuration(directory: Path, settings: SimulationSettings) -> None:
+    """run.toml: the resolved settings; `fedkme sim run DIR/run.toml` repeats the run."""
+    (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
+
+
+def adopt_curator_run(directory: Path) -> None:
+    """Move what the curator wrote for its only run to the top of the run's folder."""
+    curator = directory / "curator"
+    for folder in sorted(curator.glob("run-*")):
+        for file in sorted(folder.iterdir()):
+            file.replace(directory / file.name)
+    if curator.exists():
+        shutil.rmtree(curator)
+
+
+def read_record(directory: Path) -> Mapping[str, Any] | None:
+    """The curator's record of the run; None when it ended before there was one."""
+    path = directory / "record.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

@@ -1,0 +1,77 @@
+"""Shipped scenarios: who owns which rows, what the consumer holds."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.resources
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fedkme.errors import ConfigError, DataError
+from sim.scenarios.base import Scenario
+from sim.scenarios.digits import Digits, build_digits
+from sim.scenarios.hospitals import Hospitals, build_hospitals
+from sim.scenarios.mnist import Mnist, build_mnist
+from sim.scenarios.tables import Csv, build_csv
+
+__all__ = [
+    "Csv",
+    "Digits",
+    "Hospitals",
+    "Mnist",
+    "Scenario",
+    "ScenarioConfig",
+    "build_scenario",
+    "find_scenario",
+]
+
+ScenarioConfig = Annotated[Digits | Mnist | Hospitals | Csv, Field(discriminator="kind")]
+
+
+def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = None) -> Scenario:
+    """Give every party its rows; the same for the same seed.
+
+    Args:
+        config: the [scenario] table of a scenario file.
+        seed: of all random choices.
+        base_dir: folder of the scenario file, where its relative paths start; default the current folder.
+
+    Raises:
+        ConfigError: a file is missing, or more rows are asked for than there are.
+        DataError: rows do not fit the schema, or there is nothing to match.
+        MissingDependencyError: an optional package is missing.
+    """
+    match config:
+        case Digits():
+            scenario = build_digits(config, seed)
+        case Mnist():
+            scenario = build_mnist(config, seed, base_dir)
+        case Hospitals():
+            scenario = build_hospitals(config, seed, base_dir)
+        case Csv():
+            scenario = build_csv(config, seed, base_dir)
+    if not len(scenario.validation):
+        cause = f"scenario {scenario.name}: the validation set D_v has no rows"
+        raise DataError(cause, "Give it rows, or a larger share of the target's.")
+    return scenario
+
+
+def find_scenario(name_or_path: str) -> Path:
+    """File of a shipped scenario, or a path.
+
+    Raises:
+        ConfigError: neither; lists the names.
+    """
+    folder = Path(str(importlib.resources.files(__name__)))
+    shipped = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    if name_or_path in shipped:
+        return shipped[name_or_path]
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    close = difflib.get_close_matches(path.stem, shipped, n=1)
+    hint = f"Did you mean '{close[0]}'? " if close else ""
+    cause = f"'{name_or_path}' is neither a shipped scenario nor a file"
+    raise ConfigError(cause, f"{hint}Shipped: {', '.join(shipped)}.")

@@ -1,0 +1,168 @@
+"""What a scenario is, and the ways in which all of them cut rows into parties."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat, model_validator
+
+from fedkme.config import Settings
+from fedkme.data import Table
+from fedkme.errors import ConfigError
+from fedkme.schema import Schema
+
+Rows = NDArray[np.int64]
+"""Indices of rows, (m,)."""
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Who holds which rows.
+
+    Attributes:
+        name: kind of the scenario.
+        schema: public domain of every table below.
+        owners: rows of each owner, by name, in the order of the names; an owner may have none.
+        validation: D_v, the consumer's; without labels, as in the paper.
+        test: rows that score a summary; may be empty.
+        seeds: public rows, D_init; None without them.
+    """
+
+    name: str
+    schema: Schema
+    owners: Mapping[str, Table]
+    validation: Table
+    test: Table
+    seeds: Table | None
+
+
+class DigitSplit(Settings):
+    """The layout of Sarpatwar 2019, appendix G: owners by groups of classes, a target of a few classes."""
+
+    groups: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1)] = (
+        (0, 1),
+        (3, 4),
+        (5, 6),
+        (7, 8),
+        (9, 2),
+    )
+    """Classes of each owner."""
+    owners: int | None = Field(default=None, ge=1)
+    """Number of owners, default one per group. More: each group is cut into even shards. Fewer: an owner has
+    several groups."""
+    targets: tuple[int, ...] = (3, 4)
+    """Classes of the validation and test rows."""
+    ratio: tuple[PositiveFloat, ...] = (0.7, 0.3)
+    """Share of each of `targets`."""
+    validation_fraction: Fraction = 0.25
+    """Share of the target rows that is D_v; the rest is the test set."""
+    seeds: int = Field(default=150, ge=0)
+    """Public rows, D_init; 0: none."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        owned = [digit for group in self.groups for digit in group]
+        for name, digits in (("groups", owned), ("targets", self.targets)):
+            if len(set(digits)) < len(digits) or not set(digits) <= set(range(10)):
+                raise ValueError(f"'{name}' names a class twice or one that is not 0 to 9")
+        if len(self.ratio) != len(self.targets) or not self.targets:
+            raise ValueError("'ratio' needs one share for each of 'targets'")
+        return self
+
+
+def generator(seed: int, *names: str) -> np.random.Generator:
+    """Random numbers of one part of a scenario: equal for equal seed and names, independent for others."""
+    words = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") for name in names]
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *words])))
+
+
+def owner_names(count: int) -> list[str]:
+    """owner-1, owner-2, ...: padded with zeros, so that the order of names is that of numbers."""
+    return [f"owner-{number:0{len(str(count))}}" for number in range(1, count + 1)]
+
+
+def deal(
+    labels: NDArray[Any], candidates: Rows, split: DigitSplit, rng: np.random.Generator
+) -> dict[str, Rows]:
+    """Rows of each owner, ascending: its classes, or an even random shard of them.
+
+    Args:
+        labels: class of each row, (m,).
+        candidates: the rows to deal out; those of a class in no group are nobody's.
+        split: groups and number of owners.
+        rng: cuts groups into shards.
+    """
+    groups = [rng.permutation(candidates[np.isin(labels[candidates], group)]) for group in split.groups]
+    count = split.owners or len(groups)
+    if count < len(groups):
+        parts = [np.concatenate(groups[first::count]) for first in range(count)]
+    else:
+        shards = [count // len(groups) + (i < count % len(groups)) for i in range(len(groups))]
+        parts = [part for group, n in zip(groups, shards, strict=True) for part in np.array_split(group, n)]
+    return {name: np.sort(part) for name, part in zip(owner_names(count), parts, strict=True)}
+
+
+def sample_targets(
+    labels: NDArray[Any], candidates: Rows, split: DigitSplit, rng: np.random.Generator
+) -> Rows:
+    """As many of the candidates as there are in the ratio of the target classes, without repetition."""
+    classes = [rng.permutation(candidates[labels[candidates] == digit]) for digit in split.targets]
+    total = min(len(rows) / share for rows, share in zip(classes, split.ratio, strict=True))
+    chosen = [rows[: round(total * share)] for rows, share in zip(classes, split.ratio, strict=True)]
+    return np.sort(np.concatenate(chosen))
+
+
+def cut(
+    labels: NDArray[Any], candidates: Rows, fraction: float, rng: np.random.Generator
+) -> tuple[Rows, Rows]:
+    """Two random parts of the candidates, ascending; the first is `fraction` of each class.
+
+    The paper draws each row with that probability; class by class, both parts keep the classes' ratio.
+    """
+    classes = [candidates[labels[candidates] == label] for label in np.unique(labels[candidates])]
+    chosen = [rng.permutation(rows)[: round(fraction * len(rows))] for rows in classes]
+    first = np.sort(np.concatenate([candidates[:0], *chosen]))
+    return first, np.setdiff1d(candidates, first)
+
+
+def draw(candidates: Rows, count: int, key: str, rng: np.random.Generator) -> Rows:
+    """So many of the candidates at random, ascending.
+
+    Raises:
+        ConfigError: there are fewer.
+    """
+    if count > len(candidates):
+        cause = f"scenario.{key} asks for {count} rows and there are {len(candidates)}"
+        raise ConfigError(cause, f"Set scenario.{key} to a smaller number.")
+    return np.sort(rng.choice(candidates, count, replace=False))
+
+
+def random_rows(schema: Schema, count: int, rng: np.random.Generator) -> Table | None:
+    """Uniform rows of the public domain: seeds "can be completely random" (Sarpatwar 2019, section 4)."""
+    return Table(schema.decode(rng.random((count, schema.encoded_width)))) if count else None
+
+
+def locate(path: Path, key: str, base_dir: Path | None) -> Path:
+    """The file that a scenario names, relative to `base_dir`; $NAME is a variable of the environment.
+
+    Raises:
+        ConfigError: there is no such file; names the key.
+    """
+    text = os.path.expandvars(path)
+    # What comes from the environment was written at the prompt, so it starts at the current folder.
+    folder = base_dir if base_dir and text == str(path) else Path()
+    found = folder / Path(text).expanduser()
+    if not found.is_file():
+        remedy = f"Correct scenario.{key}, in the scenario's file or with --set scenario.{key}=FILE"
+        variable = ", or set the variable of the environment that it names" if "$" in text else ""
+        raise ConfigError(f"scenario.{key}: there is no file {found}", f"{remedy}{variable}.")
+    return found

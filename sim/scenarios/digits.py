@@ -1,0 +1,110 @@
+"""Scenario `digits`: scikit-learn's 1797 digits of 8x8 pixels, laid out as the paper's MNIST experiment."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedkme.data import Table
+from fedkme.errors import MissingDependencyError
+from fedkme.schema import Label, Numeric, Schema
+from sim.scenarios.base import (
+    DigitSplit,
+    Fraction,
+    Rows,
+    Scenario,
+    cut,
+    deal,
+    draw,
+    generator,
+    sample_targets,
+)
+
+_SIDE = 8
+_WHITE = 16
+
+SCHEMA = Schema(
+    columns=(Numeric(name="pixel", bounds=(0, _WHITE), count=_SIDE * _SIDE, integer=True),),
+    label=Label(name="digit", classes=tuple("0123456789")),
+)
+
+
+class Digits(DigitSplit):
+    """scikit-learn's digits."""
+
+    kind: Literal["digits"] = "digits"
+    test_fraction: Fraction = 0.5
+    """Share of each target class that is held back from the owners for validation and test; what the ratio
+    does not need goes back to them."""
+    copies: int = Field(default=1, ge=1, le=1000)
+    """Rows made of each row of owners, validation and test: itself and jittered copies (see `jitter`)."""
+
+
+def build_digits(config: Digits, seed: int) -> Scenario:
+    """Lay out the digits; a row and its copies are in one party only.
+
+    Raises:
+        MissingDependencyError: scikit-learn is not installed.
+        ConfigError: more seed rows than there are.
+    """
+    images, labels = _load()
+    of_targets = np.flatnonzero(np.isin(labels, config.targets))
+    held_back, _ = cut(labels, of_targets, config.test_fraction, generator(seed, "digits", "held back"))
+    target = sample_targets(labels, held_back, config, generator(seed, "digits", "ratio"))
+    validation, test = cut(
+        labels, target, config.validation_fraction, generator(seed, "digits", "validation")
+    )
+    others = np.setdiff1d(np.arange(len(labels)), target)
+    seeds = draw(others, config.seeds, "seeds", generator(seed, "digits", "seeds"))
+    owners = deal(labels, np.setdiff1d(others, seeds), config, generator(seed, "digits", "owners"))
+
+    def table(name: str, rows: Rows) -> Table:
+        jittered = jitter(images[rows], config.copies, generator(seed, "digits", "copies", name))
+        return Table(jittered, np.tile(labels[rows], config.copies))
+
+    return Scenario(
+        name="digits",
+        schema=SCHEMA,
+        owners={name: table(name, rows) for name, rows in owners.items()},
+        validation=Table(table("validation", validation).values),
+        test=table("test", test),
+        seeds=Table(images[seeds], labels[seeds]) if config.seeds else None,
+    )
+
+
+def jitter(images: NDArray[np.uint8], copies: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """The images, then copies - 1 variants of each: moved by up to a pixel each way, -1 to 1 on each pixel.
+
+    A public augmentation in place of more data; nothing in it depends on any row.
+
+    Args:
+        images: (m, 64), pixels 0 to 16, row by row.
+        copies: variants of each image, the image included.
+        rng: draws moves and noise.
+
+    Returns:
+        (copies * m, 64), pixels 0 to 16.
+    """
+    variants = np.tile(images.reshape(-1, _SIDE, _SIDE), (copies - 1, 1, 1))
+    padded = np.pad(variants, ((0, 0), (1, 1), (1, 1)))
+    down, right = rng.integers(0, 3, (2, len(variants)))
+    for dy, dx in np.ndindex(3, 3):
+        moved = (down == dy) & (right == dx)
+        variants[moved] = padded[moved, dy : dy + _SIDE, dx : dx + _SIDE]
+    noise = rng.integers(-1, 2, variants.shape, dtype=np.int8)
+    noisy = np.clip(variants.astype(np.int8) + noise, 0, _WHITE).astype(np.uint8)
+    return np.concatenate([images, noisy.reshape(-1, _SIDE * _SIDE)])
+
+
+def _load() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        cause = "the scenario 'digits' needs the package scikit-learn"
+        raise MissingDependencyError(cause, "Run: pip install 'fedkme[sim]'.") from None
+    images: NDArray[Any]
+    images, labels = load_digits(return_X_y=True)
+    return images.astype(np.uint8), labels.astype(np.int64)

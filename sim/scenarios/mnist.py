@@ -1,0 +1,70 @@
+"""Scenario `mnist`: the experiment of Sarpatwar 2019, appendix G, on MNIST or anything of its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedkme.data import Table, read_arrays, table_from_arrays
+from fedkme.errors import DataError
+from fedkme.schema import Label, Numeric, Schema
+from sim.scenarios.base import DigitSplit, Scenario, cut, deal, draw, generator, locate, sample_targets
+
+CLASSES = tuple("0123456789")
+
+
+class Mnist(DigitSplit):
+    """Images of ten classes in an .npz with x_train, y_train, x_test and y_test."""
+
+    kind: Literal["mnist"] = "mnist"
+    path: Path
+    rows: int | None = Field(default=None, ge=1)
+    """Training rows to use, drawn at random; default all."""
+
+
+def build_mnist(config: Mnist, seed: int, base_dir: Path | None) -> Scenario:
+    """Training rows go to the owners; D_v, test and seeds (of the other classes) come from the test part.
+
+    Raises:
+        ConfigError: no such file, or more seed or training rows than there are.
+        DataError: the file is not of the layout.
+    """
+    arrays = read_arrays(locate(config.path, "path", base_dir), "mnist")
+    train, digits = _part(arrays, "train")
+    test, test_digits = _part(arrays, "test")
+    schema = Schema(
+        columns=(Numeric(name="pixel", bounds=(0, 255), count=train.values.shape[1], integer=True),),
+        label=Label(name="class", classes=CLASSES),
+    )
+    schema.check(train, "mnist, training part")
+    schema.check(test, "mnist, test part")
+    target = sample_targets(test_digits, np.arange(len(test)), config, generator(seed, "mnist", "ratio"))
+    fraction = config.validation_fraction
+    validation, scored = cut(test_digits, target, fraction, generator(seed, "mnist", "validation"))
+    others = np.flatnonzero(~np.isin(test_digits, config.targets))
+    seeds = draw(others, config.seeds, "seeds", generator(seed, "mnist", "seeds"))
+    used = np.arange(len(train))
+    if config.rows is not None:
+        used = draw(used, config.rows, "rows", generator(seed, "mnist", "rows"))
+    owners = deal(digits, used, config, generator(seed, "mnist", "owners"))
+    return Scenario(
+        name="mnist",
+        schema=schema,
+        owners={name: train.take(rows) for name, rows in owners.items()},
+        validation=Table(test.values[validation]),
+        test=test.take(scored),
+        seeds=test.take(seeds) if config.seeds else None,
+    )
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], part: str) -> tuple[Table, NDArray[Any]]:
+    images, labels = arrays.get(f"x_{part}"), arrays.get(f"y_{part}")
+    if images is None or labels is None or images.ndim < 2:
+        cause = f"mnist: the file has no images x_{part} with labels y_{part}"
+        raise DataError(cause, "Give an .npz with x_train, y_train, x_test and y_test.")
+    return table_from_arrays(images, labels), labels

@@ -1,0 +1,75 @@
+"""How names and numbers of a run read, on the page and on a terminal alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+Metrics = Mapping[str, Any]
+"""The content of metrics.json."""
+
+METHODS = {
+    "summary": "this run",
+    "greedy": "non-private greedy",
+    "exact_greedy": "exact-kernel greedy",
+    "uniform": "uniform sampling",
+    "winner_only": "winner only",
+    "ask_everyone": "ask everyone",
+}
+MODELS = {"linear_svm": "linear SVM", "mlp_32": "MLP 32"}
+
+
+def short(value: float) -> str:
+    """A number in about three significant digits."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def distance(value: float | None) -> str:
+    """An MMD^2, always in three significant digits so that a column of them compares."""
+    return "-" if value is None else f"{value:#.3g}"
+
+
+def method(name: str) -> str:
+    """A way to select rows, in words."""
+    return METHODS.get(name, name.replace("_", " "))
+
+
+def model(name: str) -> str:
+    """A model, in words."""
+    return MODELS.get(name, name.replace("_", " "))
+
+
+def verdict(metrics: Metrics) -> str:
+    """The outcome of a run in one sentence."""
+    mmd2 = metrics.get("mmd2", {})
+    if "summary" not in mmd2:
+        return "No summary came out of this run, so there is nothing to compare."
+    text = f"The summary's MMD² is {distance(mmd2['summary'])}"
+    over = metrics.get("percent_over_greedy", {}).get("summary")
+    if over is not None:
+        text += f", {abs(over):.1f} % {'over' if over >= 0 else 'under'} non-private greedy"
+    return text + (f"; uniform sampling: {distance(mmd2['uniform'])}." if "uniform" in mmd2 else ".")
+
+
+def number(value: Any) -> str:
+    """A number for people; `-` where there is none, `inf` where it has no bound."""
+    if isinstance(value, str):
+        return value
+    return "-" if value is None or math.isnan(value) else short(value)
+
+
+def percent(value: float | None) -> str:
+    """A signed percentage."""
+    return "" if value is None else f"{value:+,.{0 if abs(value) >= 100 else 1}f} %"
+
+
+def size(count: float | None) -> str:
+    """Bytes in a unit that fits."""
+    if count is None:
+        return "-"
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{short(count)} {unit}"
+        count /= 1000
+    return f"{short(count)} GB"

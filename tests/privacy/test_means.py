@@ -1,0 +1,234 @@
+"""Released means: one suite for every implementation, then what is particular to each."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.privacy.gaussian import gaussian_delta
+from fedkme.privacy.means import ExactMean, GaussianMean, MeanRelease, MwemMean
+from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
+
+D = 6
+GRID_STEP = 0.25
+Floats = NDArray[np.float64]
+
+
+def noise(seed: int = 0) -> NoiseSource:
+    return simulated(seed, "curator", "means")
+
+
+def mwem(source: NoiseSource, epsilon: float | None = None) -> MwemMean:
+    return MwemMean(
+        D,
+        source,
+        grid_step=GRID_STEP,
+        initial_epsilon=epsilon,
+        initial_iterations=400,
+        epsilon=epsilon,
+        iterations=100,
+    )
+
+
+def gaussian(source: NoiseSource, releases: int = 2, epsilon: float = 1e4) -> GaussianMean:
+    return GaussianMean(D, source, norm_bound=math.sqrt(2), epsilon=epsilon, delta=1e-5, releases=releases)
+
+
+def on_grid(k: int, seed: int = 1) -> Floats:
+    """Rows whose coordinates are grid points: the quantizer's coins do not matter."""
+    return np.random.default_rng(seed).integers(-4, 5, (k, D)).astype(np.float64) * np.float64(GRID_STEP)
+
+
+MAKERS = [
+    pytest.param(lambda: ExactMean(D), id="exact"),
+    pytest.param(lambda: mwem(noise()), id="mwem"),
+    pytest.param(lambda: gaussian(noise()), id="gaussian"),
+    pytest.param(lambda: mwem(SecureNoise(), 50.0), id="mwem-secure"),
+    pytest.param(lambda: gaussian(SecureNoise()), id="gaussian-secure"),
+]
+REPEATABLE = MAKERS[:3]
+Maker = Callable[[], MeanRelease]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_no_rows_release_zeros_and_cost_nothing(make: Maker) -> None:
+    mean = make()
+    for _ in range(5):  # more than the Gaussian one has releases planned
+        assert np.array_equal(mean.release(), np.zeros(D))
+    mean.add(np.zeros((0, D)))
+    assert mean.size == 0
+    mean.add(on_grid(40))
+    assert np.any(mean.release() != 0)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_release_is_near_the_mean_of_the_rows(make: Maker) -> None:
+    # With hardly any noise: 0.05 is above 6 deviations of all that is random here.
+    mean, rows = make(), on_grid(200)
+    mean.add(rows[:150])
+    mean.add(rows[150:])
+    assert mean.size == 200
+    released = mean.release()
+    assert released.shape == (D,)
+    assert released.dtype == np.float64
+    assert released == pytest.approx(rows.mean(axis=0), abs=0.05)
+
+
+@pytest.mark.parametrize("make", REPEATABLE)
+def test_the_order_and_grouping_of_rows_do_not_matter(make: Maker) -> None:
+    # DESIGN.md, decision 1: the same bytes whatever order the owners answer in.
+    rows = on_grid(30)
+    together, apart = make(), make()
+    together.add(rows)
+    for row in rows[::-1]:
+        apart.add(row[None])
+    assert np.array_equal(together.release(), apart.release())
+
+
+@pytest.mark.parametrize("make", REPEATABLE)
+def test_the_same_seed_gives_the_same_releases(make: Maker) -> None:
+    first, second = make(), make()
+    for mean in (first, second):
+        mean.add(on_grid(10))
+    assert np.array_equal(first.release(), second.release())
+    assert np.array_equal(first.release(), second.release())
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    "rows", [np.zeros(D), np.zeros((1, D + 1)), np.full((1, D), 1.001), np.full((1, D), math.nan)]
+)
+def test_rows_that_do_not_fit_are_refused_and_leave_no_trace(make: Maker, rows: Floats) -> None:
+    mean = make()
+    with pytest.raises(DataError) as caught:
+        mean.add(rows)
+    assert "1.001" not in str(caught.value)
+    assert mean.size == 0
+    assert np.array_equal(mean.release(), np.zeros(D))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_release_is_the_callers_own(make: Maker) -> None:
+    mean = make()
+    mean.add(on_grid(200))
+    mean.release()[:] = 77.0
+    assert np.all(np.abs(mean.release()) < 2)
+
+
+@given(st.lists(st.lists(st.integers(-(2**14), 2**14), min_size=D, max_size=D), min_size=1))
+def test_exact_sums_have_no_rounding(rows: list[list[int]]) -> None:
+    # Rows are multiples of 2^-14, so the float64 sum is the integer sum.
+    mean = ExactMean(D)
+    for row in rows:
+        mean.add(np.array([row]) * 2.0**-14)
+    expected = np.array(rows).sum(axis=0) * 2.0**-14 / len(rows)
+    assert np.array_equal(mean.release(), expected)
+
+
+class CountingNoise:
+    """Delegates, and writes down what was asked for."""
+
+    def __init__(self) -> None:
+        self.source = noise()
+        self.calls: list[tuple[str, float, int]] = []
+
+    def uniform(self, size: int) -> Floats:
+        self.calls.append(("uniform", 1.0, size))
+        return self.source.uniform(size)
+
+    def laplace(self, scale: float, size: int) -> Floats:
+        self.calls.append(("laplace", scale, size))
+        return self.source.laplace(scale, size)
+
+    def gaussian(self, scale: float, size: int) -> Floats:
+        self.calls.append(("gaussian", scale, size))
+        return self.source.gaussian(scale, size)
+
+
+def test_mwem_spends_the_initial_parameters_once_and_quantizes_once() -> None:
+    # Section 4: T_init and its epsilon for the first call, T_sub and the other epsilon after it. In
+    # steps of the grid Lap(1/epsilon) has the scale 1/(epsilon eta).
+    source = CountingNoise()
+    mean = MwemMean(
+        D, source, grid_step=0.5, initial_epsilon=0.05, initial_iterations=70, epsilon=0.01, iterations=5
+    )
+    mean.release()  # no rows: not the first call
+    mean.add(np.zeros((3, D)))
+    mean.release()
+    mean.add(np.zeros((1, D)))
+    mean.release()
+    mean.release()
+    assert source.calls == [
+        ("uniform", 1.0, 3 * D),
+        ("uniform", 1.0, 70),
+        ("laplace", pytest.approx(40.0), 70),
+        ("uniform", 1.0, D),
+        ("uniform", 1.0, 5),
+        ("laplace", pytest.approx(200.0), 5),
+        ("uniform", 1.0, 5),
+        ("laplace", pytest.approx(200.0), 5),
+    ]
+
+
+def test_mwem_passes_the_estimate_on() -> None:
+    # The average over the iterations is shrunk towards the uniform start, the last iterate less so.
+    means = []
+    for estimate in ("average", "last"):
+        mean = MwemMean(
+            D,
+            noise(),
+            grid_step=0.5,
+            initial_epsilon=None,
+            initial_iterations=30,
+            epsilon=None,
+            iterations=1,
+            estimate=estimate,
+        )
+        mean.add(np.full((4, D), 0.5))
+        means.append(mean.release())
+    assert np.all(means[0] < means[1])
+
+
+@pytest.mark.parametrize("releases", [1, 7])
+@pytest.mark.parametrize("norm_bound", [1.0, math.sqrt(2)])
+def test_gaussian_noise_is_what_the_plan_needs_and_no_more(norm_bound: float, releases: int) -> None:
+    # Replace-one: two rows of h1 differ by at most 2 B, in normalised units by 2 B sqrt(d/2). r releases
+    # have the privacy loss of one with the noise divided by sqrt(r).
+    d, epsilon, delta = 140, 1.0, 1e-5
+    mean = GaussianMean(d, noise(), norm_bound=norm_bound, epsilon=epsilon, delta=delta, releases=releases)
+    sensitivity = 2 * norm_bound * math.sqrt(d / 2)
+    together = mean.sum_scale / sensitivity / math.sqrt(releases)
+    assert together == pytest.approx(3.7306, rel=2e-5)
+    assert gaussian_delta(together, epsilon) <= delta
+    assert gaussian_delta(0.9999 * together, epsilon) > delta
+
+
+def test_gaussian_noise_has_the_scale_it_states() -> None:
+    # 600 x 6 draws: the deviation is right to 10 % but for 1e-15; fixed seed.
+    mean = gaussian(noise(), releases=600, epsilon=1.0)
+    mean.add(np.zeros((50, D)))
+    draws = np.array([mean.release() for _ in range(600)]) * 50
+    assert draws.std() == pytest.approx(mean.sum_scale, rel=0.1)
+
+
+def test_gaussian_refuses_a_release_more_than_planned() -> None:
+    mean = gaussian(noise(), releases=2)
+    mean.add(on_grid(3))
+    mean.release()
+    mean.release()
+    with pytest.raises(ConfigError, match="2 releases"):
+        mean.release()
+
+
+def test_gaussian_refuses_a_row_over_the_norm_bound() -> None:
+    # Coordinates within [-1, 1] do not bound the norm: all ones has ||h1|| = sqrt(2), over the bound 1.
+    mean = GaussianMean(D, noise(), norm_bound=1.0, epsilon=1.0, delta=1e-5, releases=1)
+    with pytest.raises(DataError, match="norm bound"):
+        mean.add(np.ones((1, D)))
+    mean.add(np.full((1, D), math.sqrt(0.5) * (1 + 1e-7)))  # float32 rounding is not a fault
+    assert mean.size == 1

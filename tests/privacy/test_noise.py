@@ -1,0 +1,90 @@
+"""Noise sources: laws, streams by name, and what a deployment may use."""
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedkme.errors import MissingDependencyError
+from fedkme.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, simulated
+
+# False alarm of one Kolmogorov-Smirnov test: 1e-9. The simulated stream is fixed, the secure one is not.
+FALSE_ALARM = 1e-9
+DRAWS = 20_000
+SOURCES = [
+    pytest.param(lambda: simulated(3, "curator", "test"), id="simulated"),
+    pytest.param(SecureNoise, id="secure"),
+]
+
+
+@pytest.mark.parametrize("make", SOURCES)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 31623.0])
+def test_laplace_and_gaussian_have_their_laws(make: Callable[[], NoiseSource], scale: float) -> None:
+    # h2 adds Lap(1/e), releases add Gaussian noise: the law and the scale, told apart from 30 % more
+    # (a wrong scale passes with probability below 1e-9 at these draws).
+    noise = make()
+    for draws, law in ((noise.laplace(scale, DRAWS), "laplace"), (noise.gaussian(scale, DRAWS), "norm")):
+        assert stats.kstest(draws / scale, law).pvalue > FALSE_ALARM
+        assert stats.kstest(draws / (1.3 * scale), law).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_uniform_has_its_law(make: Callable[[], NoiseSource]) -> None:
+    draws = make().uniform(DRAWS)
+    assert draws.min() >= 0
+    assert draws.max() < 1
+    assert stats.kstest(draws, "uniform").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_draws_are_float64_of_the_size_asked_for(make: Callable[[], NoiseSource]) -> None:
+    noise = make()
+    for size in (0, 1, 5):
+        for draws in (noise.uniform(size), noise.laplace(2.0, size), noise.gaussian(2.0, size)):
+            assert draws.shape == (size,)
+            assert draws.dtype == np.float64
+
+
+def test_a_stream_depends_on_the_seed_and_the_names_only() -> None:
+    # DESIGN.md, decision 1: a SeedSequence child per party by name. The pinned number fails if the
+    # derivation ever changes, or depends on the process (as Python's hash of a string does).
+    first = simulated(7, "owner-1", "coins").uniform(4)
+    assert np.array_equal(first, simulated(7, "owner-1", "coins").uniform(4))
+    assert first[0] == 0.8387817636590195
+    others = [
+        (8, "owner-1", "coins"),
+        (7, "owner-2", "coins"),
+        (7, "owner-1", "noise"),
+        (7, "owner-1c", "oins"),
+    ]
+    for seed, party, purpose in others:
+        assert not np.intersect1d(first, simulated(seed, party, purpose).uniform(4)).size
+
+
+def test_two_secure_sources_share_nothing() -> None:
+    # A collision of 53-bit numbers by chance: below 1e-13.
+    assert not np.intersect1d(SecureNoise().uniform(16), SecureNoise().uniform(16)).size
+
+
+def test_secure_noise_refuses_a_seed_and_is_another_type() -> None:
+    # DESIGN.md, decision 5: deployments refuse a seed, and the two sources cannot be mixed up.
+    with pytest.raises(TypeError):
+        SecureNoise(7)  # type: ignore[call-arg]
+    assert not isinstance(SecureNoise(), SimulatedNoise)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.7, 1.0, 5000.0, 2.0**30])
+def test_secure_noise_adds_exactly_to_a_whole_number(scale: float) -> None:
+    # The docstring of SecureNoise: the sum with an integer has no rounding that could tell the integer.
+    for noise in (SecureNoise().laplace(scale, 200), SecureNoise().gaussian(scale, 200)):
+        assert np.array_equal((noise + 1701.0) - 1701.0, noise)
+        steps = noise * 2.0**34  # the finest step of these scales: 2**(-9 - 24) or coarser
+        assert np.array_equal(steps, np.round(steps))
+
+
+def test_without_opendp_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    with pytest.raises(MissingDependencyError, match="pip install opendp"):
+        SecureNoise().laplace(1.0, 1)
