@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fedkme.config import Settings
 from fedkme.party import PartySettings
-from fedkme.privacy.settings import AnyMean, MwemSettings
+from fedkme.privacy.settings import AnyTarget, MwemTargetSettings
 
 
 class KernelSettings(Settings):
@@ -26,7 +26,7 @@ class RequestSettings(Settings):
     p: int = Field(ge=1)
     """Rows of the summary."""
     kernel: KernelSettings = KernelSettings()
-    target: AnyMean = MwemSettings(initial_epsilon=0.01)
+    target: AnyTarget = MwemTargetSettings()
     """How g~, the mean of h1 over D_v, is protected."""
     share: Literal["embedding", "rows"] = "embedding"
     """`embedding`: the curator receives g~ alone. `rows`: it is trusted with D_v, as in the paper, and |D_v|

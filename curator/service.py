@@ -114,7 +114,15 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         plan = pb.Plan(version=version, run=run, features=codecs.features_to_wire(h1.spec))
         await context.write(pb.CuratorMessage(plan=plan))
         target, validation_points = await self._target(context, h1)
-        task = SummaryTask(run, request.rows, self._schema, h1, target, h1.fixed_point(self._seeds))
+        task = SummaryTask(
+            run,
+            request.rows,
+            self._schema,
+            h1,
+            target,
+            h1.fixed_point(self._seeds),
+            count_seeds=self._settings.summary.seed_set == "counted",
+        )
         record = SummaryRecord()
         sessions: list[OwnerSession] = []
         try:

@@ -36,9 +36,9 @@ def run(
 ) -> None:
     """Run a summary over owners, a curator and a consumer; compare it with baselines; report."""
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
-    settings, base = load_simulation(scenario, [*chosen, *(assignments or [])])
+    settings = load_simulation(scenario, [*chosen, *(assignments or [])])
     console = Console()
-    directory, metrics = simulate(settings, base, out, make_progress(sys.stderr))
+    directory, metrics = simulate(settings, out, make_progress(sys.stderr))
     print_summary(metrics, console)
     console.print(f"report: {directory / 'report.html'}", soft_wrap=True)
 

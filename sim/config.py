@@ -12,6 +12,7 @@ from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from fedkme.config import Settings, load_toml, override, validate
 from sim.scenarios import ScenarioConfig, find_scenario
+from sim.scenarios.base import anchored
 
 Engine = Literal["processes", "inprocess"]
 Baseline = Literal["greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone"]
@@ -50,15 +51,19 @@ class SimulationSettings(Settings):
     """How long one answer of an owner may take."""
 
 
-def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> tuple[SimulationSettings, Path]:
-    """Settings of a shipped scenario or a file, with `--set` applied, and the folder of the file.
+def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> SimulationSettings:
+    """Settings of a shipped scenario or a file, with `--set` applied and its files spelled out.
+
+    Relative paths start at the folder of a user's own scenario, and at the current folder for a shipped one.
 
     Raises:
         ConfigError: no such scenario, or a key or value is wrong.
     """
     path = find_scenario(scenario)
     values = override(load_toml(path), [_placed(assignment) for assignment in assignments])
-    return validate(SimulationSettings, values, path.name), path.parent.resolve()
+    settings = validate(SimulationSettings, values, path.name)
+    base = path.parent if path == Path(scenario) else None
+    return settings.model_copy(update={"scenario": anchored(settings.scenario, base)})
 
 
 def _placed(assignment: str) -> str:

@@ -102,7 +102,15 @@ async def run_in_process(
     h1 = RandomFourier(features)
     holder = "consumer" if request.share == "embedding" else "curator"
     target = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
-    task = SummaryTask("run-1", request.p, market.schema, h1, target, h1.fixed_point(market.seeds))
+    task = SummaryTask(
+        "run-1",
+        request.p,
+        market.schema,
+        h1,
+        target,
+        h1.fixed_point(market.seeds),
+        count_seeds=settings.seed_set == "counted",
+    )
     facts |= {
         "p": request.p,
         "validation_rows": len(validation),

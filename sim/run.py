@@ -46,14 +46,11 @@ class Shown:
         self._progress.note(fault.line)
 
 
-def simulate(
-    settings: SimulationSettings, base: Path, out: Path | None, progress: Progress
-) -> tuple[Path, Metrics]:
+def simulate(settings: SimulationSettings, out: Path | None, progress: Progress) -> tuple[Path, Metrics]:
     """Run a simulation.
 
     Args:
         settings: what to run.
-        base: folder that paths in the settings are relative to.
         out: folder for the run, or None for the next free one under runs/.
         progress: shows how far it is.
 
@@ -65,7 +62,7 @@ def simulate(
         FedkmeError: the run failed; whatever there was of it is in the folder.
     """
     started = time.monotonic()
-    scenario = build_scenario(settings.scenario, settings.seed, base)
+    scenario = build_scenario(settings.scenario, settings.seed)
     directory = make_run_directory(out, scenario.name)
     write_configuration(directory, settings)
     failure: FedkmeError | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from curator.summary.auctions import PrivAuctionSettings
 from fedkme.privacy.accounting import PrivacyStatement, mwem_zcdp, published_epsilon, zcdp_epsilon
-from fedkme.privacy.settings import GaussianSettings, MwemSettings
+from fedkme.privacy.settings import GaussianSettings, MwemSettings, MwemTargetSettings
 from sim.config import SummaryTable
 
 REPLACE = "replace one row"
@@ -47,8 +47,8 @@ def _of_validation(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[P
         reason = "uniform sampling sends g~ and uses nothing of it"
         yield PrivacyStatement(protected, observer, "sound", *_target_cost(target), REPLACE, 0, reason)
         return
-    if isinstance(target, MwemSettings):
-        epsilon = published_epsilon(target.initial_epsilon, target.initial_iterations, TARGET_DELTA)
+    if isinstance(target, MwemTargetSettings):
+        epsilon = published_epsilon(target.epsilon, target.iterations, TARGET_DELTA)
         reason = "one release an iteration, as the paper counts (Section 4)"
         yield PrivacyStatement(protected, observer, "published", epsilon, TARGET_DELTA, REPLACE, 0, reason)
     reasons = {
@@ -62,8 +62,8 @@ def _of_validation(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[P
 
 
 def _target_cost(target: Any) -> tuple[float, float]:
-    if isinstance(target, MwemSettings):
-        rho = mwem_zcdp(target.initial_epsilon, target.initial_iterations, "replace-one")
+    if isinstance(target, MwemTargetSettings):
+        rho = mwem_zcdp(target.epsilon, target.iterations, "replace-one")
         return zcdp_epsilon(rho, TARGET_DELTA), TARGET_DELTA
     if isinstance(target, GaussianSettings):
         return target.epsilon, target.delta

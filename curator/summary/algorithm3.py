@@ -46,7 +46,8 @@ async def algorithm3(
             return
         started = time.perf_counter()
         number = len(record.rounds) + 1
-        broadcast = Broadcast(number, summary.size, quantize_mean(h2.release()))  # step 5
+        mean = summary.without_seeds(h2.release())
+        broadcast = Broadcast(number, summary.size, quantize_mean(mean))  # step 5
         bids = await _bids(roster, broadcast)  # step 6
         asked, revealed = await _auction(task, roster, auction, broadcast, bids, pool, record)  # steps 11-14
         best = pool.take_best(broadcast)  # step 15

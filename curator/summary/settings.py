@@ -8,7 +8,7 @@ from pydantic import Field
 
 from curator.summary.auctions import AnyAuction, PrivAuctionSettings
 from fedkme.config import Settings
-from fedkme.privacy.settings import AnyMean, MwemSettings
+from fedkme.privacy.settings import AnyMean, AnyTarget, MwemSettings, MwemTargetSettings
 
 
 class FeatureSettings(Settings):
@@ -28,7 +28,10 @@ class SummarySettings(Settings):
     features: FeatureSettings = FeatureSettings()
     broadcast: AnyMean = MwemSettings()
     """h2 of the current summary."""
-    target: AnyMean = MwemSettings(initial_epsilon=0.01)
+    seed_set: Literal["counted", "subtracted"] = "counted"
+    """The paper matches D_v with the summary *and* its seed set and returns the summary alone. `subtracted`
+    takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
+    target: AnyTarget = MwemTargetSettings()
     """h2 of D_v, where a consumer trusts the curator with D_v; else the consumer's own setting counts."""
     auction: AnyAuction = PrivAuctionSettings()
     quorum: int = Field(1, ge=1)

@@ -13,6 +13,7 @@ from fedkme.errors import BidMismatchError, DataError, FedkmeError
 from fedkme.features.fixed_point import (
     FeatureMean,
     Features,
+    FloatArray,
     MeanVector,
     ScoredFeatures,
 )
@@ -32,6 +33,7 @@ class SummaryTask:
         h1: the run's draw of random features.
         target: g~, (d,).
         seeds: h1 of the public seed set, (s, d); no rows when there is none.
+        count_seeds: whether rows are chosen to match D_v together with the seed set.
     """
 
     run: str
@@ -40,6 +42,7 @@ class SummaryTask:
     h1: RandomFourier
     target: MeanVector
     seeds: Features
+    count_seeds: bool = True
 
     def features_of(self, rows: Sequence[Row]) -> Features:
         """h1 of revealed rows, (k, d)."""
@@ -103,11 +106,13 @@ class Pool:
 
 
 class CurrentSummary:
-    """D_s with its seed set: its size q and its exact mean of h1."""
+    """D_s, with its seed set where that counts: its size q and its exact mean of h1."""
 
     def __init__(self, task: SummaryTask) -> None:
-        self._mean = FeatureMean(task.h1.spec.dimension)
-        self._mean.add(task.seeds)
+        dimension = task.h1.spec.dimension
+        self._mean = FeatureMean(dimension)
+        self._seeds = FeatureMean(dimension)
+        (self._mean if task.count_seeds else self._seeds).add(task.seeds)
 
     @property
     def size(self) -> int:
@@ -117,6 +122,16 @@ class CurrentSummary:
     def add(self, features: Features) -> None:
         """Add one row's h1, (d,)."""
         self._mean.add(features[np.newaxis])
+
+    def without_seeds(self, released: FloatArray) -> FloatArray:
+        """What a release over D_s and its seed set says about what counts of them, (d,).
+
+        Post-processing: the seed set is public. The noise of the release grows by (q + s) / q.
+        """
+        if not self._seeds.count or not self.size:
+            return released
+        total = self.size + self._seeds.count
+        return (total * released - self._seeds.count * self._seeds.normalised()) / self.size
 
     def distance2(self, target: MeanVector) -> float:
         """Squared distance to g~ in feature space: the estimate of MMD^2 that progress shows."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
@@ -52,7 +52,49 @@ class GaussianSettings(Settings):
     delta: float = Field(1e-5, gt=0, lt=1)
 
 
-AnyMean = Annotated[ExactSettings | MwemSettings | GaussianSettings, Field(discriminator="mechanism")]
+class MwemTargetSettings(Settings):
+    """h2 of D_v: one call; defaults are the paper's."""
+
+    mechanism: Literal["mwem"] = "mwem"
+    iterations: int = Field(1656, ge=1)
+    """T (d^1.5 at d = 140)."""
+    epsilon: float = Field(0.01, gt=0)
+    """Parameter of one iteration (eps_v)."""
+    grid_step: float = Field(0.01, gt=0, le=1)
+    """eta, the step of the grid S; 2 / eta must be whole."""
+    estimate: Literal["last", "average"] = "last"
+    """Which distribution's mean is released: the last iterate P_T, or the printed average P_avg."""
+
+    def single_call(self) -> MwemSettings:
+        """The same as a run of h2 that ends with its first call."""
+        return MwemSettings(
+            initial_iterations=self.iterations,
+            initial_epsilon=self.epsilon,
+            grid_step=self.grid_step,
+            estimate=self.estimate,
+        )
+
+
+def _mechanism(settings: Any) -> str:
+    """A table that changes a parameter of h2 need not name the mechanism: it is the default."""
+    mechanism = settings.get("mechanism", "mwem") if isinstance(settings, dict) else settings.mechanism
+    return str(mechanism)
+
+
+AnyMean = Annotated[
+    Annotated[ExactSettings, Tag("exact")]
+    | Annotated[MwemSettings, Tag("mwem")]
+    | Annotated[GaussianSettings, Tag("gaussian")],
+    Discriminator(_mechanism),
+]
+"""How the mean of the current summary is broadcast."""
+AnyTarget = Annotated[
+    Annotated[ExactSettings, Tag("exact")]
+    | Annotated[MwemTargetSettings, Tag("mwem")]
+    | Annotated[GaussianSettings, Tag("gaussian")],
+    Discriminator(_mechanism),
+]
+"""How the mean of D_v is released."""
 
 
 def make_release(
@@ -95,7 +137,7 @@ def make_release(
 
 
 def release_target(
-    settings: ExactSettings | MwemSettings | GaussianSettings,
+    settings: ExactSettings | MwemTargetSettings | GaussianSettings,
     h1: RandomFourier,
     validation: NDArray[np.float32],
     noise: NoiseSource,
@@ -108,6 +150,7 @@ def release_target(
         validation: encoded rows of D_v, (m, n).
         noise: private randomness of the party that holds D_v.
     """
-    release = make_release(settings, h1.spec.dimension, h1.norm_bound, 1, noise)
+    single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
+    release = make_release(single, h1.spec.dimension, h1.norm_bound, 1, noise)
     release.add(normalised_features(h1.fixed_point(validation)))
     return quantize_mean(release.release())

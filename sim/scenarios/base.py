@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,18 +151,53 @@ def random_rows(schema: Schema, count: int, rng: np.random.Generator) -> Table |
     return Table(schema.decode(rng.random((count, schema.encoded_width)))) if count else None
 
 
+DATA_FOLDERS = (Path("data"), Path("..", "shared", "data"))
+"""Where $FEDKME_DATA is looked for when the environment does not say."""
+
+
+def place(path: Path, base_dir: Path | None) -> Path:
+    """The absolute path that a scenario means, whether or not there is a file.
+
+    Args:
+        path: relative to `base_dir`; $NAME is a variable of the environment.
+        base_dir: folder of the scenario's file; None for the current folder.
+    """
+    if str(path).startswith("$FEDKME_DATA") and "FEDKME_DATA" not in os.environ:
+        rest = path.relative_to("$FEDKME_DATA")
+        found = next((folder for folder in DATA_FOLDERS if (folder / rest).is_file()), None)
+        path = path if found is None else found / rest
+        base_dir = None
+    text = os.path.expandvars(path)
+    # What comes from the environment was written at the prompt, so it starts at the current folder.
+    folder = base_dir if base_dir and text == str(path) else Path()
+    return (folder / Path(text).expanduser()).absolute()
+
+
 def locate(path: Path, key: str, base_dir: Path | None) -> Path:
-    """The file that a scenario names, relative to `base_dir`; $NAME is a variable of the environment.
+    """The file that a scenario names.
 
     Raises:
         ConfigError: there is no such file; names the key.
     """
-    text = os.path.expandvars(path)
-    # What comes from the environment was written at the prompt, so it starts at the current folder.
-    folder = base_dir if base_dir and text == str(path) else Path()
-    found = folder / Path(text).expanduser()
+    found = place(path, base_dir)
     if not found.is_file():
         remedy = f"Correct scenario.{key}, in the scenario's file or with --set scenario.{key}=FILE"
-        variable = ", or set the variable of the environment that it names" if "$" in text else ""
+        variable = ", or set the variable of the environment that it names" if "$" in str(path) else ""
         raise ConfigError(f"scenario.{key}: there is no file {found}", f"{remedy}{variable}.")
     return found
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def anchored(config: SettingsT, base_dir: Path | None) -> SettingsT:
+    """The same scenario with the place of every file spelled out, so that it can be run from anywhere."""
+
+    def fixed(value: Any) -> Any:
+        if isinstance(value, Path):
+            return place(value, base_dir)
+        if isinstance(value, Settings):
+            return anchored(value, base_dir)
+        return tuple(map(fixed, value)) if isinstance(value, tuple) else value
+
+    return config.model_copy(update={name: fixed(value) for name, value in config})

@@ -112,18 +112,16 @@ def test_copies_of_a_digit_stay_with_its_party() -> None:
     assert len(set(content(many.owners["owner-1"]))) == len(many.owners["owner-1"])
 
 
-def test_jitter_moves_at_most_a_pixel() -> None:
-    # jitter: moved by up to a pixel each way, -1 to 1 on each pixel, within bounds.
-    image = np.zeros((1, 8, 8), np.uint8)
-    image[0, 4, 4] = 16
-    variants = jitter(image.reshape(1, 64), 200, generator(0, "jitter"))
-    brightest = variants.reshape(200, 64).argmax(axis=1)
-    assert set(brightest.tolist()) == {8 * y + x for y in (3, 4, 5) for x in (3, 4, 5)}
-    assert variants.max() == 16
-    assert np.sort(variants, axis=1)[:, -2].max() == 1
-    np.testing.assert_array_equal(
-        jitter(image.reshape(1, 64), 1, generator(0, "jitter")), image.reshape(1, 64)
-    )
+def test_jitter_adds_at_most_two_grey_levels() -> None:
+    # jitter: -2 to 2 on each pixel, within bounds; the image itself comes first.
+    images = np.array([[0] * 32 + [16] * 32, [8] * 64], np.uint8)
+    variants = jitter(images, 200, generator(0, "jitter")).reshape(200, 2, 64)
+    np.testing.assert_array_equal(variants[0], images)
+    moves = variants[1:].astype(int) - images.astype(int)
+    assert set(np.unique(moves[:, 1]).tolist()) == {-2, -1, 0, 1, 2}
+    assert moves[:, 0, :32].min() == 0
+    assert moves[:, 0, 32:].max() == 0
+    np.testing.assert_array_equal(jitter(images, 1, generator(0, "jitter")), images)
 
 
 def test_a_scenario_depends_on_its_seed_only() -> None:
@@ -305,15 +303,20 @@ def test_a_bad_mnist_file(tmp_path: Path, case: str) -> None:
 
 def test_a_missing_file_names_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Issue 2, "Bad input": cause and remedy. A path of the environment starts at the current folder.
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"--set scenario\.path=FILE\.$"):
         build_scenario(Mnist(path=Path("absent.npz")), 0, tmp_path)
     monkeypatch.delenv("FEDKME_DATA", raising=False)
     with pytest.raises(ConfigError, match="variable of the environment"):
         build_scenario(Mnist(path=Path("$FEDKME_DATA/mnist.npz")), 0, tmp_path)
     (tmp_path / "mnist.npz").touch()
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDKME_DATA", ".")
-    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", Path("elsewhere")) == Path("mnist.npz")
+    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", Path("elsewhere")) == tmp_path / "mnist.npz"
+    # Without the variable, a data folder beside the current one is looked into.
+    monkeypatch.delenv("FEDKME_DATA")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mnist.npz").touch()
+    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", None) == tmp_path / "data" / "mnist.npz"
 
 
 def test_hospitals() -> None:
@@ -379,9 +382,9 @@ def test_shipped_files_are_valid(name: str) -> None:
     assert "gamma" in file.summary["kernel"]
 
 
-def test_the_shipped_digits_are_the_defaults() -> None:
+def test_the_shipped_digits_are_the_defaults_ten_times() -> None:
     # A file that says what the code does must not drift from it.
-    assert validate(File, load_toml(find_scenario("digits")), "digits").scenario == Digits()
+    assert validate(File, load_toml(find_scenario("digits")), "digits").scenario == Digits(copies=10)
 
 
 def test_find_scenario(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""Owners and echoes as processes, and the server through which this process reaches both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc.aio
+
+from curator.sessions import OwnerSession, Registry
+from fedkme.wire.channel import SERVER_OPTIONS
+from fedkme.wire.tls import LOOPBACK, Authority, Identity
+from fedkme.wire.v1 import owners_pb2_grpc
+from sim.bench.echo import EchoHall
+from sim.children import Child, Event
+from sim.config import SimulationSettings
+from sim.processes import prepare_parties
+from sim.scenarios import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Everybody who joined; the echo at an index stands beside the session at that index."""
+
+    sessions: Sequence[OwnerSession]
+    echoes: EchoHall
+
+
+@contextlib.asynccontextmanager
+async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterator[Fleet]:
+    """Start an owner and an echo for each owner of a scenario; they end with the context.
+
+    Raises:
+        FedkmeError: somebody did not come.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as scratch:
+        folder = Path(scratch)
+        authority = Authority() if settings.tls else None
+        (folder / "run").mkdir()
+        commands = prepare_parties(scenario, settings, folder, folder / "run", authority)
+        registry = Registry(tuple(scenario.owners), settings.progress_s)
+        echoes = EchoHall(len(scenario.owners))
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
+        echoes.serve_on(server)
+        address = f"127.0.0.1:{_listen(server, folder if settings.tls else None)}"
+        children: list[Child] = []
+        try:
+            await server.start()
+            for name in scenario.owners:
+                identity = [str(folder / name)] if settings.tls else []
+                echo = ["sim.bench.echo", str(settings.connect_s), *identity]
+                for party, command in ((name, commands[name]), (f"echo of {name}", echo)):
+                    child = await Child.start(party, command, folder / "errors.txt", _ignore)
+                    children.append(child)
+                    child.tell(address)
+            gathered = registry.gather(len(scenario.owners), settings.connect_s)
+            sessions, _ = await asyncio.gather(gathered, echoes.gather(settings.connect_s))
+            yield Fleet(sessions, echoes)
+        finally:
+            registry.end()
+            echoes.end()
+            await server.stop(None)
+            await asyncio.gather(*(child.stop() for child in children))
+
+
+def _listen(server: grpc.aio.Server, folder: Path | None) -> int:
+    if folder is None:
+        return server.add_insecure_port("127.0.0.1:0")
+    return server.add_secure_port("127.0.0.1:0", Identity.load(folder / "curator").server_credentials())
+
+
+def _ignore(event: Event) -> None:
+    """What a party says of itself is of no use here."""

@@ -1,0 +1,45 @@
+"""What the benchmarks run on: small owners with synthetic rows, of any number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedkme.data import Table
+from fedkme.schema import Numeric, Schema
+from sim.config import SimulationSettings, load_simulation
+from sim.scenarios import Scenario
+
+COLUMNS = 64
+OWNER_ROWS = 200
+_VALIDATION_ROWS = 200
+_SEED_ROWS = 150
+
+
+def synthetic_schema(columns: int = COLUMNS, largest: float = 1.0) -> Schema:
+    """Numbers from 0 to `largest`."""
+    return Schema(columns=(Numeric(name="x", bounds=(0.0, largest), count=columns),))
+
+
+def synthetic_scenario(owners: int) -> Scenario:
+    """Owners with 200 uniform rows each, and a consumer and seeds with as many or fewer."""
+    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
+
+    def rows(count: int) -> Table:
+        return Table(rng.random((count, COLUMNS)))
+
+    digits = len(str(owners))
+    return Scenario(
+        name="synthetic",
+        schema=synthetic_schema(),
+        owners={f"owner-{number:0{digits}}": rows(OWNER_ROWS) for number in range(1, owners + 1)},
+        validation=rows(_VALIDATION_ROWS),
+        test=Table(np.empty((0, COLUMNS))),
+        seeds=rows(_SEED_ROWS),
+    )
+
+
+def simulation(rows: int, tls: bool, *assignments: str) -> SimulationSettings:
+    """Settings of a shipped simulation, whose protocol is the default one, for p rows of a synthetic scenario."""
+    fixed = (f"summary.p={rows}", f"tls={str(tls).lower()}", "downstream=false", "connect_s=600")
+    settings, _ = load_simulation("digits", [*fixed, *assignments])
+    return settings

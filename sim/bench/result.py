@@ -1,0 +1,76 @@
+"""What a benchmark returns, how it is shown and written down."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import Field
+from rich.console import Console
+from rich.table import Table
+
+from fedkme.config import Settings
+
+Cell = str | int | float
+
+
+class BenchSettings(Settings):
+    """How much to measure."""
+
+    owners: tuple[int, ...] = Field((2, 10, 50), min_length=1)
+    """Numbers of owners K of `rounds`."""
+    rounds: int = Field(100, ge=2, le=199)
+    """Rounds in a block; an owner has 200 rows and loses at most one a round."""
+    blocks: int = Field(5, ge=1)
+    """Blocks of real rounds, each followed by a block of the echo."""
+    tls: bool = True
+    """Mutual TLS, on both sides of the comparison."""
+    start_owners: int = Field(10, ge=1)
+    """K of `start`."""
+    repeats: int = Field(5, ge=1)
+    """Launches of `start`, blocks of `bids`."""
+    bid_rows: tuple[int, ...] = Field((1_000, 12_000, 60_000), min_length=1)
+    """Rows m of `bids`."""
+    memory_rows: int = Field(12_000, ge=1)
+    """Rows of `memory`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One benchmark's table.
+
+    Attributes:
+        name: of the benchmark.
+        title: what was compared.
+        rows: equal keys in every row, in the order of the columns.
+    """
+
+    name: str
+    title: str
+    rows: Sequence[Mapping[str, Cell]]
+
+    def show(self, console: Console) -> None:
+        """Print the table."""
+        table = Table(title=self.title, title_justify="left")
+        for column in self.rows[0]:
+            table.add_column(column, justify="right")
+        for row in self.rows:
+            table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()))
+        console.print(table)
+
+
+def to_json(settings: BenchSettings, results: Sequence[Result]) -> dict[str, Any]:
+    """Everything that a later reader needs to judge the numbers."""
+    return {
+        "machine": {
+            "cores": os.cpu_count(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+        },
+        "settings": settings.model_dump(mode="json"),
+        "results": [asdict(result) for result in results],
+    }
+

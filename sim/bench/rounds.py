@@ -1,0 +1,185 @@
+"""`rounds`: rounds of real owner processes against a bare echo of the same messages.
+
+This process is the curator. Blocks alternate: a run over the owners, with the size of every message written
+down, then as many rounds of messages of these sizes with the echoes, which have the same server, stream type,
+channel options and TLS. A round's time is from the end of the round before to its own end, so the first round
+of a block, which also makes the expensive first release of h2, is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from curator.conduct import conduct
+from curator.public import draw_features, public_seed
+from curator.sessions import OwnerSession
+from curator.summary.record import RoundRecord, SummaryRecord
+from curator.summary.roster import Fault
+from curator.summary.settings import SummarySettings
+from curator.summary.task import SummaryTask
+from fedkme.errors import PartyFailedError
+from fedkme.features.fourier import RandomFourier
+from fedkme.party import noise_for
+from fedkme.privacy.settings import release_target
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
+from sim.bench.fleet import Fleet, fleet
+from sim.bench.market import simulation, synthetic_scenario
+from sim.bench.result import BenchSettings, Cell, Result
+from sim.config import SimulationSettings
+from sim.inprocess import encoded
+from sim.scenarios import Scenario
+
+T = TypeVar("T")
+
+_AUCTIONS = ("privauction", "ask-everyone")
+_GAMMA = 0.1
+
+
+class Metered:
+    """An owner's session that writes down the size of every message of its rounds."""
+
+    def __init__(self, session: OwnerSession) -> None:
+        self.name = session.name
+        self._session = session
+        self.sizes: tuple[dict[int, Sizes], dict[int, Sizes]] = ({}, {})
+        """Of bids and of reveals, by round."""
+
+    async def prepare(self, assignment: Assignment) -> int:
+        """See `OwnerPort`."""
+        return await self._session.prepare(assignment)
+
+    async def bid(self, broadcast: Broadcast) -> Bid | None:
+        """See `OwnerPort`."""
+        return await self._metered(self.sizes[0], broadcast.round, self._session.bid(broadcast))
+
+    async def reveal(self, round_number: int, token: int) -> Row:
+        """See `OwnerPort`."""
+        return await self._metered(self.sizes[1], round_number, self._session.reveal(round_number, token))
+
+    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        return await self._session.draw(round_number, count)
+
+    async def close(self) -> Closing:
+        """See `OwnerPort`."""
+        return await self._session.close()
+
+    async def _metered(self, sizes: dict[int, Sizes], round_number: int, call: Awaitable[T]) -> T:
+        traffic = self._session.traffic
+        sent, received = traffic.sent, traffic.received
+        answer = await call
+        sizes[round_number] = (traffic.sent - sent, traffic.received - received)
+        return answer
+
+
+@dataclass(slots=True)
+class RoundEnds:
+    """A `RunObserver` that looks at the clock."""
+
+    ends: list[float] = field(default_factory=list)
+
+    def round_done(self, record: RoundRecord) -> None:
+        """See `RunObserver`."""
+        self.ends.append(time.perf_counter())
+
+    def owner_left(self, fault: Fault) -> None:
+        """See `RunObserver`."""
+        raise PartyFailedError(fault.line, "Run the benchmark again.")
+
+
+@dataclass(slots=True)
+class Paired:
+    """Milliseconds of rounds, one array a block, ours and the echo's."""
+
+    ours: list[np.ndarray] = field(default_factory=list)
+    echo: list[np.ndarray] = field(default_factory=list)
+
+    def row(self, owners: int, auction: str) -> dict[str, Cell]:
+        """A line of the table; ratios are of medians."""
+        ours, echo = np.concatenate(self.ours), np.concatenate(self.echo)
+        blocks = [np.median(a) / np.median(b) for a, b in zip(self.ours, self.echo, strict=True)]
+        return {
+            "K": owners,
+            "auction": auction,
+            "p50 ms": float(np.median(ours)),
+            "p99 ms": float(np.percentile(ours, 99)),
+            "echo p50 ms": float(np.median(echo)),
+            "echo p99 ms": float(np.percentile(echo, 99)),
+            "ratio": float(np.median(ours) / np.median(echo)),
+            "block ratio min": float(min(blocks)),
+            "block ratio median": float(np.median(blocks)),
+            "block ratio max": float(max(blocks)),
+        }
+
+
+def measure_rounds(settings: BenchSettings) -> Result:
+    """The table of all numbers of owners and auctions."""
+    rows = asyncio.run(_measure(settings))
+    how = "TLS" if settings.tls else "plaintext"
+    return Result("rounds", f"rounds against a bare echo of the same messages, {how}", rows)
+
+
+async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
+    scenario = synthetic_scenario(max(settings.owners))
+    simulated = simulation(settings.rounds, settings.tls)
+    rows = []
+    async with fleet(scenario, simulated) as everybody:
+        for owners in sorted(settings.owners):
+            for auction in _AUCTIONS:
+                summary = _summary_settings(simulated, auction)
+                paired = Paired()
+                for _ in range(settings.blocks + 1):
+                    ours, phases = await _real_block(scenario, simulated, summary, everybody, owners)
+                    paired.ours.append(ours)
+                    paired.echo.append(await _echo_block(everybody.echoes, phases))
+                del paired.ours[0], paired.echo[0]  # the first block warms both up
+                rows.append(paired.row(owners, auction))
+    return rows
+
+
+def _summary_settings(simulated: SimulationSettings, auction: str) -> SummarySettings:
+    default = simulated.summary.curator_part()
+    return SummarySettings.model_validate(default.model_dump() | {"auction": {"kind": auction}})
+
+
+async def _real_block(
+    scenario: Scenario, simulated: SimulationSettings, settings: SummarySettings, fleet: Fleet, owners: int
+) -> tuple[np.ndarray, list[Phases]]:
+    """One run over the first owners: times of its rounds, and sizes of their messages."""
+    noise = noise_for(simulated.seed, "bench")
+    spec = draw_features(
+        settings.features, _GAMMA, scenario.schema.encoded_width, public_seed(simulated.seed)
+    )
+    h1 = RandomFourier(spec)
+    validation = encoded(scenario.schema, scenario.validation)
+    target = release_target(simulated.summary.target, h1, validation, noise("target"))
+    seeds = h1.fixed_point(encoded(scenario.schema, scenario.seeds))
+    task = SummaryTask("bench", simulated.summary.p, scenario.schema, h1, target, seeds)
+    ports = [Metered(session) for session in fleet.sessions[:owners]]
+    watch = RoundEnds()
+    await conduct(task, settings, ports, noise, SummaryRecord(), watch)
+    phases: list[Phases] = [
+        [
+            {index: port.sizes[exchange][number] for index, port in enumerate(ports) if number in port.sizes[exchange]}
+            for exchange in (0, 1)
+        ]
+        for number in range(1, len(watch.ends) + 1)
+    ]
+    return 1e3 * np.diff(watch.ends), phases
+
+
+async def _echo_block(echoes: EchoHall, phases: Sequence[Phases]) -> np.ndarray:
+    """As many rounds of the same messages with the echoes."""
+    rounds = [messages_of(exchanges) for exchanges in phases]
+    ends = []
+    for messages in rounds:
+        await echoes.round(messages)
+        ends.append(time.perf_counter())
+    return 1e3 * np.diff(ends)
