@@ -35,12 +35,14 @@ async def conduct(
     arguments = dict.fromkeys(roster.names, assignment)
     record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
     available = sum(record.owner_rows.values())
-    if available < task.rows and roster.below_quorum() is None:
+    if (shortfall := roster.below_quorum()) is not None:
+        record.stop(shortfall)
+    elif available < task.rows:
         raise NotEnoughRowsError(
             f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
             f"Ask for p <= {available}.",
         )
-    if settings.protocol == "uniform":
+    elif settings.protocol == "uniform":
         await uniform(task, roster, record, observer)
     else:
         spec = task.h1.spec

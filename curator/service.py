@@ -45,14 +45,22 @@ class Watcher:
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
         self._next = 0.0
+        self._untold: RoundRecord | None = None
         self.messages: asyncio.Queue[pb.CuratorMessage] = asyncio.Queue()
 
     def round_done(self, record: RoundRecord) -> None:
         """See `RunObserver`."""
         now = time.monotonic()
-        if now < self._next:
+        self._untold = record
+        if now >= self._next:
+            self._next = now + PROGRESS_EVERY_S
+            self.tell()
+
+    def tell(self) -> None:
+        """Pass on the last round that was not."""
+        record, self._untold = self._untold, None
+        if record is None:
             return
-        self._next = now + PROGRESS_EVERY_S
         self._voice.say("round", record={name: getattr(record, name) for name in RoundRecord.__slots__})
         progress = pb.Progress(round=record.round, selected=record.round, points_accessed=record.accessed)
         self.messages.put_nowait(pb.CuratorMessage(progress=progress))
@@ -143,6 +151,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         try:
             await conduct(task, self._settings.summary, sessions, self._noise_for, record, watcher)
         finally:
+            watcher.tell()
             pump.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await pump

@@ -38,8 +38,8 @@ class OwnerSession:
 
     Attributes:
         name: the owner's name.
-        traffic: what went over the stream.
-        over: set when the stream is to end.
+        traffic: what went over the stream for the present run.
+        over: set when the stream is to end, or has.
     """
 
     def __init__(self, name: str, context: Context, progress_s: float) -> None:
@@ -51,10 +51,32 @@ class OwnerSession:
         self._run = ""
         self._round = 0
         self._seq = 0
+        self._inbox: asyncio.Queue[pb.OwnerMessage | None] = asyncio.Queue(maxsize=1)
+
+    async def attend(self) -> None:
+        """Take in what the owner says until the session is over.
+
+        This is the stream's only reader: gRPC ends a stream whose read is cancelled, and a run that is cut
+        short cancels what it waits for, while the session goes on.
+        """
+        reader = asyncio.create_task(self._read())
+        try:
+            await self.over.wait()
+        finally:
+            self.over.set()
+            reader.cancel()
+
+    async def _read(self) -> None:
+        while isinstance(message := await self._context.read(), pb.OwnerMessage):
+            self.traffic.received += message.ByteSize()
+            await self._inbox.put(message)
+        self.over.set()
+        await self._inbox.put(None)
 
     async def prepare(self, assignment: Assignment) -> int:
         """See `OwnerPort`."""
         self._run, self._round = assignment.run, 0
+        self.traffic = Traffic()
         prepare = pb.Prepare(
             features=codecs.features_to_wire(assignment.features),
             schema_digest=assignment.schema,
@@ -73,17 +95,15 @@ class OwnerSession:
     async def reveal(self, round_number: int, token: int) -> Row:
         """See `OwnerPort`."""
         self._round = round_number
-        rows = await self._rows(pb.Directive(ask=pb.Ask(token=token)))
-        if len(rows) != 1:
-            raise OwnerFaultError(
-                f"{self.name} answered one ask with {len(rows)} rows", "Check its software."
-            )
+        rows = await self._rows(pb.Directive(ask=pb.Ask(token=token)), most=1)
+        if not rows:
+            raise OwnerFaultError(f"{self.name} answered an ask with no row", "Check its software.")
         return rows[0]
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """See `OwnerPort`."""
         self._round = round_number
-        return await self._rows(pb.Directive(draw=pb.Draw(count=count)))
+        return await self._rows(pb.Directive(draw=pb.Draw(count=count)), most=count)
 
     async def close(self) -> Closing:
         """See `OwnerPort`."""
@@ -94,38 +114,46 @@ class OwnerSession:
         """Let the owner in."""
         await self._context.write(pb.Directive(welcome=pb.Welcome(version=version)))
 
-    async def _rows(self, directive: pb.Directive) -> list[Row]:
-        parts = [(await self._exchange(directive, "rows")).rows]
-        while not parts[-1].last:
-            parts.append((await self._receive("rows")).rows)
-        return codecs.rows_from_wire(parts)
+    async def _rows(self, directive: pb.Directive, most: int) -> list[Row]:
+        """All parts of an answer; an owner that sends more than it was asked for does not fill our memory."""
+        part = (await self._exchange(directive, "rows")).rows
+        rows = codecs.rows_from_wire([part])
+        while not part.last and len(part.rows) and len(rows) <= most:
+            part = (await self._receive("rows")).rows
+            rows += codecs.rows_from_wire([part])
+        if not part.last or len(rows) > most:
+            self.over.set()
+            raise OwnerFaultError(
+                f"{self.name}, round {self._round}: more rows than it was asked for", "Check its software."
+            )
+        return rows
 
     async def _exchange(self, directive: pb.Directive, *expected: str) -> pb.OwnerMessage:
         """Send a directive and wait for its answer."""
+        if self.over.is_set():
+            raise self._lost()
         self._seq += 1
         directive.at.run, directive.at.round, directive.at.seq = self._run, self._round, self._seq
         self.traffic.sent += directive.ByteSize()
         try:
-            await self._context.write(directive)
-        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.CancelledError) as error:
-            raise self._lost(error) from None
+            async with asyncio.timeout(self._progress_s):
+                await self._context.write(directive)
+        except TimeoutError:
+            raise self._late() from None
+        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError):
+            raise self._lost() from None
         return await self._receive(*expected)
 
     async def _receive(self, *expected: str) -> pb.OwnerMessage:
         try:
             async with asyncio.timeout(self._progress_s):
-                reply = await self._context.read()
+                reply = await self._inbox.get()
+                while reply is not None and 0 < reply.at.seq < self._seq:
+                    reply = await self._inbox.get()  # the rest of an exchange that a run cut short left
         except TimeoutError:
-            self.over.set()
-            raise OwnerLostError(
-                f"{self.name}, round {self._round}: no answer within {self._progress_s:g} s",
-                "Look at the owner's log, or raise 'progress_s'.",
-            ) from None
-        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.CancelledError) as error:
-            raise self._lost(error) from None
-        if not isinstance(reply, pb.OwnerMessage):
-            raise self._lost(None)
-        self.traffic.received += reply.ByteSize()
+            raise self._late() from None
+        if reply is None:
+            raise self._lost()
         if reply.HasField("fault"):
             fault = codecs.fault_from_wire(reply.fault)
             raise OwnerFaultError(f"{self.name}, round {self._round}: {fault.cause}", fault.remedy)
@@ -137,11 +165,14 @@ class OwnerSession:
             )
         return reply
 
-    def _lost(self, error: BaseException | None) -> BaseException:
-        """The failure to raise; a cancellation of our own task stays one."""
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            return error
+    def _late(self) -> OwnerLostError:
+        self.over.set()
+        return OwnerLostError(
+            f"{self.name}, round {self._round}: no answer within {self._progress_s:g} s",
+            "Look at the owner's log, or raise 'progress_s'.",
+        )
+
+    def _lost(self) -> OwnerLostError:
         self.over.set()
         return OwnerLostError(
             f"{self.name}, round {self._round}: its connection ended",
@@ -166,12 +197,9 @@ class Registry(owners_pb2_grpc.OwnersServicer):
             await context.write(pb.Directive(fault=codecs.fault_to_wire(error)))
             return
         try:
-            await session.over.wait()
+            await session.attend()
         finally:
-            session.over.set()
-            async with self._changed:
-                self._sessions.pop(session.name, None)
-                self._changed.notify_all()
+            del self._sessions[session.name]
 
     async def _admit(self, context: Context) -> OwnerSession:
         message = await context.read()
@@ -190,11 +218,8 @@ class Registry(owners_pb2_grpc.OwnersServicer):
                 "Stop the other process, or rename this one.",
             )
         session = OwnerSession(hello.name, context, self._progress_s)
-        await session.welcome(version)
-        async with self._changed:
-            self._sessions[hello.name] = session
-            self._changed.notify_all()
-        return session
+        self._sessions[hello.name] = session  # before anything is awaited: the name is taken from here on
+        return session, version
 
     async def gather(self, minimum: int, connect_s: float) -> list[OwnerSession]:
         """Wait for the owners of a run.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from fedkme.errors import ConfigError
 from sim.page import Run, render
 from sim.wording import Metrics, distance, method, model, number, percent, size
 
-MOST_PRIVACY_LINES = 8
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
 LISTS = ("privacy", "faults")
 TABLES = (
@@ -132,15 +132,22 @@ def _access(m: Metrics) -> list[str]:
 
 
 def _privacy(m: Metrics) -> list[str]:
+    """Epsilons one a line with why there is none; rows seen as they are, summed."""
+    entries = m.get("privacy", [])
+    raw: Counter[str] = Counter()
     lines = []
-    for entry in m.get("privacy", []):
-        raw = f", {entry['raw_points']} raw rows seen" if entry.get("raw_points") else ""
+    for entry in entries:
+        if entry["raw_points"] or entry["observer"] == "consumer":
+            raw[entry["observer"]] += entry["raw_points"]
+            continue
+        why = f" ({entry['reason']})" if entry["epsilon"] == "inf" else ""
         lines.append(
-            f"  {entry['protected']} against {entry['observer']}: epsilon {number(entry['epsilon'])} "
-            f"at delta {number(entry.get('delta'))}, {entry['accountant']}{raw}"
+            f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: epsilon "
+            f"{number(entry['epsilon'])} at delta {number(entry['delta'])}{why}"
         )
-    more = len(lines) - MOST_PRIVACY_LINES
-    lines = [*lines[:MOST_PRIVACY_LINES], f"  and {more} more in the report"] if more > 0 else lines
+    if raw:
+        seen = ", ".join(f"{observer} {count}" for observer, count in raw.items())
+        lines.append(f"  rows seen as they are: {seen}")
     return ["privacy (only 'sound' is proven; inf: no bound)", *lines] if lines else []
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from curator.summary.auctions import PrivAuctionSettings
 from fedkme.privacy.accounting import PrivacyStatement, mwem_zcdp, published_epsilon, zcdp_epsilon
 from fedkme.privacy.settings import GaussianSettings, MwemSettings, MwemTargetSettings
 from sim.config import SummaryTable
+
+Accountant = Literal["published", "sound"]
 
 REPLACE = "replace one row"
 TARGET_DELTA = 0.01
@@ -71,38 +73,41 @@ def _target_cost(target: Any) -> tuple[float, float]:
 
 
 def _of_owners(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
+    yield from _between_owners(table)
     used = [owner for owner, *_ in record["selected"]]
     for name, accessed in record["accessed"].items():
-        yield PrivacyStatement(
-            name, "curator", "sound", math.inf, 0.0, REPLACE, accessed, "the curator sees rows as they are"
-        )
-        yield PrivacyStatement(
-            name, "consumer", "sound", math.inf, 0.0, REPLACE, used.count(name), "the summary is rows"
-        )
+        seen = [
+            ("curator", accessed, "the curator sees rows as they are"),
+            ("consumer", used.count(name), "the summary is rows"),
+        ]
+        for observer, rows, reason in seen:
+            yield PrivacyStatement(name, observer, "sound", math.inf, 0.0, REPLACE, rows, reason)
+
+
+def _between_owners(table: SummaryTable) -> Iterator[PrivacyStatement]:
+    """What one owner learns of another: published claims, then what holds."""
+
+    def statement(accountant: Accountant, epsilon: float, delta: float, reason: str) -> PrivacyStatement:
+        return PrivacyStatement("each owner", "other owners", accountant, epsilon, delta, REPLACE, 0, reason)
+
     if table.protocol == "uniform":
-        reason = "owners draw their own rows and are told nothing about others"
-        yield PrivacyStatement("each owner", "other owners", "sound", 0.0, 0.0, REPLACE, 0, reason)
+        yield statement("sound", 0.0, 0.0, "owners draw their own rows and are told nothing about others")
         return
-    broadcast = table.broadcast
+    broadcast, auction = table.broadcast, table.auction
     if isinstance(broadcast, MwemSettings):
         iterations = broadcast.iterations * table.p
         epsilon = published_epsilon(broadcast.later_epsilon(table.p), iterations, SUMMARY_DELTA)
         reason = "the paper's figure for the broadcasts (Section 4); it leaves the auction out"
-        yield PrivacyStatement(
-            "each owner", "other owners", "published", epsilon, SUMMARY_DELTA, REPLACE, 0, reason
-        )
-    if isinstance(table.auction, PrivAuctionSettings):
-        auction = table.auction
-        reason = "claim of Theorem 6 for PRIVAUCTION"
-        yield PrivacyStatement(
-            "each owner", "other owners", "published", auction.epsilon, auction.delta, REPLACE, 0, reason
-        )
+        yield statement("published", epsilon, SUMMARY_DELTA, reason)
+    if isinstance(auction, PrivAuctionSettings):
+        yield statement("published", auction.epsilon, auction.delta, "claim of Theorem 6 for PRIVAUCTION")
+    if broadcast.mechanism == "exact":
+        reason = "the mean of the summary is broadcast without noise"
+    elif isinstance(auction, PrivAuctionSettings):
         reason = (
             "PRIVAUCTION is not private: the best bidder is always asked, so not being asked "
             "proves that somebody holds a better row"
         )
     else:
-        reason = f"there is no proof for the auction '{table.auction.kind}'"
-    if broadcast.mechanism == "exact":
-        reason = "the mean of the summary is broadcast without noise"
-    yield PrivacyStatement("each owner", "other owners", "sound", math.inf, 0.0, REPLACE, 0, reason)
+        reason = f"there is no proof for the auction '{auction.kind}'"
+    yield statement("sound", math.inf, 0.0, reason)

@@ -52,7 +52,7 @@ async def algorithm3(
         asked, revealed = await _auction(task, roster, auction, broadcast, bids, pool, record)  # steps 11-14
         best = pool.take_best(broadcast)  # step 15
         if best is None:
-            record.stop(out_of_rows(len(record.selected)))
+            record.stop(roster.below_quorum() or out_of_rows(len(record.selected)))
             return
         winner, gain = best
         summary.add(winner.features)  # step 8

@@ -5,6 +5,7 @@ Curator's eyes only: who won which round is exactly what other owners must not l
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -114,11 +115,14 @@ class SummaryRecord:
         return {name: counts[name] for name in sorted(self.owner_rows)}
 
     def value_by_owner(self) -> dict[str, float]:
-        """Sum of winning marginal gains of every owner: paying by it would reveal the winners."""
-        return {
-            name: float(sum(row.gain for row in self.selected if row.owner == name))
-            for name in sorted(self.owner_rows)
-        }
+        """Sum of winning marginal gains of every owner: paying by it would reveal the winners.
+
+        A row that was drawn and not chosen by its gain adds nothing.
+        """
+        value = dict.fromkeys(sorted(self.owner_rows), 0.0)
+        for row in self.selected:
+            value[row.owner] += 0.0 if math.isnan(row.gain) else row.gain
+        return value
 
     def wasted(self) -> int:
         """Rows accessed and never used."""

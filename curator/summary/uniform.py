@@ -32,9 +32,9 @@ def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
     missing = min(rows, sum(available.values()))
     while missing:
         open_owners = [name for name in taken if taken[name] < available[name]]
-        step, extra = divmod(missing, len(open_owners))
-        for index, name in enumerate(open_owners):
-            more = min(step + (index < extra), available[name] - taken[name])
+        step = missing // len(open_owners)
+        for name in open_owners if step else open_owners[:missing]:
+            more = min(max(step, 1), available[name] - taken[name])
             taken[name] += more
             missing -= more
     return taken
@@ -57,7 +57,7 @@ async def uniform(task: SummaryTask, roster: Roster, record: SummaryRecord, obse
             record.stop(out_of_rows(len(record.selected)))
             return
         answers = await roster.ask(number, partial(_draw, number), asked)
-        size = summary.size
+        size, before = summary.size, len(record.selected)
         for name, rows in answers.items():
             record.accesses.extend((number, name, row.token) for row in rows)
             sent[name] += len(rows)
@@ -72,7 +72,7 @@ async def uniform(task: SummaryTask, roster: Roster, record: SummaryRecord, obse
                 round=number,
                 size=size,
                 asked=len(asked),
-                revealed=sum(map(len, answers.values())),
+                revealed=len(record.selected) - before,
                 accessed=len(record.accesses),
                 pool=0,
                 owners=len(roster),

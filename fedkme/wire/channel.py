@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError, MessageTooLargeError
+from fedkme.errors import ConnectionFailedError, FedkmeError, MessageTooLargeError
 
 MESSAGE_LIMIT = 8 * 2**20
 """Bytes of the largest message; a bug fails early."""
@@ -34,10 +34,12 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 CLIENT_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
     ("grpc.enable_retries", 0),
+    # 'min_reconnect_backoff' stays as it is, 20 s: in spite of its name it limits one attempt to connect
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 ]
+
+_SERVER_STOPS = "Cancelling all calls"  # gRPC's words to the clients of a server that stops
 
 
 def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
@@ -53,13 +55,12 @@ def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
             f"a message to or from {target} is over {MESSAGE_LIMIT} bytes",
             "Use a smaller feature dimension or fewer columns.",
         )
-    if code is grpc.StatusCode.UNAUTHENTICATED or "CERTIFICATE" in details.upper():
-        return IdentityError(
-            f"{target} and this party do not accept each other's certificate",
-            "Use certificates of the same authority, not expired, and the host name that they name.",
-        )
-    if code is grpc.StatusCode.CANCELLED:
+    if code is grpc.StatusCode.CANCELLED or details == _SERVER_STOPS:
         return ConnectionFailedError(f"{target} closed the connection", "Look at the curator's last lines.")
+    if code is grpc.StatusCode.UNKNOWN:
+        return ConnectionFailedError(
+            f"{target} failed with an error that it did not foresee", "Look at the curator's last lines."
+        )
     return ConnectionFailedError(
         f"the connection to {target} failed ({code.name})",
         "Check that the curator runs there and that nothing between blocks the port.",

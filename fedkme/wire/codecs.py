@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.errors import (
     ConfigError,
@@ -26,7 +27,9 @@ _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
     "paired": types_pb2.FeatureMap.KIND_PAIRED,
     "offset": types_pb2.FeatureMap.KIND_OFFSET,
 }
+_WORDS = 500  # letters of a peer's cause or remedy
 _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
+_ROW_LIMIT = MESSAGE_LIMIT - 1024  # leaves room for the envelope
 
 
 def common_version(other: types_pb2.VersionRange, party: str) -> int:
@@ -39,7 +42,7 @@ def common_version(other: types_pb2.VersionRange, party: str) -> int:
     if newest < max(VERSIONS.oldest, other.oldest):
         raise ProtocolVersionError(
             f"{party} speaks versions {other.oldest} to {other.newest} of the protocol "
-            f"and this curator {VERSIONS.oldest} to {VERSIONS.newest}",
+            f"and this party {VERSIONS.oldest} to {VERSIONS.newest}",
             "Install the same release of fedkme on both sides.",
         )
     return newest
@@ -113,9 +116,9 @@ def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:
     size = 0
     for row in rows:
         bytes_of_row = 8 * len(row.values) + _ROW_OVERHEAD
-        if bytes_of_row > MESSAGE_LIMIT:
+        if bytes_of_row > _ROW_LIMIT:
             raise MessageTooLargeError(
-                f"a row of {len(row.values)} columns is over {MESSAGE_LIMIT} bytes", "Use fewer columns."
+                f"a row of {len(row.values)} columns is over {_ROW_LIMIT} bytes", "Use fewer columns."
             )
         if part and size + bytes_of_row > CHUNK_BYTES:
             yield types_pb2.Rows(rows=part)
@@ -130,12 +133,29 @@ def rows_from_wire(parts: Iterable[types_pb2.Rows]) -> list[Row]:
     return [row_from_wire(row) for part in parts for row in part.rows]
 
 
+def values_of(rows: Sequence[Row], width: int) -> NDArray[np.float64]:
+    """Rows that a peer sent as one array, (m, width).
+
+    Raises:
+        ProtocolError: a row has another number of columns.
+    """
+    if any(len(row.values) != width for row in rows):
+        raise ProtocolError(f"a row does not have the schema's {width} columns", "Check the peer's software.")
+    return np.array([row.values for row in rows], dtype=np.float64).reshape(len(rows), width)
+
+
 def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
     """An expected failure."""
     return types_pb2.Fault(code=error.code, cause=error.cause, remedy=error.remedy)
 
 
 def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
-    """The same class of failure that the other side raised."""
+    """The same class of failure that the other side raised; its words as one line of limited length."""
     kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
-    return kinds.get(message.code, ProtocolError)(message.cause, message.remedy)
+    cause, remedy = (_one_line(text) for text in (message.cause, message.remedy))
+    return kinds.get(message.code, ProtocolError)(cause, remedy)
+
+
+def _one_line(text: str) -> str:
+    """What a peer wrote, fit for a log and a terminal."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_WORDS]

@@ -1,14 +1,33 @@
-"""Calling the curator."""
+"""Calling the curator, and saying why it does not answer."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
+import grpc
 import grpc.aio
 
-from fedkme.errors import ConnectionFailedError
+from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.wire.channel import CLIENT_OPTIONS
 from fedkme.wire.tls import Identity
+
+LOOK_AGAIN_S = 0.5
+"""How long to wait for a connection before asking again why there is none."""
+HANG_UPS = 4
+"""So many looks in a row at a curator that hangs up during the handshake are enough: it will not change."""
+
+_SAME_AUTHORITY = "Use certificates of one authority on both sides, and none that has expired."
+_REFUSALS = {
+    "WRONG_VERSION_NUMBER": ("does not speak TLS", "Give it an identity, or set 'plaintext' on both sides."),
+    "Hostname Verification": (
+        "has a certificate for other host names",
+        "Call it by a name in its certificate, or issue one that has this name.",
+    ),
+    "expired": ("has a certificate that has expired", "Issue a new one."),
+    "Tls handshake failed": ("has no certificate of this party's authority", _SAME_AUTHORITY),
+}
+"""gRPC's words for a handshake that never will succeed: what it says of the curator, and the remedy."""
 
 
 async def dial(address: str, identity: Identity | None, connect_s: float) -> grpc.aio.Channel:
@@ -20,7 +39,8 @@ async def dial(address: str, identity: Identity | None, connect_s: float) -> grp
         connect_s: how long to try.
 
     Raises:
-        ConnectionFailedError: nobody answered there in time, or TLS failed.
+        ConnectionFailedError: nobody answered there in time, or somebody who hangs up.
+        IdentityError: the curator's certificate is not acceptable.
     """
     if identity is None:
         channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
@@ -28,12 +48,52 @@ async def dial(address: str, identity: Identity | None, connect_s: float) -> grp
         channel = grpc.aio.secure_channel(address, identity.channel_credentials(), options=CLIENT_OPTIONS)
     try:
         async with asyncio.timeout(connect_s):
-            await channel.channel_ready()
+            await _connected(channel, address, identity)
     except TimeoutError:
         await channel.close()
         raise ConnectionFailedError(
             f"no curator answered at {address} within {connect_s:g} s",
-            "Check the address, that the curator runs, that no firewall is between, and that both use TLS "
-            "with certificates of the same authority.",
+            "Check the address, that the curator runs and that no firewall is between.",
         ) from None
+    except FedkmeError:
+        await channel.close()
+        raise
     return channel
+
+
+async def _connected(channel: grpc.aio.Channel, address: str, identity: Identity | None) -> None:
+    """Wait until the curator took the call; a curator that is not there yet is waited for."""
+    hang_ups = 0
+    while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            details = await _last_error(channel)
+            for words, (what, remedy) in _REFUSALS.items():
+                if words in details:
+                    raise IdentityError(f"the curator at {address} {what}", remedy)
+            hang_ups = hang_ups + 1 if "Socket closed" in details else 0
+            if hang_ups == HANG_UPS:
+                raise _hung_up(address, identity)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN_S):
+                await channel.wait_for_state_change(state)
+
+
+def _hung_up(address: str, identity: Identity | None) -> FedkmeError:
+    """The likely cause, as the curator does not give one: TLS shows its server before its client."""
+    if identity is None:
+        return ConnectionFailedError(
+            f"the curator at {address} hangs up on this party, which does not use TLS",
+            "Give this party an 'identity', or set 'plaintext' on both sides.",
+        )
+    return IdentityError(
+        f"the curator at {address} hangs up: it does not accept this party's certificate", _SAME_AUTHORITY
+    )
+
+
+async def _last_error(channel: grpc.aio.Channel) -> str:
+    """Why the last attempt failed: gRPC tells it to a call alone, which then fails at once."""
+    try:
+        await channel.unary_unary("/fedkme.v1.Owners/Probe")(b"")
+    except grpc.aio.AioRpcError as error:
+        return error.details() or ""
+    return ""

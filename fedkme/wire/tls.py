@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -59,12 +60,28 @@ class Identity:
         """
         try:
             names = ("certificate.pem", "key.pem", "authority.pem")
-            return Identity(*((directory / name).read_bytes() for name in names))
+            identity = Identity(*((directory / name).read_bytes() for name in names))
+            identity._check(directory)
         except OSError as error:
             raise IdentityError(
                 f"{error.filename} cannot be read: {error.strerror}",
                 "Point 'identity' at a folder with certificate.pem, key.pem and authority.pem.",
             ) from None
+        return identity
+
+    def _check(self, directory: Path) -> None:
+        """Say now what is wrong: a peer would only hang up."""
+        try:
+            certificate = x509.load_pem_x509_certificate(self.certificate)
+            key = serialization.load_pem_private_key(self.key, password=None)
+            x509.load_pem_x509_certificate(self.authority)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            cause, remedy = "holds a file that is no PEM certificate or key", "Issue it again."
+            raise IdentityError(f"{directory} {cause}", remedy) from None
+        if certificate.public_key() != key.public_key():
+            raise IdentityError(f"the key in {directory} is not its certificate's", "Issue both again.")
+        if certificate.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
+            raise IdentityError(f"the certificate in {directory} has expired", "Issue a new one.")
 
 
 class Authority:
@@ -122,9 +139,9 @@ class Authority:
 def peer_names(context: grpc.aio.ServicerContext[Any, Any]) -> frozenset[str] | None:
     """Alternative names of the peer's certificate; None on a plaintext connection."""
     properties = context.auth_context()
-    if "x509_subject_alternative_name" not in properties:
+    if properties.get("transport_security_type") != [b"ssl"]:
         return None
-    return frozenset(name.decode() for name in properties["x509_subject_alternative_name"])
+    return frozenset(name.decode() for name in properties.get("x509_subject_alternative_name", ()))
 
 
 def check_peer(context: grpc.aio.ServicerContext[Any, Any], name: str) -> None:

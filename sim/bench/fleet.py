@@ -13,7 +13,7 @@ import grpc.aio
 
 from curator.sessions import OwnerSession, Registry
 from fedkme.wire.channel import SERVER_OPTIONS
-from fedkme.wire.tls import LOOPBACK, Authority, Identity
+from fedkme.wire.tls import Authority, Identity
 from fedkme.wire.v1 import owners_pb2_grpc
 from sim.bench.echo import EchoHall
 from sim.children import Child, Event

@@ -38,8 +38,7 @@ def synthetic_scenario(owners: int) -> Scenario:
     )
 
 
-def simulation(rows: int, tls: bool, *assignments: str) -> SimulationSettings:
+def simulation(rows: int, tls: bool) -> SimulationSettings:
     """Settings of a shipped simulation, whose protocol is the default one, for p rows of a synthetic scenario."""
-    fixed = (f"summary.p={rows}", f"tls={str(tls).lower()}", "downstream=false", "connect_s=600")
-    settings, _ = load_simulation("digits", [*fixed, *assignments])
-    return settings
+    changes = (f"summary.p={rows}", f"tls={str(tls).lower()}", "downstream=false", "connect_s=600")
+    return load_simulation("digits", changes)

@@ -73,4 +73,3 @@ def to_json(settings: BenchSettings, results: Sequence[Result]) -> dict[str, Any
         "settings": settings.model_dump(mode="json"),
         "results": [asdict(result) for result in results],
     }
-

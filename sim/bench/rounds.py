@@ -167,7 +167,11 @@ async def _real_block(
     await conduct(task, settings, ports, noise, SummaryRecord(), watch)
     phases: list[Phases] = [
         [
-            {index: port.sizes[exchange][number] for index, port in enumerate(ports) if number in port.sizes[exchange]}
+            {
+                index: port.sizes[exchange][number]
+                for index, port in enumerate(ports)
+                if number in port.sizes[exchange]
+            }
             for exchange in (0, 1)
         ]
         for number in range(1, len(watch.ends) + 1)

@@ -278,7 +278,7 @@ def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
     text = "\n".join(lines)
     for expected in ("digits: complete, 20 rows from 3 owners", "60 (40 never used)", "rho 0.75", "81.5"):
         assert expected in text
-    assert "D_v against owners: epsilon inf at delta 0.01, sound" in text
+    assert "D_v against owners, sound: epsilon inf at delta 0.01" in text
     assert "3.91 ms median" in text
 
 
@@ -287,10 +287,12 @@ def test_the_final_lines_of_a_run_that_gathered_nothing() -> None:
     assert printed(metrics, 100) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
 
 
-def test_a_long_privacy_matrix_is_cut_on_the_terminal() -> None:
-    # The page has all of it; eight lines are what a person reads.
-    metrics = sample_metrics(privacy=sample_metrics()["privacy"] * 10)
-    assert "  and 12 more in the report" in printed(metrics, 100)
+def test_rows_seen_as_they_are_are_summed_on_the_terminal() -> None:
+    # The page has a line per owner and observer; with fifty owners a terminal has room for their sum.
+    entry = sample_metrics()["privacy"][0] | {"observer": "curator", "raw_points": 7, "epsilon": "inf"}
+    lines = printed(sample_metrics(privacy=[entry] * 50), 100)
+    assert "  rows seen as they are: curator 350" in lines
+    assert sum("against" in line for line in lines) == 0
 
 
 @given(
