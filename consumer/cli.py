@@ -13,7 +13,11 @@ from fedkme.config import load_toml, validate
 from fedkme.party import resolve_paths
 from fedkme.supervision import Supervised, run_party
 
-app = typer.Typer(no_args_is_help=True, help="Ask a curator for data that match a validation set.")
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Ask a curator for data that match a validation set.",
+)
 
 
 @app.callback()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
-import grpc
 import grpc.aio
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,12 @@ from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
-from fedkme.wire.channel import explain_rpc_error
+from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial
 from fedkme.wire.tls import Identity
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
+from fedkme.wire.v1.types_pb2 import VersionRange
 
 Encoded = NDArray[np.float32]
 Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
@@ -107,10 +108,12 @@ async def summarize(
     """
     messages = _messages(stream)
     await stream.write(pb.ConsumerMessage(request=make_request(request, schema, validation)))
-    plan = (await anext(messages)).plan
-    features = codecs.features_from_wire(plan.features)
-    if features.width != schema.encoded_width:
-        raise ProtocolError("the curator's features do not fit the schema", "Give both the same schema file.")
+    opening = await anext(messages, None)
+    if opening is None or not opening.HasField("plan"):
+        raise ProtocolError("the curator did not begin with a plan", "Install the same release of fedkme.")
+    plan = opening.plan
+    codecs.common_version(VersionRange(oldest=plan.version, newest=plan.version), "the curator")
+    features = codecs.features_from_wire(plan.features, schema.encoded_width)
     if request.share == "rows":
         for part in codecs.rows_to_wire(_rows(validation)):
             await stream.write(pb.ConsumerMessage(validation=part))
@@ -141,8 +144,6 @@ async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
         if message.HasField("fault"):
             raise codecs.fault_from_wire(message.fault)
         yield message
-    if (code := await stream.code()) is not grpc.StatusCode.OK:
-        raise ConnectionFailedError(f"the curator ended the call ({code.name})", "Look at its last lines.")
 
 
 def _rows(table: Table) -> list[Row]:
@@ -150,7 +151,7 @@ def _rows(table: Table) -> list[Row]:
 
 
 def _table(rows: list[Row], schema: Schema) -> Table:
-    values = np.array([row.values for row in rows], dtype=np.float64).reshape(len(rows), schema.width)
+    values = codecs.values_of(rows, schema.width)
     labels: list[int] = [row.label for row in rows if row.label is not None]
     labelled: NDArray[np.int64] | None = (
         np.array(labels, dtype=np.int64) if len(labels) == len(rows) else None
@@ -167,19 +168,17 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
     if not len(validation):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     schema.check(validation, settings.name)
+    _make(settings.output)
     voice.say("loaded", rows=len(validation))
     address = await voice.hear() if settings.curator == "-" else settings.curator
     settings.check_address(address)
     identity = None if settings.identity is None else Identity.load(settings.identity)
     async with await dial(address, identity, settings.connect_s) as channel:
         stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-        try:
+        with explained(address):
             summary = await summarize(
                 stream, settings.request, schema, validation, settings.noise_for(settings.name), voice
             )
-        except grpc.aio.AioRpcError as error:
-            raise explain_rpc_error(error, address) from None
-    settings.output.mkdir(parents=True, exist_ok=True)
     save_table(settings.output / "summary.npz", summary.table)
     voice.say(
         "received",
@@ -189,6 +188,14 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
         accessed=summary.points_accessed,
     )
     _judge(settings, schema, validation, summary, voice)
+
+
+def _make(output: Path) -> None:
+    """The folder for what will come: better refused now than after the run."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be made: {error.strerror}", "Correct 'output'.") from None
 
 
 def _judge(

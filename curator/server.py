@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import grpc.aio
 
 from curator.service import SummaryService
@@ -21,10 +24,10 @@ async def serve(settings: CuratorSettings, voice: Voice) -> None:
     """Serve until told to stop, or until the runs that the settings allow are done.
 
     Raises:
-        ConfigError: the address cannot be listened on.
+        ConfigError: the address cannot be listened on, or the directory not be made.
     """
     settings.check_address(settings.listen)
-    settings.directory.mkdir(parents=True, exist_ok=True)
+    _make(settings.directory)
     registry = Registry(settings.owners, settings.progress_s)
     service = SummaryService(settings, registry, voice)
     server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -37,8 +40,17 @@ async def serve(settings: CuratorSettings, voice: Voice) -> None:
     try:
         await service.served.wait()
         registry.end()
-    finally:
         await server.stop(GRACE_S)
+    except asyncio.CancelledError:  # told to stop: a run in progress ends here, and is recorded
+        await server.stop(None)
+    voice.say("stopped")
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Correct 'directory'.") from None
 
 
 def _listen(server: grpc.aio.Server, settings: CuratorSettings) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +23,14 @@ from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.roster import Fault
 from curator.summary.task import SummaryTask
 from fedkme.data import Table, load_table
-from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, SchemaError
+from fedkme.errors import (
+    ConfigError,
+    ConnectionFailedError,
+    FedkmeError,
+    MissingOwnersError,
+    ProtocolError,
+    SchemaError,
+)
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import RandomFourier
 from fedkme.kernels import median_gamma
@@ -30,6 +39,7 @@ from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
+from fedkme.wire.channel import receive
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
@@ -39,20 +49,70 @@ PROGRESS_EVERY_S = 0.1
 """Rounds take milliseconds; a person reads no faster than this."""
 
 
-class Watcher:
-    """Tells the launcher and the consumer how far a run is."""
+class Line:
+    """The call of one consumer. One who is silent or deaf for too long does not keep the others waiting."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, context: Context, progress_s: float) -> None:
+        self._context = context
+        self._progress_s = progress_s
+
+    async def hear(self, *expected: str) -> pb.ConsumerMessage:
+        """The consumer's next message.
+
+        Raises:
+            ConnectionFailedError: it hung up or took too long.
+            ProtocolError: it is not one of those expected.
+        """
+        async with self._limit():
+            message = await receive(self._context, pb.ConsumerMessage)
+        if message is None:
+            raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
+        if message.WhichOneof("body") not in expected:
+            raise ProtocolError(
+                f"the consumer did not send its {' or '.join(expected)} when it was due",
+                "Install the same release of fedkme on both sides.",
+            )
+        return message
+
+    async def tell(self, message: pb.CuratorMessage) -> None:
+        """Say something.
+
+        Raises:
+            ConnectionFailedError: the consumer hung up or does not listen.
+        """
+        try:
+            async with self._limit():
+                await self._context.write(message)
+        except grpc.aio.BaseError:
+            raise ConnectionFailedError("the consumer hung up", "Look at its last lines.") from None
+
+    @contextlib.asynccontextmanager
+    async def _limit(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._progress_s):
+                yield
+        except TimeoutError:
+            raise ConnectionFailedError(
+                f"the consumer neither spoke nor listened for {self._progress_s:g} s",
+                "Look at its last lines, or raise the curator's 'progress_s'.",
+            ) from None
+
+
+class Watcher:
+    """Tells the launcher and the consumer how far a run is: now and then, and after each tenth of it."""
+
+    def __init__(self, voice: Voice, rows: int) -> None:
         self._voice = voice
+        self._tenth = math.ceil(rows / 10)
         self._next = 0.0
         self._untold: RoundRecord | None = None
-        self.messages: asyncio.Queue[pb.CuratorMessage] = asyncio.Queue()
+        self._messages: asyncio.Queue[pb.CuratorMessage | None] = asyncio.Queue()
 
     def round_done(self, record: RoundRecord) -> None:
         """See `RunObserver`."""
         now = time.monotonic()
         self._untold = record
-        if now >= self._next:
+        if now >= self._next or record.round % self._tenth == 0:
             self._next = now + PROGRESS_EVERY_S
             self.tell()
 
@@ -63,16 +123,22 @@ class Watcher:
             return
         self._voice.say("round", record={name: getattr(record, name) for name in RoundRecord.__slots__})
         progress = pb.Progress(round=record.round, selected=record.round, points_accessed=record.accessed)
-        self.messages.put_nowait(pb.CuratorMessage(progress=progress))
+        self._messages.put_nowait(pb.CuratorMessage(progress=progress))
 
     def owner_left(self, fault: Fault) -> None:
         """See `RunObserver`."""
         self._voice.say("owner_left", owner=fault.owner, round=fault.round, line=fault.line)
 
-    async def pump(self, context: Context) -> None:
-        """Send the consumer its progress until cancelled."""
-        while True:
-            await context.write(await self.messages.get())
+    def end(self) -> None:
+        """Let `pump` end when it has passed on everything."""
+        self.tell()
+        self._messages.put_nowait(None)
+
+    async def pump(self, line: Line) -> None:
+        """Send the consumer its progress; one that does not listen misses it."""
+        with contextlib.suppress(ConnectionFailedError):
+            while (message := await self._messages.get()) is not None:
+                await line.tell(message)
 
 
 class SummaryService(summaries_pb2_grpc.SummariesServicer):
@@ -88,7 +154,6 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._voice = voice
         self._schema = load_schema(settings.schema_file)
         self._seeds = _encoded_seeds(settings, self._schema)
-        self._seed = public_seed(settings.simulation_seed)
         self._noise_for = settings.noise_for("curator")
         self._free = asyncio.Lock()
         self._count = 0
@@ -97,31 +162,33 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
     async def Summarize(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
         """One consumer's call."""
         async with self._free:
+            line = Line(context, self._settings.progress_s)
             try:
-                await self._serve(context)
+                await self._serve(line)
             except FedkmeError as error:
                 self._voice.say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
-                await context.write(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
+                with contextlib.suppress(ConnectionFailedError):
+                    await line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
             finally:
                 self._count += 1
                 if self._settings.runs is not None and self._count >= self._settings.runs:
                     self.served.set()
 
-    async def _serve(self, context: Context) -> None:
-        request = await self._request(context)
+    async def _serve(self, line: Line) -> None:
+        request = await self._request(line)
         run = next_run(self._settings.directory)
         h1 = RandomFourier(
             draw_features(
                 self._settings.summary.features,
                 request.gamma if request.HasField("gamma") else self._gamma_from_seeds(),
                 self._schema.encoded_width,
-                self._seed,
+                public_seed(self._settings.simulation_seed),
             )
         )
         version = codecs.common_version(request.versions, "the consumer")
         plan = pb.Plan(version=version, run=run, features=codecs.features_to_wire(h1.spec))
-        await context.write(pb.CuratorMessage(plan=plan))
-        target, validation_points = await self._target(context, h1)
+        await line.tell(pb.CuratorMessage(plan=plan))
+        target, validation_points = await self._target(line, h1, request.validation_rows)
         task = SummaryTask(
             run,
             request.rows,
@@ -136,34 +203,35 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         try:
             minimum = self._settings.summary.quorum
             sessions += await self._registry.gather(minimum, self._settings.connect_s)
-            await self._conduct(context, task, sessions, record)
+            await self._conduct(line, task, sessions, record)
+        except FedkmeError as error:
+            record.stop(error)
+            raise
         finally:
             facts = self._facts(request, h1, sessions, validation_points)
             write_run(self._settings.directory / run, record, facts)
-        await _deliver(context, record)
+        await _deliver(line, record)
 
     async def _conduct(
-        self, context: Context, task: SummaryTask, sessions: list[OwnerSession], record: SummaryRecord
+        self, line: Line, task: SummaryTask, sessions: list[OwnerSession], record: SummaryRecord
     ) -> None:
-        watcher = Watcher(self._voice)
-        pump = asyncio.create_task(watcher.pump(context))
+        watcher = Watcher(self._voice, task.rows)
+        pump = asyncio.create_task(watcher.pump(line))
         self._voice.say("run", run=task.run, p=task.rows, owners=len(sessions))
+        for owner in self._registry.missing():
+            absent = MissingOwnersError(f"{owner} has not joined; the run begins without it", "Start it.")
+            fault = Fault(0, owner, absent.code, str(absent))
+            record.faults.append(fault)
+            watcher.owner_left(fault)
         try:
             await conduct(task, self._settings.summary, sessions, self._noise_for, record, watcher)
         finally:
-            watcher.tell()
-            pump.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await pump
+            watcher.end()
+            await pump
         self._voice.say("ended", status=record.status, reason=record.reason)
 
-    async def _request(self, context: Context) -> pb.SummaryRequest:
-        message = await context.read()
-        if not isinstance(message, pb.ConsumerMessage) or not message.HasField("request"):
-            raise ProtocolError(
-                "a consumer did not begin with a request", "Install the same release of fedkme."
-            )
-        request = message.request
+    async def _request(self, line: Line) -> pb.SummaryRequest:
+        request = (await line.hear("request")).request
         codecs.common_version(request.versions, "the consumer")
         if request.schema_digest != self._schema.digest():
             raise SchemaError(
@@ -181,16 +249,20 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             )
         return median_gamma(self._seeds)
 
-    async def _target(self, context: Context, h1: RandomFourier) -> tuple[MeanVector, int]:
-        """g~, and how many rows of D_v came here for it (none by default)."""
-        message = await _read(context)
+    async def _target(self, line: Line, h1: RandomFourier, most: int) -> tuple[MeanVector, int]:
+        """g~, and how many rows of D_v, `most` at most, came here for it (none by default)."""
+        message = await line.hear("target", "validation")
         if message.HasField("target"):
             return codecs.mean_from_wire(message.target, h1.spec.dimension), 0
-        parts = [message.validation]
-        while not parts[-1].last:
-            parts.append((await _read(context)).validation)
-        rows: list[Row] = codecs.rows_from_wire(parts)
-        table = Table(np.array([row.values for row in rows], dtype=np.float64), None)
+        rows = codecs.rows_from_wire([message.validation])
+        while not message.validation.last and len(rows) <= most:
+            message = await line.hear("validation")
+            rows += codecs.rows_from_wire([message.validation])
+        if len(rows) != most:
+            raise ProtocolError(
+                "D_v has another size than the request said", "Install the same release of fedkme."
+            )
+        table = Table(codecs.values_of(rows, self._schema.width), None)
         self._schema.check(table, "the validation set")
         encoded = self._schema.encode(table.values)
         noise = self._noise_for("target")
@@ -216,20 +288,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         }
 
 
-async def _read(context: Context) -> pb.ConsumerMessage:
-    message = await context.read()
-    if not isinstance(message, pb.ConsumerMessage):
-        raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
-    if message.WhichOneof("body") not in ("target", "validation"):
-        raise ProtocolError("the consumer sent neither g~ nor D_v", "Install the same release of fedkme.")
-    return message
-
-
-async def _deliver(context: Context, record: SummaryRecord) -> None:
+async def _deliver(line: Line, record: SummaryRecord) -> None:
     """The rows, without names of owners, and how the run ended."""
     rows = [Row(index, row.values, row.label) for index, row in enumerate(record.selected)]
     for part in codecs.rows_to_wire(rows):
-        await context.write(pb.CuratorMessage(summary=part))
+        await line.tell(pb.CuratorMessage(summary=part))
     complete = record.status == "complete"
     outcome = pb.Outcome(
         status=pb.Outcome.STATUS_COMPLETE if complete else pb.Outcome.STATUS_STOPPED,
@@ -237,7 +300,7 @@ async def _deliver(context: Context, record: SummaryRecord) -> None:
         rounds=len(record.rounds),
         points_accessed=len(record.accesses),
     )
-    await context.write(pb.CuratorMessage(outcome=outcome))
+    await line.tell(pb.CuratorMessage(outcome=outcome))
 
 
 def _encoded_seeds(settings: CuratorSettings, schema: Schema) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from fedkme.errors import (
 )
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from fedkme.wire import codecs
+from fedkme.wire.channel import receive
 from fedkme.wire.tls import check_peer
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
@@ -65,13 +67,19 @@ class OwnerSession:
         finally:
             self.over.set()
             reader.cancel()
+            while not self._inbox.empty():
+                self._inbox.get_nowait()
+            self._inbox.put_nowait(None)  # for whoever waits for an answer
 
     async def _read(self) -> None:
-        while isinstance(message := await self._context.read(), pb.OwnerMessage):
-            self.traffic.received += message.ByteSize()
-            await self._inbox.put(message)
-        self.over.set()
-        await self._inbox.put(None)
+        try:
+            while (message := await receive(self._context, pb.OwnerMessage)) is not None:
+                self.traffic.received += message.ByteSize()
+                await self._inbox.put(message)
+        except ProtocolError:
+            pass  # as good as a connection that ended
+        finally:
+            self.over.set()
 
     async def prepare(self, assignment: Assignment) -> int:
         """See `OwnerPort`."""
@@ -140,7 +148,7 @@ class OwnerSession:
                 await self._context.write(directive)
         except TimeoutError:
             raise self._late() from None
-        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError):
+        except grpc.aio.BaseError:
             raise self._lost() from None
         return await self._receive(*expected)
 
@@ -186,24 +194,35 @@ class Registry(owners_pb2_grpc.OwnersServicer):
     def __init__(self, expected: Sequence[str], progress_s: float) -> None:
         self._expected = frozenset(expected)
         self._progress_s = progress_s
+        self._taken: set[str] = set()
         self._sessions: dict[str, OwnerSession] = {}
         self._changed = asyncio.Condition()
 
     async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
         """One owner's session, from hello to the end of the stream."""
         try:
-            session = await self._admit(context)
+            name, version = await self._admit(context)
         except FedkmeError as error:
-            await context.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+            with contextlib.suppress(grpc.aio.BaseError):
+                await context.write(pb.Directive(fault=codecs.fault_to_wire(error)))
             return
+        session = OwnerSession(name, context, self._progress_s)
         try:
+            await session.welcome(version)
+            async with self._changed:
+                self._sessions[name] = session
+                self._changed.notify_all()
             await session.attend()
+        except grpc.aio.BaseError:
+            pass  # it was gone before it was welcome
         finally:
-            del self._sessions[session.name]
+            self._taken.discard(name)
+            self._sessions.pop(name, None)
 
-    async def _admit(self, context: Context) -> OwnerSession:
-        message = await context.read()
-        if not isinstance(message, pb.OwnerMessage) or not message.HasField("hello"):
+    async def _admit(self, context: Context) -> tuple[str, int]:
+        """The name of whoever says hello, taken from here on, and the version to speak."""
+        message = await receive(context, pb.OwnerMessage)
+        if message is None or not message.HasField("hello"):
             raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
         hello = message.hello
         version = codecs.common_version(hello.versions, hello.name or "a nameless party")
@@ -212,14 +231,13 @@ class Registry(owners_pb2_grpc.OwnersServicer):
             raise IdentityError(
                 f"{hello.name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
             )
-        if hello.name in self._sessions:
+        if hello.name in self._taken:
             raise IdentityError(
                 f"an owner called {hello.name!r} is already here",
                 "Stop the other process, or rename this one.",
             )
-        session = OwnerSession(hello.name, context, self._progress_s)
-        self._sessions[hello.name] = session  # before anything is awaited: the name is taken from here on
-        return session, version
+        self._taken.add(hello.name)
+        return hello.name, version
 
     async def gather(self, minimum: int, connect_s: float) -> list[OwnerSession]:
         """Wait for the owners of a run.
@@ -238,13 +256,16 @@ class Registry(owners_pb2_grpc.OwnersServicer):
                     await self._changed.wait_for(lambda: len(self._sessions) >= everybody)
             except TimeoutError:
                 if len(self._sessions) < minimum or not self._sessions:
-                    missing = sorted(self._expected - self._sessions.keys())
-                    who = ", ".join(missing) or f"{minimum - len(self._sessions)} owners"
+                    who = ", ".join(self.missing()) or f"{minimum - len(self._sessions)} owners"
                     raise MissingOwnersError(
                         f"{who} did not join within {connect_s:g} s",
                         "Start them, or raise 'connect_s'; their own log says why they could not.",
                     ) from None
             return [self._sessions[name] for name in sorted(self._sessions)]
+
+    def missing(self) -> list[str]:
+        """Names of the expected owners that are not here."""
+        return sorted(self._expected - self._sessions.keys())
 
     def end(self) -> None:
         """End every session; owners see the stream close."""

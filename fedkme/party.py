@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -14,8 +15,6 @@ from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
 
 NoiseFor = Callable[[str], NoiseSource]
 """A party's private randomness, by purpose."""
-
-_LOOPBACK = ("127.", "localhost", "[::1]", "::1")
 
 
 class PartySettings(Settings):
@@ -37,13 +36,17 @@ class PartySettings(Settings):
             address: host:port that this party listens on or calls.
 
         Raises:
-            ConfigError: plaintext or seeded randomness off loopback, or neither identity nor plaintext.
+            ConfigError: not an address; plaintext or seeded randomness off loopback; neither identity nor
+                plaintext.
         """
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ConfigError(f"{address!r} is not host:port", "Write for example curator.example.org:7700.")
         if self.identity is None and not self.plaintext:
             raise ConfigError("there is neither 'identity' nor 'plaintext'", "Name the identity's folder.")
         if self.identity is not None and self.plaintext:
             raise ConfigError("'identity' and 'plaintext' exclude each other", "Keep one of them.")
-        if address.startswith(_LOOPBACK):
+        if _is_loopback(host):
             return
         if self.plaintext:
             raise ConfigError(
@@ -66,6 +69,14 @@ class PartySettings(Settings):
             for name, value in self
             if isinstance(value, Path) and not value.is_absolute()
         }
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a host, as it is written in an address, is this machine and no name of another one."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def noise_for(simulation_seed: int | None, party: str) -> NoiseFor:

@@ -8,6 +8,7 @@ standard input, and stops when that closes: no launcher, however it dies, leaves
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
@@ -39,8 +40,9 @@ class Voice:
         """Report an event; `at` is the machine's monotonic clock in seconds."""
         if self._supervised:
             line = {"event": event, "party": self._party, "at": time.monotonic(), **fields}
-            sys.stdout.write(json.dumps(line) + "\n")
-            sys.stdout.flush()
+            with contextlib.suppress(BrokenPipeError):  # no launcher hears: its input ends the party
+                sys.stdout.write(json.dumps(line) + "\n")
+                sys.stdout.flush()
         elif event != "imported":
             details = " ".join(f"{key}={value}" for key, value in fields.items())
             sys.stderr.write(f"{self._party}: {event} {details}".rstrip() + "\n")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
 
-import grpc
 import grpc.aio
 
 from fedkme.data import load_table
-from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
+from fedkme.errors import ConfigError, FedkmeError, ProtocolError
 from fedkme.protocol import Assignment, Broadcast
 from fedkme.schema import load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
-from fedkme.wire.channel import explain_rpc_error
+from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial
 from fedkme.wire.tls import Identity
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -28,24 +29,32 @@ from owner.settings import OwnerSettings
 class Desk:
     """Answers directives; a directive that comes again gets the same bytes and touches no row."""
 
-    def __init__(self, bidder: Bidder) -> None:
+    def __init__(self, bidder: Bidder, width: int) -> None:
         self._bidder = bidder
+        self._width = width
         self._dimension = 0
         self._last: tuple[int, list[pb.OwnerMessage]] = (0, [])
 
     def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
         """The messages to send back, in order."""
-        if directive.at.seq != self._last[0]:
-            try:
-                replies = list(self._compute(directive))
-            except FedkmeError as error:
-                replies = [pb.OwnerMessage(fault=codecs.fault_to_wire(error))]
-            for reply in replies:
-                reply.at.CopyFrom(directive.at)
+        last, replies = self._last
+        if directive.at.seq == last:
+            return replies
+        try:
+            replies = list(self._compute(directive))
+        except FedkmeError as error:
+            replies = [pb.OwnerMessage(fault=codecs.fault_to_wire(error))]
+        for reply in replies:
+            reply.at.CopyFrom(directive.at)
+        if directive.at.seq > last:
             self._last = (directive.at.seq, replies)
-        return self._last[1]
+        return replies
 
     def _compute(self, directive: pb.Directive) -> Iterator[pb.OwnerMessage]:
+        if directive.at.seq < self._last[0]:
+            raise ProtocolError(
+                "the curator sent a directive that is older than the last", "Update the curator."
+            )
         match directive.WhichOneof("body"):
             case "broadcast":
                 said = directive.broadcast
@@ -72,24 +81,23 @@ class Desk:
                 )
 
     def _prepare(self, run: str, said: pb.Prepare) -> pb.OwnerMessage:
-        features = codecs.features_from_wire(said.features)
+        features = codecs.features_from_wire(said.features, self._width)
         self._dimension = features.dimension
         target = codecs.mean_from_wire(said.target, features.dimension)
         rows = self._bidder.prepare(Assignment(run, features, said.schema_digest, target))
         return pb.OwnerMessage(prepared=pb.Prepared(rows=rows))
 
 
-async def attend(channel: grpc.aio.Channel, address: str, bidder: Bidder, voice: Voice) -> None:
+async def attend(channel: grpc.aio.Channel, address: str, name: str, desk: Desk, voice: Voice) -> None:
     """Serve one session until the curator ends it.
 
     Raises:
         ConnectionFailedError: the stream broke.
         FedkmeError: the curator refused this owner, in its own words.
     """
-    desk = Desk(bidder)
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
-    try:
-        await stream.write(pb.OwnerMessage(hello=pb.Hello(name=bidder.name, versions=codecs.VERSIONS)))
+    with explained(address):
+        await stream.write(pb.OwnerMessage(hello=pb.Hello(name=name, versions=codecs.VERSIONS)))
         while isinstance(directive := await stream.read(), pb.Directive):
             match directive.WhichOneof("body"):
                 case "fault":
@@ -101,13 +109,6 @@ async def attend(channel: grpc.aio.Channel, address: str, bidder: Bidder, voice:
                 case _:
                     for reply in desk.answer(directive):
                         await stream.write(reply)
-        if (code := await stream.code()) is not grpc.StatusCode.OK:
-            raise ConnectionFailedError(
-                f"{address} ended the session ({code.name})", "Look at the curator's last lines."
-            )
-    except grpc.aio.AioRpcError as error:
-        raise explain_rpc_error(error, address) from None
-    voice.say("left", rows_sent=bidder.close().rows_sent)
 
 
 async def join(settings: OwnerSettings, voice: Voice) -> None:
@@ -118,7 +119,7 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
     with contextlib.ExitStack() as files:
         ledger = None
         if settings.ledger is not None:
-            ledger = files.enter_context(settings.ledger.open("a", encoding="utf-8"))
+            ledger = files.enter_context(_open(settings.ledger))
         bidder = Bidder(settings.name, table, schema, noise, Gate(settings.name, ledger))
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
@@ -126,4 +127,12 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
         identity = None if settings.identity is None else Identity.load(settings.identity)
         channel = await dial(address, identity, settings.connect_s)
         async with channel:
-            await attend(channel, address, bidder, voice)
+            await attend(channel, address, settings.name, Desk(bidder, schema.encoded_width), voice)
+        voice.say("left", rows_sent=bidder.close().rows_sent)
+
+
+def _open(ledger: Path) -> TextIO:
+    try:
+        return ledger.open("a", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{ledger} cannot be written: {error.strerror}", "Correct 'ledger'.") from None

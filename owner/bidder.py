@@ -9,7 +9,7 @@ import numpy as np
 from fedkme.data import Table
 from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import ScoredFeatures
-from fedkme.features.fourier import BLOCK_ROWS, RandomFourier
+from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from fedkme.schema import Schema
@@ -60,8 +60,9 @@ class Bidder:
         h1 = RandomFourier(assignment.features)
         count = len(self._table)
         scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
-        for start in range(0, count, BLOCK_ROWS):
-            block = self._schema.encode(self._table.values[start : start + BLOCK_ROWS])
+        step = h1.block_rows()
+        for start in range(0, count, step):
+            block = self._schema.encode(self._table.values[start : start + step])
             scored.append(h1.fixed_point(block))
         self._scored = scored
         return count

@@ -13,7 +13,9 @@ from fedkme.supervision import Supervised, run_party
 from owner.agent import join as join_curator
 from owner.settings import OwnerSettings
 
-app = typer.Typer(no_args_is_help=True, help="Run a data owner beside its private rows.")
+app = typer.Typer(
+    pretty_exceptions_enable=False, no_args_is_help=True, help="Run a data owner beside its private rows."
+)
 
 
 @app.callback()

@@ -29,8 +29,9 @@ class Gate:
 
     def pass_row(self, run: str, round_number: int, token: int) -> None:
         """Let one row out; the line is on its way to the disk before the row is to the curator."""
+        again = token in self._sent
         self._sent.add(token)
-        if self._ledger is not None:
+        if self._ledger is not None and not again:
             event = {
                 "run": run,
                 "round": round_number,

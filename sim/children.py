@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping
@@ -88,10 +89,9 @@ class Child:
     async def _listen(self) -> int:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue  # a library's print is nothing of ours
+            event = _event(line)
+            if event is None:
+                continue
             event["party"] = self.party
             if event["event"] == "failed":
                 self.failure = self._failure(event)
@@ -100,7 +100,9 @@ class Child:
 
     def _failure(self, event: Event) -> FedkmeError:
         kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
-        return kinds.get(event["code"], PartyFailedError)(f"{self.party}: {event['cause']}", event["remedy"])
+        cause: str = event["cause"]
+        named = cause if cause.startswith(self.party) else f"{self.party}: {cause}"
+        return kinds.get(event["code"], PartyFailedError)(named, event["remedy"])
 
     def died(self, status: int, errors: Path) -> FedkmeError:
         """What to raise for a party that ended with `status`."""
@@ -108,6 +110,17 @@ class Child:
             return self.failure
         lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
-        return PartyFailedError(
-            f"{self.party} ended with status {status}{last}", f"Its standard error is in {errors}."
-        )
+        return PartyFailedError(f"{self.party} {_end(status)}{last}", f"Its standard error is in {errors}.")
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None for a library's print, which is nothing of ours."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def _end(status: int) -> str:
+    return f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"

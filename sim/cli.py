@@ -14,8 +14,10 @@ from sim.progress import make_progress
 from sim.report import print_summary, write_report
 from sim.run import simulate
 
-app = typer.Typer(no_args_is_help=True, help="Simulate: real parties on this machine.")
-report_app = typer.Typer(help="Write the HTML report of a run's folder.")
+app = typer.Typer(
+    pretty_exceptions_enable=False, no_args_is_help=True, help="Simulate: real parties on this machine."
+)
+report_app = typer.Typer(pretty_exceptions_enable=False, help="Write the HTML report of a run's folder.")
 apps = {"sim": app, "report": report_app}
 
 

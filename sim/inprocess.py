@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
 from fedkme.data import Table
+from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.settings import release_target
@@ -28,7 +30,7 @@ from sim.scenarios import Scenario
 
 
 class DirectPort:
-    """The `OwnerPort` of an owner in the same process."""
+    """The `OwnerPort` of an owner in the same process. Its failures reach the curator as its faults."""
 
     def __init__(self, bidder: Bidder) -> None:
         self._bidder = bidder
@@ -36,23 +38,34 @@ class DirectPort:
 
     async def prepare(self, assignment: Assignment) -> int:
         """See `OwnerPort`."""
-        return self._bidder.prepare(assignment)
+        with self._faults(0):
+            return self._bidder.prepare(assignment)
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         """See `OwnerPort`."""
-        return self._bidder.bid(broadcast)
+        with self._faults(broadcast.round):
+            return self._bidder.bid(broadcast)
 
     async def reveal(self, round_number: int, token: int) -> Row:
         """See `OwnerPort`."""
-        return self._bidder.reveal(round_number, token)
+        with self._faults(round_number):
+            return self._bidder.reveal(round_number, token)
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """See `OwnerPort`."""
-        return self._bidder.draw(round_number, count)
+        with self._faults(round_number):
+            return self._bidder.draw(round_number, count)
 
     async def close(self) -> Closing:
         """See `OwnerPort`."""
         return self._bidder.close()
+
+    @contextlib.contextmanager
+    def _faults(self, round_number: int) -> Iterator[None]:
+        try:
+            yield
+        except FedkmeError as error:
+            raise OwnerFaultError(f"{self.name}, round {round_number}: {error.cause}", error.remedy) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,7 +80,7 @@ def points_accessed(
     total = sum(by_owner.values()) + validation_points
     accessed = [int(row["accessed"]) for row in rounds]
     bound: float = record["p"]
-    if settings.summary.protocol == "algorithm3":
+    if settings.summary.protocol == "algorithm3" and record["owner_rows"]:
         bound = settings.summary.auction.access_bound(record["p"], len(record["owner_rows"]))
     closings: dict[str, int] = record["closings"]
     return {

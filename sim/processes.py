@@ -7,6 +7,7 @@ anybody else's. The folders are temporary; what a run leaves is its record.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import tempfile
 import time
@@ -19,10 +20,10 @@ from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from fedkme.config import Settings, dump_toml
 from fedkme.data import Table, save_table
-from fedkme.errors import FedkmeError, MissingOwnersError
+from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
 from fedkme.wire.tls import LOOPBACK, Authority
 from owner.settings import OwnerSettings
-from sim.children import Child, Event
+from sim.children import GRACE_S, Child, Event
 from sim.config import SimulationSettings, plain
 from sim.progress import Progress
 from sim.rundir import adopt_curator_run
@@ -74,9 +75,15 @@ class Launch:
                 await self._start(Path(scratch))
                 await self._finish()
             finally:
-                await asyncio.gather(*(child.stop() for child in self._children.values()))
+                await self._stop()
                 adopt_curator_run(self._directory)
                 self._log.close()
+
+    async def _stop(self) -> None:
+        """The curator first, so that it writes that it was stopped and not that everybody left."""
+        if "curator" in self._children:
+            await self._children["curator"].stop()
+        await asyncio.gather(*(child.stop() for child in self._children.values()))
 
     async def _start(self, scratch: Path) -> None:
         parties = prepare_parties(self._scenario, self._settings, scratch, self._directory, self._authority)
@@ -91,12 +98,14 @@ class Launch:
     async def _finish(self) -> None:
         """Wait until the consumer has judged its summary and the curator has written its record."""
         for party in ("consumer", "curator"):
-            child = self._children[party]
-            if status := await self._until(asyncio.ensure_future(child.ended())):
-                raise child.died(status, self._errors(party))
+            await self._until(asyncio.ensure_future(self._children[party].ended()))
 
     async def _until(self, future: asyncio.Future[T]) -> T:
-        """Wait, but not past the failure of a party without which the run cannot begin."""
+        """Wait, but not past the failure of a party without which the run cannot begin, or go on.
+
+        Raises:
+            FedkmeError: the failure.
+        """
         watched = {asyncio.ensure_future(child.ended()): child for child in self._children.values()}
         try:
             while not future.done():
@@ -105,7 +114,7 @@ class Launch:
                 for task in done & watched.keys():
                     child = watched.pop(task)  # type: ignore[call-overload]  # a task is the future it waits on
                     status = task.result()
-                    if status and not self._began.is_set():
+                    if status and (child.party in ("consumer", "curator") or not self._began.is_set()):
                         raise await self._cause(child, status)
             return future.result()
         finally:
@@ -113,8 +122,14 @@ class Launch:
                 task.cancel()
 
     async def _cause(self, child: Child, status: int) -> FedkmeError:
-        """The first cause: when the curator gave up on owners, an owner's own failure says why."""
+        """The first cause: a broken connection may be a dead curator's, missing owners may have said why."""
         own = child.died(status, self._errors(child.party))
+        curator = self._children["curator"]
+        if isinstance(own, ConnectionFailedError) and child is not curator:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    if status := await curator.ended():
+                        own = curator.died(status, self._errors("curator"))
         if isinstance(own, MissingOwnersError):
             for other in self._children.values():
                 if other.failure is not None and other is not child:
@@ -165,6 +180,7 @@ def prepare_parties(
     Returns:
         The command of each party, the curator first.
     """
+    directory = directory.absolute()  # a party reads paths from its own folder
     schema_file = scratch / "schema.toml"
     schema_file.write_text(scenario.schema.to_toml(), encoding="utf-8")
     seeds = _table(scratch / "seeds.npz", scenario.seeds)

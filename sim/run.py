@@ -7,9 +7,9 @@ import contextlib
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from consumer.evaluation import evaluate_tables
 from curator.store import write_run
@@ -17,8 +17,8 @@ from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.roster import Fault
 from fedkme.data import Table
 from fedkme.errors import FedkmeError, InterruptedRunError
-from sim.baselines import run_baselines
-from sim.config import SimulationSettings
+from sim.baselines import BaselineResult, run_baselines
+from sim.config import Baseline, SimulationSettings
 from sim.inprocess import open_market, run_in_process
 from sim.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.processes import Launch
@@ -26,6 +26,8 @@ from sim.progress import Progress
 from sim.report import write_report
 from sim.rundir import make_run_directory, read_record, write_configuration
 from sim.scenarios import Scenario, build_scenario
+
+Result = TypeVar("Result")
 
 
 class Shown:
@@ -77,16 +79,20 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
     record = read_record(directory)
     if record is None:
         raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
-    interrupted = isinstance(failure, InterruptedRunError)
-    baselines = {}
-    if not interrupted and record["selected"]:
-        progress.note("the summary is complete; running the baselines")
-        baselines = asyncio.run(run_baselines(scenario, settings, record["features"]["gamma"]))
+    baselines: dict[Baseline, BaselineResult] = {}
+    if failure is None and record["selected"] and settings.baselines:
+        progress.note(f"the summary is {record['status']}; running the baselines")
+        try:
+            gamma = record["features"]["gamma"]
+            baselines = asyncio.run(_interruptible(run_baselines(scenario, settings, gamma)))
+        except InterruptedRunError as error:
+            failure = error
     timing["total_s"] = time.monotonic() - started
-    evaluation = _read_evaluation(directory)
-    metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing)
-    write_metrics(directory, metrics)
-    write_report(directory)
+    with _undisturbed():
+        evaluation = _read_evaluation(directory)
+        metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing)
+        write_metrics(directory, metrics)
+        write_report(directory)
     if failure is not None:
         raise failure
     return directory, metrics
@@ -134,6 +140,9 @@ async def _in_process(
             shown,
             facts,
         )
+    except FedkmeError as error:
+        record.stop(error)
+        raise
     finally:
         if facts:
             write_run(directory, record, facts)
@@ -152,19 +161,20 @@ async def _in_process(
         _write_evaluation(directory, evaluation.to_json())
 
 
-async def _interruptible(work: Any) -> None:
-    """Let ctrl-C and SIGTERM end the work in order."""
+async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+    """Let ctrl-C and SIGTERM end the work in order; one is enough, more do not disturb the order."""
     task = asyncio.ensure_future(work)
     told = False
 
     def stop() -> None:
         nonlocal told
-        told = True
-        task.cancel()
+        if not told:
+            told = True
+            task.cancel()
 
     with _signals(stop):
         try:
-            await task
+            return await task
         except asyncio.CancelledError:
             if not told:
                 raise
@@ -174,7 +184,7 @@ async def _interruptible(work: Any) -> None:
 
 
 @contextlib.contextmanager
-def _signals(stop: Any) -> Iterator[None]:
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
@@ -183,6 +193,16 @@ def _signals(stop: Any) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Write down what there is, whoever is in a hurry."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:

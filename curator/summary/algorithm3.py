@@ -122,8 +122,8 @@ async def _auction(
             lambda owner, token: owner.reveal(broadcast.round, token),
             {name: bids[name].token for name in names},
         )
-        record.accesses.extend((broadcast.round, name, row.token) for name, row in rows.items())
-        accepted, refused = verify(task, broadcast, bids, rows)
+        accepted, refused = verify(task, broadcast, bids, rows, record.seen)
+        record.access(broadcast.round, {name: [row] for name, row in rows.items()})
         for row in accepted:
             pool.add(row)
         for name, error in refused.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -95,6 +95,8 @@ class SummaryRecord:
     selected: list[SelectedRow] = field(default_factory=list)
     accesses: list[tuple[int, str, int]] = field(default_factory=list)
     """(round, owner, token) of every row whose content reached the curator, in order."""
+    seen: set[tuple[str, int]] = field(default_factory=set)
+    """(owner, token) of those rows."""
     owner_rows: dict[str, int] = field(default_factory=dict)
     """Rows each owner has (m_j, public)."""
     closings: dict[str, int] = field(default_factory=dict)
@@ -108,6 +110,14 @@ class SummaryRecord:
     def select(self, owner: str, row: Row, number: int, gain: float) -> None:
         """Append a row to the summary."""
         self.selected.append(SelectedRow(owner, row.token, number, gain, row.values, row.label))
+
+    def access(self, number: int, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Count rows that reached the curator in a round, by owner; one that came before counts once."""
+        for owner, revealed in rows.items():
+            for row in revealed:
+                if (owner, row.token) not in self.seen:
+                    self.seen.add((owner, row.token))
+                    self.accesses.append((number, owner, row.token))
 
     def accessed_by_owner(self) -> dict[str, int]:
         """Points accessed of every owner that took part, sorted by name."""
@@ -143,7 +153,7 @@ class SummaryRecord:
             "status": self.status,
             "reason": self.reason,
             "rounds": [
-                [getattr(r, name) for name in RoundRecord.__slots__ if name != "milliseconds"]
+                [_exact(getattr(r, name)) for name in RoundRecord.__slots__ if name != "milliseconds"]
                 for r in self.rounds
             ],
             "selected": [
@@ -154,6 +164,11 @@ class SummaryRecord:
             "faults": [[f.round, f.owner, f.code] for f in self.faults],
             "closings": self.closings,
         }
+
+
+def _exact(value: Any) -> Any:
+    """A float by its bits, so that NaN equals NaN."""
+    return value.hex() if isinstance(value, float) else value
 
 
 def round_row(record: RoundRecord) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,6 +143,7 @@ def verify(
     broadcast: Broadcast,
     bids: dict[str, Bid],
     rows: dict[str, Row],
+    seen: Set[tuple[str, int]],
 ) -> tuple[list[PoolRow], dict[str, FedkmeError]]:
     """Check every revealed row against the bid that it was asked for (Algorithm 3, step 8).
 
@@ -151,6 +152,7 @@ def verify(
         broadcast: of this round.
         bids: bids by owner.
         rows: revealed rows by owner.
+        seen: (owner, token) of every row revealed before.
 
     Returns:
         The rows that may enter the pool, in the order of `rows`, and why the others may not, by owner.
@@ -162,6 +164,8 @@ def verify(
             refused[owner] = error
         elif row.token != bids[owner].token:
             refused[owner] = _mismatch(task, broadcast, owner, "is not the row that was bid")
+        elif (owner, row.token) in seen:
+            refused[owner] = _mismatch(task, broadcast, owner, "was revealed before")
     good = [owner for owner in rows if owner not in refused]
     if not good:
         return [], refused

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from curator.ports import OwnerPort
@@ -15,7 +15,7 @@ from curator.summary.algorithm3 import out_of_rows
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.roster import Roster
 from curator.summary.task import CurrentSummary, SummaryTask
-from fedkme.errors import FedkmeError, OwnerFaultError
+from fedkme.errors import BidMismatchError, FedkmeError, OwnerFaultError
 from fedkme.protocol import Row
 
 
@@ -59,9 +59,10 @@ async def uniform(task: SummaryTask, roster: Roster, record: SummaryRecord, obse
         answers = await roster.ask(number, partial(_draw, number), asked)
         size, before = summary.size, len(record.selected)
         for name, rows in answers.items():
-            record.accesses.extend((number, name, row.token) for row in rows)
+            error = _unfit(task, name, rows, asked[name], record.seen)
+            record.access(number, {name: rows})
             sent[name] += len(rows)
-            if (error := _unfit(task, name, rows, asked[name])) is not None:
+            if error is not None:
                 roster.remove(number, name, error)
                 continue
             for row, features in zip(rows, task.features_of(rows), strict=True):
@@ -91,8 +92,13 @@ async def _draw(number: int, owner: OwnerPort, count: int) -> Sequence[Row]:
     return await owner.draw(number, count)
 
 
-def _unfit(task: SummaryTask, owner: str, rows: Sequence[Row], wanted: int) -> FedkmeError | None:
+def _unfit(
+    task: SummaryTask, owner: str, rows: Sequence[Row], wanted: int, seen: Set[tuple[str, int]]
+) -> FedkmeError | None:
     """Why an owner's draw cannot be used, or None."""
     if len(rows) != wanted:
         return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
+    tokens = {(owner, row.token) for row in rows}
+    if len(tokens) < len(rows) or not tokens.isdisjoint(seen):
+        return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
     return next((error for row in rows if (error := task.fits_schema(owner, row)) is not None), None)

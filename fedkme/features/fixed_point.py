@@ -31,7 +31,8 @@ MEAN_LIMIT = 2**26 - 1
 d <= MAX_DIMENSION every inner product is below 2^14 * 2^26 * 2^13 = 2^53."""
 MAX_DIMENSION = 2**13
 
-_BLOCK = 4096
+_BLOCK_CELLS = 2**19
+"""Features converted to float64 at a time: 4 MiB."""
 
 
 def quantize_features(normalised: FloatArray) -> Features:
@@ -125,8 +126,9 @@ class ScoredFeatures:
 
     def _products(self, vector: FloatArray, start: int, stop: int) -> FloatArray:
         products = np.empty(stop - start)
-        for block in range(start, stop, _BLOCK):
-            end = min(block + _BLOCK, stop)
+        step = max(1, _BLOCK_CELLS // len(vector))
+        for block in range(start, stop, step):
+            end = min(block + step, stop)
             products[block - start : end - start] = vector @ self._features[:, block:end].astype(np.float64)
         return products
 

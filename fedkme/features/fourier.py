@@ -28,8 +28,8 @@ from fedkme.features.fixed_point import quantize_features
 FloatArray = NDArray[np.float64]
 Kind = Literal["paired", "offset"]
 
-BLOCK_ROWS = 1024
-"""Rows that are projected at a time: bounds an owner's working memory whatever its size."""
+_BLOCK_CELLS = 2**17
+"""Features that are computed at a time: bounds an owner's working memory whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +99,7 @@ class RandomFourier:
     def fixed_point(self, rows: NDArray[np.floating]) -> NDArray[np.int16]:
         """h1 as the parties compute with it: (m, n) -> (m, d) int16, see `fixed_point`."""
         return quantize_features(self.normalised(rows))
+
+    def block_rows(self) -> int:
+        """How many rows to hash at a time."""
+        return max(1, _BLOCK_CELLS // max(self.spec.dimension, self.spec.width))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError, Message
 
-from fedkme.errors import ConnectionFailedError, FedkmeError, MessageTooLargeError
+from fedkme.errors import ConnectionFailedError, FedkmeError, MessageTooLargeError, ProtocolError
+
+MessageT = TypeVar("MessageT", bound=Message)
 
 MESSAGE_LIMIT = 8 * 2**20
 """Bytes of the largest message; a bug fails early."""
@@ -40,6 +46,42 @@ CLIENT_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 _SERVER_STOPS = "Cancelling all calls"  # gRPC's words to the clients of a server that stops
+
+
+async def receive(context: grpc.aio.ServicerContext[MessageT, Any], kind: type[MessageT]) -> MessageT | None:
+    """What a client says next; None when it hung up.
+
+    Raises:
+        ProtocolError: it is not a message of that kind.
+    """
+    try:
+        message = await context.read()
+    except DecodeError:
+        raise _undecodable("a party") from None
+    return message if isinstance(message, kind) else None
+
+
+@contextlib.contextmanager
+def explained(target: str) -> Iterator[None]:
+    """Say in our words why a call to `target` failed."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise explain_rpc_error(error, target) from None
+    except asyncio.InvalidStateError:  # gRPC's way to refuse a message on a call that is over
+        raise ConnectionFailedError(
+            f"{target} ended the call before it heard this party's answer",
+            "Look at the curator's last lines; the answer may have come after its 'progress_s'.",
+        ) from None
+    except DecodeError:
+        raise _undecodable(target) from None
+
+
+def _undecodable(speaker: str) -> ProtocolError:
+    return ProtocolError(
+        f"{speaker} sent bytes that are no message of this protocol",
+        "Install the same release of fedkme on both sides.",
+    )
 
 
 def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:

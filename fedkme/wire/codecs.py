@@ -80,8 +80,12 @@ def features_to_wire(spec: FourierSpec) -> types_pb2.FeatureMap:
     )
 
 
-def features_from_wire(message: types_pb2.FeatureMap) -> FourierSpec:
+def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec:
     """The draw of h1.
+
+    Args:
+        message: what the curator says.
+        width: columns of this party's encoded rows.
 
     Raises:
         ProtocolError: an unknown kind or unusable parameters.
@@ -89,6 +93,10 @@ def features_from_wire(message: types_pb2.FeatureMap) -> FourierSpec:
     kinds = [kind for kind, number in _KINDS.items() if number == message.kind]
     if not kinds or message.dimension > MAX_DIMENSION:
         raise ProtocolError("the peer asks for features that are not known here", "Update this party.")
+    if message.width != width:
+        raise ProtocolError(
+            "the curator's features do not fit this party's schema", "Give both the same schema file."
+        )
     try:
         return FourierSpec(kinds[0], message.dimension, message.gamma, message.width, message.seed)
     except ConfigError as error:

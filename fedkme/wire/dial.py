@@ -93,7 +93,8 @@ def _hung_up(address: str, identity: Identity | None) -> FedkmeError:
 async def _last_error(channel: grpc.aio.Channel) -> str:
     """Why the last attempt failed: gRPC tells it to a call alone, which then fails at once."""
     try:
-        await channel.unary_unary("/fedkme.v1.Owners/Probe")(b"")
+        probe = channel.unary_unary("/fedkme.v1.Owners/Probe", bytes, bytes)
+        await probe(b"")
     except grpc.aio.AioRpcError as error:
         return error.details() or ""
     return ""

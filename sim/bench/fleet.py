@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import grpc.aio
 
@@ -20,6 +21,8 @@ from sim.children import Child, Event
 from sim.config import SimulationSettings
 from sim.processes import prepare_parties
 from sim.scenarios import Scenario
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +58,32 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
                 identity = [str(folder / name)] if settings.tls else []
                 echo = ["sim.bench.echo", str(settings.connect_s), *identity]
                 for party, command in ((name, commands[name]), (f"echo of {name}", echo)):
-                    child = await Child.start(party, command, folder / "errors.txt", _ignore)
+                    child = await Child.start(party, command, folder / f"{party}.txt", _ignore)
                     children.append(child)
                     child.tell(address)
             gathered = registry.gather(len(scenario.owners), settings.connect_s)
-            sessions, _ = await asyncio.gather(gathered, echoes.gather(settings.connect_s))
+            joined = asyncio.gather(gathered, echoes.gather(settings.connect_s))
+            sessions, _ = await _unless_one_ends(joined, children, folder)
             yield Fleet(sessions, echoes)
         finally:
             registry.end()
             echoes.end()
             await server.stop(None)
             await asyncio.gather(*(child.stop() for child in children))
+
+
+async def _unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child], folder: Path) -> T:
+    """Wait for everybody; raise the failure of one that ends instead of joining."""
+    ends = {asyncio.ensure_future(child.ended()): child for child in children}
+    try:
+        await asyncio.wait([joined, *ends], return_when=asyncio.FIRST_COMPLETED)
+        for end, child in ends.items():
+            if end.done():
+                raise child.died(end.result(), folder / f"{child.party}.txt")
+        return await joined
+    finally:
+        for waiting in (joined, *ends):
+            waiting.cancel()
 
 
 def _listen(server: grpc.aio.Server, folder: Path | None) -> int:

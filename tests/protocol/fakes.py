@@ -78,6 +78,11 @@ def make_task(
     )
 
 
+def assignment(task: SummaryTask) -> Assignment:
+    """What the owners of a run are told before round 1."""
+    return Assignment(task.run, task.h1.spec, task.schema.digest(), task.target)
+
+
 def make_settings(
     auction: AnyAuction | None = None, broadcast: AnyMean | None = None, quorum: int = 1
 ) -> SummarySettings:

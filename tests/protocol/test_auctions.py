@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
@@ -20,19 +21,22 @@ from curator.summary.auctions import (
     WinnerOnlySettings,
 )
 from curator.summary.auctions.base import ranked
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
 
 EVERY_AUCTION: tuple[type[AuctionSettings], ...] = get_args(get_args(AnyAuction)[0])
 NOBODY_BY_COIN = 1e6  # a rate at which exp(-rate) is 0: only rank 1 is asked by its coin
 NEVER = 1e9  # a patience that no test lives to see
 
-noise = simulated(3, "curator", "auction")
 owner_bids = st.dictionaries(
     st.sampled_from("abcdef"),
     st.builds(Bid, st.sampled_from([-1.0, 0.0, 0.25, 0.5]), st.integers(0, 2)),
     min_size=1,
 )
+
+
+def coins() -> NoiseSource:
+    return simulated(3, "curator", "auction")
 
 
 @pytest.mark.parametrize("kind", EVERY_AUCTION)
@@ -42,7 +46,7 @@ def test_every_auction_asks_bidders_and_the_best_of_them(
 ) -> None:
     # base.Auction, and Algorithm 3, step 13: rank 1 is asked with probability 1. Within a round it may be
     # asked again, for those who are left after others failed.
-    auction = kind().make(6, noise)
+    auction = kind().make(6, coins())
     for bids in rounds:
         auction.open_round(bids)
         left = dict(bids)
@@ -65,15 +69,15 @@ def test_ranks_follow_bids_and_equal_bids_follow_names(bids: dict[str, Bid]) -> 
     # Algorithm 3, step 12; DESIGN.md, decision 1: canonical order of owners, whatever order bids came in.
     order = ranked(bids)
     assert sorted(order) == sorted(bids)
-    for first, second in zip(order, order[1:], strict=False):
+    for first, second in pairwise(order):
         assert (bids[first].value, second) > (bids[second].value, first)
     assert order == ranked(dict(reversed(bids.items())))
 
 
 @given(owner_bids)
 def test_winner_only_and_ask_everyone(bids: dict[str, Bid]) -> None:
-    assert WinnerOnlySettings().make(6, noise).asked(bids) == ranked(bids)[:1]
-    assert AskEveryoneSettings().make(6, noise).asked(bids) == ranked(bids)
+    assert WinnerOnlySettings().make(6, coins()).asked(bids) == ranked(bids)[:1]
+    assert AskEveryoneSettings().make(6, coins()).asked(bids) == ranked(bids)
     assert WinnerOnlySettings().access_bound(10, 6) == 10
     assert AskEveryoneSettings().access_bound(10, 6) == 60
 
@@ -83,7 +87,7 @@ def test_the_law_of_ranks() -> None:
     # Chi-square over ranks 2 to 6 and, for the coins' independence, over pairs of them; 20000 rounds.
     # Wrong with probability 1e-6 each.
     rate, rounds = 0.4, 20_000
-    auction = PrivAuctionSettings(rate=rate, patience=NEVER).make(6, simulated(1, "curator", "auction"))
+    auction = PrivAuctionSettings(rate=rate, patience=NEVER).make(6, coins())
     bids = {name: Bid(-rank, 0) for rank, name in enumerate("fbdace")}
     asked = np.array([[name in auction.asked(bids) for name in bids] for _ in range(rounds)])
     assert asked[:, 0].all()
@@ -97,7 +101,7 @@ def test_the_law_of_ranks() -> None:
 @given(st.lists(owner_bids, max_size=12), st.floats(1, 6))
 def test_a_row_that_was_best_tau_times_is_asked_for(rounds: list[dict[str, Bid]], tau: float) -> None:
     # Algorithm 3, step 14. Errata 22: counted per row and over all rounds, consecutive or not.
-    auction = PrivAuctionSettings(rate=NOBODY_BY_COIN, patience=tau).make(6, noise)
+    auction = PrivAuctionSettings(rate=NOBODY_BY_COIN, patience=tau).make(6, coins())
     times_best: Counter[tuple[str, int]] = Counter()
     for bids in rounds:
         auction.open_round(bids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_updated_bids_are_those_computed_afresh(todo: list[Step], capacity: int)
     assert all(np.array_equal(kept.features(row), rows[row]) for row in range(len(rows)))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.integers(1, 9000), max_size=4), st.integers(0, 64))
 def test_blocks_make_no_difference(cuts: list[int], capacity: int) -> None:
     # fixed_point, head: exact in any order of summation, so blocks of 4096 rows and BLAS are free to choose.
@@ -201,7 +202,7 @@ def test_means_are_rounded_to_the_nearest_unit_and_cut_at_the_limit(mean: FloatA
 
 
 @given(features_arrays, st.randoms(use_true_random=False))
-def test_the_mean_is_an_integer_sum_in_any_order(features: Features, random: Any) -> None:
+def test_the_mean_is_an_integer_sum_in_any_order(features: Features, random: Random) -> None:
     together, apart = FeatureMean(D), FeatureMean(D)
     together.add(features)
     for row in random.sample(list(features), len(features)):

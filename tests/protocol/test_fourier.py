@@ -55,10 +55,10 @@ def test_the_bound_shrinks_as_the_root_of_d_and_grows_with_what_is_claimed() -> 
 
 
 def test_both_forms_are_unbiased_and_the_paired_one_varies_less() -> None:
-    # Issue 2, item 1, "lower variance". With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2; the printed
-    # form adds the variance 1/2 of a cosine of random phase to each of d terms, the paired one has d/2 terms and
-    # no such addition. 2000 draws: means within 6 and variances within 8 standard errors (of about 1 / 31),
-    # for 24 pairs and two forms wrong with probability below 2e-7.
+    # Issue 2, item 1, "lower variance". With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2; to that the
+    # printed form adds the variance 1/2 of a cosine of random phase, d times; the paired one has d/2 terms
+    # and no such addition. 2000 draws: means within 6 and variances within 8 standard errors (of about
+    # 1/31), for 24 pairs and two forms wrong with probability below 2e-7.
     draws, dimension, rows = 2000, 20, 0.3 * ROWS[:25]
     kernel = rbf(rows[:1], rows[1:], GAMMA)[0]
     spread = (1 - kernel**2) ** 2

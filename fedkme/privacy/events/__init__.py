@@ -1,0 +1,55 @@
+"""What a mechanism did, as immutable values: everything an accountant needs, and nothing that it computes.
+
+The meaning of a kind never changes and its fields are never renamed: a ledger holds them for years. A
+mechanism that does something else gets another kind. Accountants (fedkme.privacy.accountants) turn events
+into figures; this package is light enough for an owner's round path.
+
+Noise multipliers are standard deviation (Gaussian) or scale (Laplace) over the sensitivity *under the
+relation of the disclosure*: a sensitivity under replace-one is the diameter, and nobody doubles it again.
+`count` is a number of releases, each of which may depend on those before it.
+"""
+
+from fedkme.privacy.events.disclosures import Disclosure, disclosure_from_json
+from fedkme.privacy.events.mechanisms import (
+    MWEM_ITERATION_COST,
+    BoundedRange,
+    Clock,
+    Composed,
+    Event,
+    ExactStatistic,
+    Gaussian,
+    HashedRows,
+    Laplace,
+    MwemCall,
+    MwemRelation,
+    PrivAuction,
+    PureDp,
+    RawRows,
+    Relation,
+    SubsampledGaussian,
+    event_from_json,
+    leaves,
+)
+
+__all__ = [
+    "MWEM_ITERATION_COST",
+    "BoundedRange",
+    "Clock",
+    "Composed",
+    "Disclosure",
+    "Event",
+    "ExactStatistic",
+    "Gaussian",
+    "HashedRows",
+    "Laplace",
+    "MwemCall",
+    "MwemRelation",
+    "PrivAuction",
+    "PureDp",
+    "RawRows",
+    "Relation",
+    "SubsampledGaussian",
+    "disclosure_from_json",
+    "event_from_json",
+    "leaves",
+]

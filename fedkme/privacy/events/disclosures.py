@@ -1,0 +1,77 @@
+"""One entry of a ledger."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+from fedkme.errors import ConfigError
+from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """What left a party, about whom and for whom.
+
+    Raises:
+        ConfigError: on construction, for a value out of its range or an event under another relation.
+    """
+
+    run: str
+    round: int
+    """0 for what is disclosed before the first round."""
+    protected: str
+    """The data set, for example the name of an owner or "D_v"."""
+    observer: str
+    event: Event
+    relation: Relation
+    sensitivity: float | None
+    """Of the query in its own units, under the relation; None where nothing is measured."""
+    nonce: str
+    """Tells equal disclosures apart; a replay of the same bytes keeps it."""
+
+    def __post_init__(self) -> None:
+        names = (self.run, self.protected, self.observer, self.nonce)
+        if not all(isinstance(name, str) and name for name in names):
+            raise _wrong("without a name")
+        if type(self.round) is not int or self.round < 0:
+            raise _wrong("with a round that is no count")
+        if self.sensitivity is not None:
+            if isinstance(self.sensitivity, str | bool) or not 0 < self.sensitivity < math.inf:
+                raise _wrong("with a sensitivity that bounds nothing")
+            object.__setattr__(self, "sensitivity", float(self.sensitivity))
+        if self.relation not in get_args(Relation) or not self.event.assumes <= {self.relation}:
+            raise _wrong(f"under a relation that its event '{self.event.kind}' was not described under")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `disclosure_from_json` reads them back."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {"event": self.event.to_json()}
+
+    def canonical(self) -> bytes:
+        """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return text.encode("ascii")
+
+
+def disclosure_from_json(plain: object) -> Disclosure:
+    """Read what `Disclosure.to_json` wrote.
+
+    Raises:
+        ProtocolError: the entry is not one that `to_json` writes.
+    """
+    if not isinstance(plain, dict) or set(plain) != {field.name for field in fields(Disclosure)}:
+        raise unreadable("a disclosure with other fields than it has")
+    event = event_from_json(plain["event"])
+    try:
+        return Disclosure(**(plain | {"event": event}))
+    except (ConfigError, TypeError) as error:
+        raise unreadable("a disclosure with a field out of its range") from error
+
+
+def _wrong(how: str) -> ConfigError:
+    return ConfigError(
+        f"a disclosure is entered {how}", "Describe the mechanism under the relation of the run, in full."
+    )

@@ -1,0 +1,295 @@
+"""Kinds of events; see the head of this package."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, get_args
+
+from fedkme.errors import ConfigError, ProtocolError
+
+Relation = Literal["replace-one", "add-remove"]
+"""Neighbouring relation: one row is another row, or one row is there or not."""
+MwemRelation = Literal["replace-one", "add-remove, q counted", "add-remove, q public"]
+"""The relation, and for add-remove whether the size q that h2 uses is the true one or a public constant."""
+
+MWEM_ITERATION_COST: Mapping[MwemRelation, tuple[float, float]] = {
+    "replace-one": (4.0, 2.0),
+    "add-remove, q counted": (4.0, 1.0),
+    "add-remove, q public": (2.0, 1.0),
+}
+"""One iteration of h2 with parameter e: (bounded range of the selection, pure DP of the value), over e.
+
+The argument stands in the docstring of fedkme.privacy.mwem.
+"""
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "Relation": get_args(Relation),
+    "MwemRelation": get_args(MwemRelation),
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all kinds. Every number of an event is finite and positive; counts are at least 1.
+
+    Raises:
+        ConfigError: on construction, for a value out of its range.
+    """
+
+    kind: ClassVar[str] = ""
+    whole_run: ClassVar[bool] = False
+    """The event covers everything of its kind in a run: written once a round, it is paid once a run."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = _checked(str(field.type), getattr(self, field.name))
+            if value is None:
+                raise ConfigError(
+                    f"the event '{self.kind}' cannot have this {field.name}",
+                    "Numbers are finite and above 0, counts whole, names known and not empty.",
+                )
+            object.__setattr__(self, field.name, value)
+
+    @property
+    def assumes(self) -> frozenset[Relation]:
+        """Relations that the event's figures are tied to; empty where the sensitivity settles it."""
+        return frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `event_from_json` reads them back."""
+        plain: dict[str, Any] = {"kind": self.kind}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            plain[field.name] = [part.to_json() for part in value] if field.name == "events" else value
+        return plain
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """Gaussian noise on a query of bounded L2 sensitivity, by one party or by many and pooled."""
+
+    kind: ClassVar[str] = "gaussian"
+    noise_multiplier: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Laplace(Event):
+    """Laplace noise on a query of bounded L1 sensitivity."""
+
+    kind: ClassVar[str] = "laplace"
+    noise_multiplier: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class BoundedRange(Event):
+    """A choice whose privacy loss lies, for any two neighbours, in some interval of length epsilon.
+
+    The exponential mechanism that chooses i with probability proportional to exp(c psi_i) has epsilon = 2 c
+    times the sensitivity of psi (Durfee and Rogers 2019).
+    """
+
+    kind: ClassVar[str] = "bounded-range"
+    epsilon: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class PureDp(Event):
+    """Anything that is (epsilon, 0)-DP and of which no more is known."""
+
+    kind: ClassVar[str] = "pure-dp"
+    epsilon: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class MwemCall(Event):
+    """One call of h2 (Sarpatwar 2019, Algorithm 2): T iterations with parameter epsilon."""
+
+    kind: ClassVar[str] = "mwem-call"
+    epsilon: float
+    iterations: int
+    relation: MwemRelation = "replace-one"
+
+    @property
+    def assumes(self) -> frozenset[Relation]:
+        """The relation without its remark on q."""
+        return frozenset({"replace-one" if self.relation == "replace-one" else "add-remove"})
+
+    def pieces(self) -> tuple[BoundedRange, Laplace]:
+        """What is released: T selections, and T values with Laplace noise."""
+        selection, value = MWEM_ITERATION_COST[self.relation]
+        return (
+            BoundedRange(selection * self.epsilon, self.iterations),
+            Laplace(1.0 / (value * self.epsilon), self.iterations),
+        )
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian(Event):
+    """Gaussian noise on a sum over a Poisson sample: each row is in it independently with probability `rate`.
+
+    Amplification is stated for add-remove; the noise multiplier is over the norm bound of one row.
+    """
+
+    kind: ClassVar[str] = "subsampled-gaussian"
+    noise_multiplier: float
+    rate: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_most_one(self.kind, "rate", self.rate)
+
+    @property
+    def assumes(self) -> frozenset[Relation]:
+        """Add-remove."""
+        return frozenset({"add-remove"})
+
+
+@dataclass(frozen=True)
+class Clock(Event):
+    """All descending clocks of a run, with Exp(mean 1/epsilon) noise on the threshold.
+
+    One row influences only the stop that sends it, so all clocks together are (epsilon, 0)-DP under
+    add-remove, and (2 epsilon, 0)-DP under replace-one.
+    """
+
+    kind: ClassVar[str] = "clock"
+    whole_run: ClassVar[bool] = True
+    epsilon: float
+    relation: Relation = "replace-one"
+
+    @property
+    def assumes(self) -> frozenset[Relation]:
+        """The relation of the event."""
+        return frozenset({self.relation})
+
+    def pieces(self) -> tuple[PureDp]:
+        """The cost of the run's clocks under the relation."""
+        return (PureDp(self.epsilon * (2.0 if self.relation == "replace-one" else 1.0)),)
+
+
+@dataclass(frozen=True)
+class PrivAuction(Event):
+    """PRIVAUCTION of a run (Sarpatwar 2019, Algorithm 3, steps 11 to 16), and what Theorem 6 claims for it.
+
+    No relation gives it a finite epsilon. `rate` is eps_auc, `patience` is tau; (epsilon, delta) is the
+    claim for all rounds together.
+    """
+
+    kind: ClassVar[str] = "privauction"
+    whole_run: ClassVar[bool] = True
+    rate: float
+    patience: float
+    rounds: int
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_most_one(self.kind, "delta", self.delta)
+
+
+@dataclass(frozen=True)
+class RawRows(Event):
+    """Rows as they are."""
+
+    kind: ClassVar[str] = "raw-rows"
+    count: int
+
+
+@dataclass(frozen=True)
+class HashedRows(Event):
+    """h1 of single rows, without noise."""
+
+    kind: ClassVar[str] = "hashed-rows"
+    count: int
+
+
+@dataclass(frozen=True)
+class ExactStatistic(Event):
+    """A number computed from rows and released without noise; `what` names it, never its value."""
+
+    kind: ClassVar[str] = "exact-statistic"
+    what: str
+
+
+@dataclass(frozen=True)
+class Composed(Event):
+    """Events one after another, each of which may depend on what those before it released."""
+
+    kind: ClassVar[str] = "composed"
+    events: tuple[Event, ...]
+
+    @property
+    def assumes(self) -> frozenset[Relation]:
+        """Of all parts."""
+        return frozenset().union(*(event.assumes for event in self.events))
+
+
+_KINDS: Mapping[str, type[Event]] = {event.kind: event for event in Event.__subclasses__()}
+
+
+def leaves(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without the `Composed` around them, in order."""
+    for event in events:
+        if isinstance(event, Composed):
+            yield from leaves(event.events)
+        else:
+            yield event
+
+
+def event_from_json(plain: object) -> Event:
+    """Read what `Event.to_json` wrote.
+
+    Raises:
+        ProtocolError: an unknown kind, a missing or a strange field, or a value out of its range.
+    """
+    if not isinstance(plain, dict):
+        raise unreadable("an event that is no object")
+    values = dict(plain)
+    name = values.pop("kind", None)
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise unreadable("an event of an unknown kind")
+    if set(values) != {field.name for field in fields(kind)}:
+        raise unreadable(f"the event '{kind.kind}' with other fields than it has")
+    if isinstance(values.get("events"), list):
+        values["events"] = tuple(event_from_json(part) for part in values["events"])
+    try:
+        return kind(**values)
+    except ConfigError as error:
+        raise unreadable(f"an entry in which {error.cause}") from error
+
+
+def _checked(type_name: str, value: Any) -> Any:
+    """The value in its one spelling, or None where the type does not allow it."""
+    if type_name == "str":
+        return value if isinstance(value, str) and value else None
+    if type_name in _CHOICES:
+        return value if value in _CHOICES[type_name] else None
+    if type_name.startswith("tuple"):
+        return value if isinstance(value, tuple) and all(isinstance(v, Event) for v in value) else None
+    if isinstance(value, bool | str):
+        return None
+    try:
+        number = operator.index(value) if type_name == "int" else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if 0 < number < math.inf else None
+
+
+def _at_most_one(kind: str, name: str, value: float) -> None:
+    if value > 1:
+        raise ConfigError(f"the event '{kind}' cannot have this {name}", "A probability is at most 1.")
+
+
+def unreadable(what: str) -> ProtocolError:
+    """The error for text that no ledger of this version writes."""
+    return ProtocolError(f"a ledger holds {what}", "Read it with the version of fedkme that wrote it.")

@@ -1,0 +1,1 @@
+"""Real processes and the real wire."""

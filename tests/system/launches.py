@@ -1,0 +1,207 @@
+"""Small runs, somebody who watches them, and processes that are waited for, not slept for."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.children import Child, Event
+from sim.config import load_simulation
+from sim.metrics import Metrics
+from sim.run import simulate
+
+WAIT_S = 60.0
+"""How long to wait for something that takes a second when the machine has nothing else to do."""
+
+SMALL = ("p=12", "baselines=[]", "downstream=false")
+
+SCHEMA = """
+[[columns]]
+name = "age"
+kind = "numeric"
+bounds = [0, 120]
+[[columns]]
+name = "smoker"
+kind = "category"
+categories = ["yes", "no"]
+[label]
+name = "ill"
+classes = ["no", "yes"]
+"""
+HEADER = "age,smoker,ill"
+
+
+@dataclass
+class Watcher:
+    """A `Progress` that keeps what it is shown, and acts on the first round."""
+
+    on_first_round: Callable[[], None] | None = None
+    rounds: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def started(self, K: int, p: int) -> None:
+        pass
+
+    def round(self, record: Mapping[str, Any]) -> None:
+        self.rounds.append(int(record["round"]))
+        if len(self.rounds) == 1 and self.on_first_round is not None:
+            self.on_first_round()
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
+
+    def close(self) -> None:
+        pass
+
+
+def launch(
+    out: Path, *assignments: str, scenario: str = "digits", watcher: Watcher | None = None
+) -> tuple[Path, Metrics]:
+    """`fedkme sim run` without its command line."""
+    settings = load_simulation(scenario, (*SMALL, *assignments))
+    return simulate(settings, out, watcher or Watcher())
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def rounds(directory: Path) -> list[dict[str, str]]:
+    """rounds.csv without times."""
+    with (directory / "rounds.csv").open(newline="", encoding="utf-8") as file:
+        return [{k: v for k, v in row.items() if k != "milliseconds"} for row in csv.DictReader(file)]
+
+
+def transcript(directory: Path) -> dict[str, Any]:
+    """Everything of a run that engines must agree on, bit for bit."""
+    return {
+        "rounds": rounds(directory),
+        "ledger": (directory / "ledger.jsonl").read_bytes(),
+        "summary": (directory / "summary.npz").read_bytes(),
+        "record": read_json(directory / "record.json") | {"bytes": None},
+        "evaluation": (directory / "consumer" / "evaluation.json").read_bytes(),
+    }
+
+
+def owners_agree(directory: Path) -> bool:
+    """Whether each owner wrote down itself, in order, what the curator wrote down of it."""
+    ledger = read_lines(directory / "ledger.jsonl")
+    for path in (directory / "owners").iterdir():
+        own = [{key: value for key, value in event.items() if key != "run"} for event in read_lines(path)]
+        if own != [event for event in ledger if event["protected"] == path.stem]:
+            return False
+    return True
+
+
+def write_own_files(folder: Path, sizes: Mapping[str, int], **texts: str) -> Path:
+    """A `csv` scenario with an owner of so many rows for each name.
+
+    Args:
+        folder: where to.
+        sizes: rows of each owner.
+        texts: whole texts of files in place of what is written otherwise, by name without the ending.
+    """
+    folder.mkdir(exist_ok=True)
+    lists = {name: range(20 + 7 * i, 20 + 7 * i + rows) for i, (name, rows) in enumerate(sizes.items())}
+    for name, ages in {**lists, "validation": range(30, 42), "test": range(31, 39)}.items():
+        rows = "".join(f"{age},{'yes' if age % 3 else 'no'},{'no' if age % 2 else 'yes'}\n" for age in ages)
+        (folder / f"{name}.csv").write_text(texts.get(name, f"{HEADER}\n{rows}"))
+    (folder / "schema.toml").write_text(texts.get("schema", SCHEMA))
+    owners = "".join(f'{name} = "{name}.csv"\n' for name in sizes)
+    scenario = folder / "scenario.toml"
+    scenario.write_text(
+        '[scenario]\nkind = "csv"\nschema_file = "schema.toml"\nvalidation = "validation.csv"\n'
+        f'test = "test.csv"\nseeds = 10\n[scenario.owners]\n{owners}[summary]\np = 12\n'
+    )
+    return scenario
+
+
+@pytest.fixture
+def parties(monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
+    """The processes of the next launch by name, filled as they start."""
+    started: dict[str, Child] = {}
+    start = Child.start
+
+    async def remember(party: str, command: list[str], errors: Path, hear: Callable[[Event], None]) -> Child:
+        started[party] = await start(party, command, errors, hear)
+        return started[party]
+
+    monkeypatch.setattr(Child, "start", staticmethod(remember))
+    return started
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for counts as one."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def processes_that_name(path: Path) -> list[int]:
+    """Every process with a path in its arguments."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(path).encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it ended while we looked
+    return found
+
+
+def wait_until_gone(pid: int) -> bool:
+    """Wait for the end of any process, our child or not."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], WAIT_S)[0])
+    finally:
+        os.close(handle)
+
+
+def start(
+    module: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.Popen[str]:
+    """`python -m MODULE ...` with its output in pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def line_with(process: subprocess.Popen[str], text: str) -> str:
+    """Read the process's standard error until a line holds a text; the line."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return line
+    raise AssertionError(f"the process ended without saying {text!r}")
+
+
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str, list[str]]:
+    """Exit status, standard output and the lines of the rest of standard error."""
+    out, err = process.communicate(timeout=WAIT_S)
+    return process.returncode, out, err.splitlines()

@@ -1,0 +1,217 @@
+"""A curator, owners and consumers in one event loop, over a real port; and peers that break the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import numpy as np
+
+from consumer.client import run as consume
+from consumer.settings import ConsumerSettings, RequestSettings
+from curator.server import serve
+from curator.settings import CuratorSettings
+from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.data import Table, save_table
+from fedkme.privacy.settings import ExactSettings
+from fedkme.schema import Numeric, Schema
+from fedkme.supervision import Voice
+from fedkme.wire.v1 import owners_pb2 as owners_pb
+from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
+from fedkme.wire.v1 import summaries_pb2 as summaries_pb
+from owner.agent import join
+from owner.settings import OwnerSettings
+
+from .launches import WAIT_S
+
+SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+DIMENSION = 8
+
+OwnerScript = Callable[[Any], Any]
+
+
+class Ear(Voice):
+    """A party's voice that is kept, and waited for."""
+
+    def __init__(self) -> None:
+        super().__init__("", supervised=False)
+        self.said: list[tuple[str, dict[str, Any]]] = []
+        self._more = asyncio.Condition()
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def say(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+        task = asyncio.ensure_future(self._tell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell(self) -> None:
+        async with self._more:
+            self._more.notify_all()
+
+    async def heard(self, event: str, count: int = 1) -> dict[str, Any]:
+        """What was said with the event for the `count`-th time, once it was."""
+
+        def found() -> list[dict[str, Any]]:
+            return [fields for name, fields in self.said if name == event]
+
+        async with asyncio.timeout(WAIT_S), self._more:
+            await self._more.wait_for(lambda: len(found()) >= count)
+        return found()[count - 1]
+
+
+def rows(count: int, seed: int) -> Table:
+    return Table(np.random.default_rng(seed).random((count, SCHEMA.width)))
+
+
+class Market:
+    """A curator that serves, and who may come to it."""
+
+    def __init__(self, folder: Path, ear: Ear) -> None:
+        self.folder = folder
+        self.ear = ear
+        self.address = ""
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def owner(self, name: str, count: int = 20, **changes: Any) -> asyncio.Task[None]:
+        """Let a well-behaved owner join."""
+        data = self.folder / f"{name}.npz"
+        save_table(data, rows(count, len(name) + ord(name[-1])))
+        values: dict[str, Any] = {
+            "name": name,
+            "curator": self.address,
+            "plaintext": "identity" not in changes,
+            "data": data,
+            "schema_file": self.folder / "schema.toml",
+            "connect_s": WAIT_S,
+            "ledger": self.folder / f"{name}.jsonl",
+            **changes,
+        }
+        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), Ear())))
+        return self.tasks[-1]
+
+    def consumer(self, p: int = 6, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
+        """Let a well-behaved consumer ask for a summary."""
+        save_table(self.folder / "validation.npz", rows(15, 1000))
+        request = RequestSettings(p=p, target=ExactSettings(), share=changes.pop("share", "embedding"))
+        values: dict[str, Any] = {
+            "curator": self.address,
+            "plaintext": "identity" not in changes,
+            "validation": self.folder / "validation.npz",
+            "schema_file": self.folder / "schema.toml",
+            "output": self.folder / "consumer",
+            "connect_s": WAIT_S,
+            "downstream": False,
+            "request": request,
+            **changes,
+        }
+        self.tasks.append(asyncio.create_task(consume(ConsumerSettings(**values), ear or Ear())))
+        return self.tasks[-1]
+
+    @contextlib.asynccontextmanager
+    async def attend(self) -> AsyncIterator[Any]:
+        """A bare owner's stream, for whoever does not keep to the contract."""
+        async with grpc.aio.insecure_channel(self.address, options=UNLIMITED) as channel:
+            yield owners_pb2_grpc.OwnersStub(channel).Attend()
+
+    @contextlib.asynccontextmanager
+    async def summarize(self) -> AsyncIterator[Any]:
+        """A bare consumer's stream."""
+        async with grpc.aio.insecure_channel(self.address, options=UNLIMITED) as channel:
+            yield summaries_pb2_grpc.SummariesStub(channel).Summarize()
+
+    @contextlib.asynccontextmanager
+    async def raw(self, method: str) -> AsyncIterator[Any]:
+        """A stream of bytes."""
+        async with grpc.aio.insecure_channel(self.address, options=UNLIMITED) as channel:
+            yield channel.stream_stream(f"/fedkme.v1.{method}", bytes, bytes)()
+
+
+UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+
+
+@contextlib.asynccontextmanager
+async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> AsyncIterator[Market]:
+    """A curator that waits for the named owners, told to stop in the end."""
+    (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    values: dict[str, Any] = {
+        "plaintext": "identity" not in changes,
+        "directory": folder / "runs",
+        "schema_file": folder / "schema.toml",
+        "owners": tuple(owners),
+        "connect_s": WAIT_S,
+        "summary": SummarySettings(
+            features=FeatureSettings(dimension=DIMENSION), broadcast=ExactSettings(), target=ExactSettings()
+        ),
+        **changes,
+    }
+    made = Market(folder, Ear())
+    serving = asyncio.create_task(serve(CuratorSettings(**values), made.ear))
+    listening = asyncio.create_task(made.ear.heard("listening"))
+    await asyncio.wait((serving, listening), return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if not serving.done():
+            made.address = listening.result()["address"]
+            yield made
+    finally:
+        listening.cancel()
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+        serving.cancel()
+        await serving
+
+
+class FakeCurator(owners_pb2_grpc.OwnersServicer, summaries_pb2_grpc.SummariesServicer):
+    """Says what it was given to say, whoever calls, and keeps what it hears after each of it."""
+
+    def __init__(self, *messages: Any, finish: Callable[[Any], Any] | None = None) -> None:
+        self.messages = messages
+        self.heard: list[Any] = []
+        self._finish = finish
+
+    async def _talk(self, context: Any) -> None:
+        await context.read()
+        for message in self.messages:
+            await context.write(message)
+            if isinstance(message, owners_pb.Directive) and not message.HasField("welcome"):
+                self.heard.append(await context.read())
+        if self._finish is not None:
+            await self._finish(context)
+
+    async def Attend(self, request_iterator: Any, context: Any) -> None:
+        await self._talk(context)
+
+    async def Summarize(self, request_iterator: Any, context: Any) -> None:
+        await self._talk(context)
+
+
+@contextlib.asynccontextmanager
+async def fake_curator(folder: Path, fake: FakeCurator) -> AsyncIterator[Market]:
+    """A market whose curator is not ours."""
+    (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    server = grpc.aio.server(options=UNLIMITED)
+    owners_pb2_grpc.add_OwnersServicer_to_server(fake, server)
+    summaries_pb2_grpc.add_SummariesServicer_to_server(fake, server)
+    made = Market(folder, Ear())
+    made.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield made
+    finally:
+        await server.stop(None)
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+
+
+def request(p: int = 3) -> summaries_pb.ConsumerMessage:
+    """What a consumer asks first."""
+    from fedkme.wire import codecs
+
+    asked = summaries_pb.SummaryRequest(
+        versions=codecs.VERSIONS, rows=p, schema_digest=SCHEMA.digest(), gamma=1.0, validation_rows=2
+    )
+    return summaries_pb.ConsumerMessage(request=asked)

@@ -1,0 +1,74 @@
+"""Issue 2, item 10: ctrl-C leaves no process behind and a readable partial run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fedkme.data import read_arrays
+from fedkme.errors import InterruptedRunError
+
+from .launches import (
+    WAIT_S,
+    end_of,
+    line_with,
+    processes_that_name,
+    read_json,
+    read_lines,
+    rounds,
+    start,
+    wait_until_gone,
+)
+
+
+def long_run(folder: Path, engine: str) -> subprocess.Popen[str]:
+    """A run of many seconds whose processes have `folder` in their arguments."""
+    folder.mkdir()
+    changes = ("p=1200", "scenario.copies=4", "scenario.owners=3", f"engine={engine}")
+    assignments = [word for change in changes for word in ("--set", change)]
+    run = start("sim", "run", "digits", "--out", folder / "run", *assignments, TMPDIR=str(folder))
+    line_with(run, "round 120/1200")
+    return run
+
+
+@pytest.mark.parametrize("engine", ["processes", "inprocess"])
+def test_ctrl_c(tmp_path: Path, engine: str) -> None:
+    run = long_run(tmp_path / "scratch", engine)
+    parties = processes_that_name(tmp_path / "scratch")
+    assert len(parties) == (6 if engine == "processes" else 1)
+    run.send_signal(signal.SIGINT)
+    run.send_signal(signal.SIGINT)  # a second one, in a hurry, does not disturb the order
+    status, out, lines = end_of(run)
+    assert status == InterruptedRunError.code == 130
+    assert not out
+    assert lines[-1].startswith("error 130 (interrupted): ")
+    assert all(line.startswith("round ") for line in lines[:-1])
+    assert not processes_that_name(tmp_path / "scratch")
+    directory = tmp_path / "scratch" / "run"
+    metrics = read_json(directory / "metrics.json")
+    assert metrics["status"] == "interrupted"
+    assert 120 <= metrics["rounds"] < 1200
+    assert len(rounds(directory)) == metrics["rounds"]
+    assert len(read_lines(directory / "ledger.jsonl")) == metrics["points_accessed"]["total"]
+    assert len(read_arrays(directory / "summary.npz", "test")["x"]) == metrics["rounds"]
+    assert "interrupted" in (directory / "report.html").read_text(encoding="utf-8")
+    assert not [path for path in (tmp_path / "scratch").iterdir() if path.name != "run"]
+
+
+def test_a_launcher_that_dies_leaves_nobody(tmp_path: Path) -> None:
+    # DESIGN and fedkme/supervision.py: when the launcher's end of standard input closes, a party stops.
+    run = long_run(tmp_path / "scratch", "processes")
+    parties = [pid for pid in processes_that_name(tmp_path / "scratch") if pid != run.pid]
+    assert len(parties) == 5
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait(WAIT_S)
+    assert all(wait_until_gone(pid) for pid in parties)
+    assert not processes_that_name(tmp_path / "scratch")
+    # the curator wrote down what there was; it may have seen its owners leave before it was told itself
+    record = read_json(tmp_path / "scratch" / "run" / "curator" / "run-1" / "record.json")
+    assert record["status"] in ("interrupted", "stopped")
+    assert record["rounds"] >= 120

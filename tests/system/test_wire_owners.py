@@ -1,0 +1,370 @@
+"""Owners and the curator over a real port: who may come in, and who keeps to the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.errors import (
+    ConfigError,
+    ConnectionFailedError,
+    FedkmeError,
+    IdentityError,
+    MessageTooLargeError,
+    MissingOwnersError,
+    OwnerFaultError,
+    OwnerLostError,
+    ProtocolError,
+    ProtocolVersionError,
+    SchemaError,
+)
+from fedkme.privacy.settings import ExactSettings
+from fedkme.schema import Numeric, Schema
+from fedkme.wire import codecs
+from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error
+from fedkme.wire.tls import LOOPBACK, Authority
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import types_pb2
+
+from .launches import read_json
+from .market import DIMENSION, SCHEMA, Ear, FakeCurator, Market, fake_curator, market
+
+
+def hello(name: str, oldest: int = 1, newest: int = 1) -> pb.OwnerMessage:
+    versions = types_pb2.VersionRange(oldest=oldest, newest=newest)
+    return pb.OwnerMessage(hello=pb.Hello(name=name, versions=versions))
+
+
+async def good_run(at: Market, *owners: str) -> None:
+    """Whatever happened before, the curator still serves."""
+    for name in owners:
+        at.owner(name)
+    await at.consumer(output=at.folder / "good")
+    assert at.ear.said[-1] == ("ended", {"status": "complete", "reason": None})
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "words"),
+    [
+        (hello("a", 2, 3), ProtocolVersionError, "a speaks versions 2 to 3"),
+        (hello("a", 0, 0), ProtocolVersionError, "a speaks versions 0 to 0"),
+        (hello("stranger"), IdentityError, "'stranger' is not one of this curator's owners"),
+        (hello(""), IdentityError, "'' is not one of"),
+        (pb.OwnerMessage(dry=pb.Dry()), ProtocolError, "did not say hello first"),
+        (b"\xff\xff", ProtocolError, "no message of this protocol"),
+    ],
+)
+async def test_an_owner_that_is_not_let_in(
+    tmp_path: Path, message: pb.OwnerMessage | bytes, kind: type[FedkmeError], words: str
+) -> None:
+    # "A protocol version mismatch"; a first message that is no hello; an owner that is not expected.
+    async with market(tmp_path, ["a"]) as at:
+        async with at.raw("Owners/Attend") as stream:
+            await stream.write(message if isinstance(message, bytes) else message.SerializeToString())
+            answer = pb.Directive.FromString(await stream.read())
+            assert await stream.read() is grpc.aio.EOF
+            assert await stream.code() is grpc.StatusCode.OK
+        fault = codecs.fault_from_wire(answer.fault)
+        assert type(fault) is kind
+        assert words in fault.cause
+        await good_run(at, "a")
+
+
+async def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    # "Duplicate owner names": of two that come at the same time one is let in, and its session is not disturbed.
+    async with market(tmp_path, ["a"]) as at:
+        twins = [at.owner("a"), at.owner("a")]
+        done, staying = await asyncio.wait(twins, return_when=asyncio.FIRST_COMPLETED)
+        error = done.pop().exception()
+        assert isinstance(error, IdentityError)
+        assert error.cause == "an owner called 'a' is already here"
+        assert len(staying) == 1
+        await good_run(at)
+
+
+async def test_a_name_comes_from_the_certificate(tmp_path: Path) -> None:
+    # DESIGN, decision 2: identity from the certificate.
+    authority = Authority()
+    authority.issue("curator", LOOPBACK).save(tmp_path / "curator")
+    authority.issue("b").save(tmp_path / "b")
+    async with market(tmp_path, ["a", "b"], identity=tmp_path / "curator") as at:
+        with pytest.raises(IdentityError, match="says it is 'a' and its certificate does not"):
+            await at.owner("a", identity=tmp_path / "b")
+        at.owner("b", identity=tmp_path / "b")
+        authority.issue("a").save(tmp_path / "a")
+        at.owner("a", identity=tmp_path / "a")
+        authority.issue("consumer").save(tmp_path / "ca")
+        await at.consumer(identity=tmp_path / "ca")
+        assert at.ear.said[-1][0] == "ended"
+
+
+async def test_a_message_over_the_cap(tmp_path: Path) -> None:
+    # "A message over the size cap": whoever sent it is told, the curator goes on.
+    async with market(tmp_path, ["a"]) as at:
+        async with at.attend() as stream:
+            await stream.write(hello("a"))
+            assert (await stream.read()).HasField("welcome")
+            await stream.write(hello("a" * (MESSAGE_LIMIT + 1)))
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stream.read()
+        error = explain_rpc_error(caught.value, at.address)
+        assert isinstance(error, MessageTooLargeError)
+        assert str(MESSAGE_LIMIT) in error.cause
+        await good_run(at, "a")
+
+
+def answers(directive: pb.Directive, **body: Any) -> pb.OwnerMessage:
+    return pb.OwnerMessage(at=directive.at, **body)
+
+
+PREPARED = {"prepared": pb.Prepared(rows=50)}
+ROW = types_pb2.Row(token=0, values=[0.5, 0.5, 0.5])
+FAR = types_pb2.Row(token=0, values=[0.5, float("nan"), 0.5])
+SHORT = types_pb2.Row(token=0, values=[0.5])
+BID = {"bid": pb.Bid(value=100.0, token=0)}
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ([{"dry": pb.Dry()}], OwnerFaultError.code),
+        ([{"fault": types_pb2.Fault(code=12, cause="bad\nrows\x1b[2J", remedy="r")}], OwnerFaultError.code),
+        ([{"hello": pb.Hello(name="mallory")}], OwnerFaultError.code),
+        ([PREPARED, {"rows": types_pb2.Rows(last=True)}], OwnerFaultError.code),
+        ([PREPARED, {"bid": pb.Bid(value=float("nan"))}], OwnerFaultError.code),
+        ([PREPARED, BID, {"rows": types_pb2.Rows(last=True)}], OwnerFaultError.code),
+        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[ROW, ROW], last=True)}], OwnerFaultError.code),
+        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[ROW])}], OwnerLostError.code),
+        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[FAR], last=True)}], 12),
+        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[SHORT], last=True)}], 12),
+        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[ROW], last=True)}], 25),
+        ([PREPARED, None], OwnerLostError.code),
+        ([None], OwnerLostError.code),
+        ([b"\xff\xff"], OwnerLostError.code),
+    ],
+    ids=map(str, range(14)),
+)
+async def test_an_owner_that_breaks_the_contract_leaves(
+    tmp_path: Path, script: Sequence[dict[str, Any] | bytes | None], code: int
+) -> None:
+    # Whatever an owner sends, the run goes on without it and says so in one line; None: it hangs up.
+    async with market(tmp_path, ["a", "mallory"], progress_s=2) as at:
+        at.owner("a")
+        async with at.raw("Owners/Attend") as stream:
+            await stream.write(hello("mallory").SerializeToString())
+            assert pb.Directive.FromString(await stream.read()).HasField("welcome")
+            running = at.consumer()
+            for body in script:
+                directive = pb.Directive.FromString(await stream.read())
+                if body is None:
+                    stream.cancel()
+                    break
+                said = body if isinstance(body, bytes) else answers(directive, **body).SerializeToString()
+                await stream.write(said)
+            await running
+        assert at.ear.said[-1] == ("ended", {"status": "complete", "reason": None})
+        (fault,) = read_json(tmp_path / "runs" / "run-1" / "record.json")["faults"]
+        assert (fault["owner"], fault["code"]) == ("mallory", code)
+        assert fault["line"].isprintable()
+        assert (await at.ear.heard("owner_left"))["line"] == fault["line"]
+
+
+async def test_a_late_answer_of_a_cut_run_is_not_taken_for_another(tmp_path: Path) -> None:
+    # A consumer that hangs up ends its run and nobody's session: the same owners serve the next consumer.
+    async with market(tmp_path, ["a", "b"]) as at:
+        owners = [at.owner("a"), at.owner("b", count=2000)]
+        for cut in range(4):
+            ear = Ear()
+            running = at.consumer(p=500, ear=ear)
+            await ear.heard("progress")
+            running.cancel()
+            await asyncio.wait([running])
+            await at.ear.heard("run", cut + 1)
+        await at.consumer(p=30)
+        assert at.ear.said[-1] == ("ended", {"status": "complete", "reason": None})
+        assert not any(owner.done() for owner in owners)
+    record = read_json(tmp_path / "runs" / "run-5" / "record.json")
+    assert record["closings"] == record["accessed"]
+    assert not record["faults"]
+    cut_short = read_json(tmp_path / "runs" / "run-1" / "record.json")
+    assert cut_short["status"] == "interrupted"
+    assert (tmp_path / "runs" / "run-1" / "rounds.csv").is_file()
+
+
+async def test_owners_that_do_not_come(tmp_path: Path) -> None:
+    # MissingOwnersError, 22: it names them.
+    quorum = SummarySettings(quorum=2)
+    async with market(tmp_path, ["a", "b", "c"], connect_s=0.3, summary=quorum) as at:
+        at.owner("b")
+        with pytest.raises(MissingOwnersError, match=r"\): a, c did not join within 0\.3 s\.") as caught:
+            await at.consumer()
+        assert caught.value.code == 22
+    record = read_json(tmp_path / "runs" / "run-1" / "record.json")
+    assert (record["status"], record["rounds"]) == ("stopped", 0)
+
+
+async def test_a_quorum_begins_without_the_others_and_says_so(tmp_path: Path) -> None:
+    summary = SummarySettings(quorum=1, features=FeatureSettings(dimension=8), broadcast=ExactSettings())
+    async with market(tmp_path, ["a", "b"], connect_s=0.3, summary=summary) as at:
+        at.owner("a")
+        await at.consumer()
+        left = await at.ear.heard("owner_left")
+    (fault,) = read_json(tmp_path / "runs" / "run-1" / "record.json")["faults"]
+    assert (fault["owner"], fault["round"], fault["code"]) == ("b", 0, 22)
+    assert left["line"] == fault["line"]
+
+
+def prepare(**changes: Any) -> pb.Directive:
+    kind = types_pb2.FeatureMap.KIND_PAIRED
+    features = types_pb2.FeatureMap(kind=kind, dimension=DIMENSION, gamma=1.0, width=3, seed=1)
+    features.MergeFrom(types_pb2.FeatureMap(**changes.pop("features", {})))
+    values = {
+        "features": features,
+        "schema_digest": SCHEMA.digest(),
+        "target": types_pb2.MeanVector(coordinates=[0] * DIMENSION),
+        **changes,
+    }
+    return pb.Directive(at=pb.Position(run="run-1", seq=1), prepare=pb.Prepare(**values))
+
+
+def broadcast(dimension: int = DIMENSION, coordinate: int = 0) -> pb.Directive:
+    mean = types_pb2.MeanVector(coordinates=[coordinate] * dimension)
+    at = pb.Position(run="run-1", round=1, seq=2)
+    return pb.Directive(at=at, broadcast=pb.Broadcast(size=1, mean=mean))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "words"),
+    [
+        ([prepare(features={"kind": 7})], ProtocolError, "features that are not known here"),
+        ([prepare(features={"dimension": 2**31})], ProtocolError, "features that are not known here"),
+        ([prepare(features={"gamma": -1.0})], ProtocolError, "gamma must be positive"),
+        ([prepare(features={"dimension": 7})], ProtocolError, "even dimension"),
+        ([prepare(features={"width": 2**32 - 1})], ProtocolError, "do not fit this party's schema"),
+        (
+            [prepare(target=types_pb2.MeanVector(coordinates=[1]))],
+            ProtocolError,
+            "1 coordinates and the run 8",
+        ),
+        ([prepare(schema_digest="x")], SchemaError, "a and the curator hold different public schemas"),
+        ([broadcast()], ProtocolError, "0 coordinates|8 coordinates and the run 0|before the run began"),
+        ([prepare(), broadcast(9)], ProtocolError, "9 coordinates and the run 8"),
+        ([prepare(), broadcast(coordinate=2**31 - 1)], ProtocolError, "out of range"),
+        (
+            [pb.Directive(at=pb.Position(seq=1), ask=pb.Ask(token=0))],
+            OwnerFaultError,
+            "never bid a row 0",
+        ),
+        ([pb.Directive(at=pb.Position(seq=1))], ProtocolError, "a directive that is not known"),
+        ([prepare(), pb.Directive(close=pb.Close())], ProtocolError, "older than the last"),
+    ],
+    ids=map(str, range(13)),
+)
+async def test_a_curator_that_breaks_the_contract_gets_a_fault(
+    tmp_path: Path, said: Sequence[pb.Directive], kind: type[FedkmeError], words: str
+) -> None:
+    # The owner answers in one line and lives; no row leaves.
+    fake = FakeCurator(pb.Directive(welcome=pb.Welcome(version=1)), *said)
+    async with fake_curator(tmp_path, fake) as at:
+        await at.owner("a")
+    answer = fake.heard[-1]
+    assert answer.at == said[-1].at
+    fault = codecs.fault_from_wire(answer.fault)
+    assert type(fault) is kind
+    assert any(word in fault.cause for word in words.split("|"))
+    assert not (tmp_path / "a.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "words"),
+    [
+        (
+            pb.Directive(welcome=pb.Welcome(version=9)),
+            ProtocolVersionError,
+            "the curator speaks versions 9 to 9",
+        ),
+        (
+            pb.Directive(fault=types_pb2.Fault(code=33, cause="no\nway\x1b[2J", remedy="Go.\x07 ")),
+            IdentityError,
+            r"\): no way\[2J\. Go\.$",
+        ),
+        (pb.Directive(fault=types_pb2.Fault(code=999, cause="c", remedy="r")), ProtocolError, r"\): c\. r$"),
+        (
+            pb.Directive(broadcast=pb.Broadcast(mean=types_pb2.MeanVector(coordinates=[1] * 2**21 + [1]))),
+            MessageTooLargeError,
+            "is over 8388608 bytes",
+        ),
+    ],
+)
+async def test_an_owner_that_gives_up(
+    tmp_path: Path, message: pb.Directive, kind: type[FedkmeError], words: str
+) -> None:
+    # Version mismatch seen from the owner; what a peer says is one printable line; the size cap.
+    async with fake_curator(tmp_path, FakeCurator(message)) as at:
+        with pytest.raises(kind, match=words) as caught:
+            await at.owner("a")
+    assert type(caught.value) is kind
+    assert str(caught.value).isprintable()
+
+
+async def test_a_curator_that_fails(tmp_path: Path) -> None:
+    # An exception in the curator is no traceback at the owner.
+    async def fail(context: Any) -> None:
+        raise ValueError("a row: 0.123456")
+
+    async with fake_curator(tmp_path, FakeCurator(finish=fail)) as at:
+        with pytest.raises(ConnectionFailedError, match="an error that it did not foresee") as caught:
+            await at.owner("a")
+    assert "0.123456" not in str(caught.value)
+
+
+async def test_owners_with_another_schema_are_refused_by_themselves(tmp_path: Path) -> None:
+    # "Schema digest mismatch": the owner's fault is in the record, the run goes on with the others.
+    other = Schema(columns=(Numeric(name="x", bounds=(0, 2), count=3),))
+    (tmp_path / "other.toml").write_text(other.to_toml(), encoding="utf-8")
+    async with market(tmp_path, ["a", "b"]) as at:
+        at.owner("a")
+        at.owner("b", schema_file=tmp_path / "other.toml")
+        await at.consumer()
+    (fault,) = read_json(tmp_path / "runs" / "run-1" / "record.json")["faults"]
+    assert fault["owner"] == "b"
+    assert "different public schemas" in fault["line"]
+
+
+async def test_the_curator_counts_the_bytes_of_each_run(tmp_path: Path) -> None:
+    # metrics.json, `bytes`: of the run, not of the session.
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        for _ in range(2):
+            await at.consumer()
+    counts = [read_json(tmp_path / "runs" / f"run-{n}" / "record.json")["bytes"] for n in (1, 2)]
+    assert counts[0]["sent"] > 0
+    assert abs(counts[0]["sent"] - counts[1]["sent"]) < 100
+    assert abs(counts[0]["received"] - counts[1]["received"]) < 100
+
+
+async def test_an_owner_writes_down_what_leaves_before_it_goes(tmp_path: Path) -> None:
+    # fedkme ledger of both sides; without labels as well.
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        await at.consumer(p=4)
+    own = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    seen = (tmp_path / "runs" / "run-1" / "ledger.jsonl").read_text().splitlines()
+    assert [{**json.loads(line), "run": "run-1"} for line in seen] == own
+
+
+async def test_neither_seeds_nor_plaintext_off_loopback(tmp_path: Path) -> None:
+    # DESIGN, decision 5.
+    async with market(tmp_path, ["a"]) as at:
+        for changes in ({"curator": "192.0.2.1:7"}, {"curator": "127.0.0.1.example.org:7"}):
+            with pytest.raises(ConfigError, match="plaintext is refused"):
+                await at.owner("a", **changes)
+        with pytest.raises(ConfigError, match="seeded randomness is refused"):
+            await at.owner("a", curator="192.0.2.1:7", identity=tmp_path, plaintext=False, simulation_seed=1)
