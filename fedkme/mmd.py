@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,29 +43,23 @@ def objective(summary: FloatArray, validation: FloatArray, gamma: float) -> floa
     return 2.0 * mean_kernel(validation, summary, gamma) - mean_kernel(summary, summary, gamma)
 
 
-def marginal_gain(
-    features: FloatArray, target: FloatArray, summary_mean: FloatArray, size: int
-) -> FloatArray:
-    """Score of adding each row to a summary of `size` rows; larger is better.
+def marginal_gain(target_scores: FloatArray, summary_scores: FloatArray, size: int) -> FloatArray:
+    """The bid: score of adding each row to a summary of `size` rows; larger is better.
 
     Equal to J(S + x) - J(S) up to a positive factor and terms that do not depend on x
     (Sarpatwar 2019, eq. 12; the sign printed in Algorithm 3, step 6 is inverted: see docs/errata.md).
-    Means of another dtype than the features would make numpy copy the whole feature matrix.
 
     Args:
-        features: h1 of the candidate rows, (m, d) float32.
-        target: mean of h1 over the validation set, as broadcast, (d,).
-        summary_mean: mean of h1 over the current summary with its seed set, as broadcast, (d,).
-        size: rows in the current summary with its seed set, >= 0.
-
-    Returns:
-        (m,), of the dtype of its arguments.
+        target_scores: g~ . h1(x) of each candidate row, (m,).
+        summary_scores: g_l . h1(x), (m,).
+        size: q, rows in the current summary with its seed set, >= 0.
     """
-    gain: FloatArray = features @ (target - size / (size + 1) * summary_mean)
-    return gain
+    return target_scores - (size / (size + 1)) * summary_scores
 
 
 def feature_mmd2(target_mean: FloatArray, summary_mean: FloatArray) -> float:
-    """Squared distance of two means of h1, (d,): the MMD^2 that a party sees without any row."""
-    difference = np.asarray(target_mean, np.float64) - np.asarray(summary_mean, np.float64)
-    return float(difference @ difference)
+    """Squared distance of two means of h1, (d,): the MMD^2 that a party sees without any row.
+
+    Summed with one rounding, so that it is the same on every host.
+    """
+    return math.fsum(np.square(target_mean - summary_mean))

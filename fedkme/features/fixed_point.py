@@ -18,6 +18,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.mmd import feature_mmd2, marginal_gain
+
 FloatArray = NDArray[np.float64]
 Features = NDArray[np.int16]
 """(m, d): h1 of m rows in fixed point."""
@@ -91,7 +93,7 @@ class ScoredFeatures:
         return self._features[:, row].copy()
 
     def bids(self, mean: MeanVector, size: int) -> FloatArray:
-        """Marginal gain of every row: g~ . h - q/(q+1) g_l . h (see `fedkme.mmd.marginal_gain`).
+        """Marginal gain of every row (Algorithm 3, step 6).
 
         Args:
             mean: g_l, (d,).
@@ -101,8 +103,8 @@ class ScoredFeatures:
             (m,) float64 in units of the kernel; equal on every machine, bit for bit.
         """
         self._follow(mean.astype(np.float64))
-        scores = self._target_scores[: self._count] - (size / (size + 1)) * self._mean_scores[: self._count]
-        return np.asarray(scores * self._unit)
+        gains = marginal_gain(self._target_scores[: self._count], self._mean_scores[: self._count], size)
+        return np.multiply(gains, self._unit, dtype=np.float64)
 
     def tolerance(self, size: int) -> float:
         """How far a bid may move when every coordinate of a row is off by one unit of fixed point.
@@ -158,8 +160,8 @@ class FeatureMean:
 
     def distance2(self, target: MeanVector) -> float:
         """Squared distance in feature space to a broadcast mean, in units of MMD^2."""
-        difference = self.normalised() - normalised_mean(target)
-        return float(2.0 / len(difference) * np.square(difference).sum())
+        unit = math.sqrt(2.0 / len(target))
+        return feature_mmd2(unit * normalised_mean(target), unit * self.normalised())
 
 
 def kernel_error_bound(dimension: int, pairs: int, failure: float) -> float:

@@ -46,6 +46,7 @@ CLIENT_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 _SERVER_STOPS = "Cancelling all calls"  # gRPC's words to the clients of a server that stops
+_WRITE_FAILED = "Internal error from Core"  # and to whoever writes as the other side ends the call
 
 
 async def receive(context: grpc.aio.ServicerContext[MessageT, Any], kind: type[MessageT]) -> MessageT | None:
@@ -69,12 +70,16 @@ def explained(target: str) -> Iterator[None]:
     except grpc.aio.AioRpcError as error:
         raise explain_rpc_error(error, target) from None
     except asyncio.InvalidStateError:  # gRPC's way to refuse a message on a call that is over
-        raise ConnectionFailedError(
-            f"{target} ended the call before it heard this party's answer",
-            "Look at the curator's last lines; the answer may have come after its 'progress_s'.",
-        ) from None
+        raise _unheard(target) from None
     except DecodeError:
         raise _undecodable(target) from None
+
+
+def _unheard(target: str) -> ConnectionFailedError:
+    return ConnectionFailedError(
+        f"{target} ended the call before it heard this party's answer",
+        "Look at the curator's last lines; the answer may have come after its 'progress_s'.",
+    )
 
 
 def _undecodable(speaker: str) -> ProtocolError:
@@ -99,6 +104,8 @@ def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
         )
     if code is grpc.StatusCode.CANCELLED or details == _SERVER_STOPS:
         return ConnectionFailedError(f"{target} closed the connection", "Look at the curator's last lines.")
+    if details == _WRITE_FAILED:
+        return _unheard(target)
     if code is grpc.StatusCode.UNKNOWN:
         return ConnectionFailedError(
             f"{target} failed with an error that it did not foresee", "Look at the curator's last lines."

@@ -158,7 +158,7 @@ def test_bids_are_the_marginal_gain_of_the_unrounded_features() -> None:
     random = np.random.default_rng(4)
     u, target, mean = (random.uniform(-1, 1, shape) for shape in ((30, D), D, D))
     scale = math.sqrt(2 / D)
-    expected = marginal_gain(scale * u, scale * target, scale * mean, 9)
+    expected = marginal_gain(scale * u @ (scale * target), scale * u @ (scale * mean), 9)
     bids = scored(quantize_features(u), quantize_mean(target)).bids(quantize_mean(mean), 9)
     np.testing.assert_allclose(bids, expected, atol=3e-4, rtol=0)
 

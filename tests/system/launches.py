@@ -117,8 +117,8 @@ def write_own_files(folder: Path, sizes: Mapping[str, int], **texts: str) -> Pat
     """
     folder.mkdir(exist_ok=True)
     lists = {name: range(20 + 7 * i, 20 + 7 * i + rows) for i, (name, rows) in enumerate(sizes.items())}
-    for name, ages in {**lists, "validation": range(30, 42), "test": range(31, 39)}.items():
-        rows = "".join(f"{age},{'yes' if age % 3 else 'no'},{'no' if age % 2 else 'yes'}\n" for age in ages)
+    for name, numbers in {**lists, "validation": range(30, 42), "test": range(31, 39)}.items():
+        rows = "".join(f"{n % 120},{'yes' if n % 3 else 'no'},{'no' if n % 2 else 'yes'}\n" for n in numbers)
         (folder / f"{name}.csv").write_text(texts.get(name, f"{HEADER}\n{rows}"))
     (folder / "schema.toml").write_text(texts.get("schema", SCHEMA))
     owners = "".join(f'{name} = "{name}.csv"\n' for name in sizes)

@@ -20,7 +20,7 @@ from fedkme.data import Table, save_table
 from fedkme.privacy.settings import ExactSettings
 from fedkme.schema import Numeric, Schema
 from fedkme.supervision import Voice
-from fedkme.wire.v1 import owners_pb2 as owners_pb
+from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from owner.agent import join
@@ -30,8 +30,6 @@ from .launches import WAIT_S
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
-
-OwnerScript = Callable[[Any], Any]
 
 
 class Ear(Voice):
@@ -166,6 +164,9 @@ async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> As
         await serving
 
 
+SAID_ALONE = ("welcome", "summary", "outcome", "fault")
+
+
 class FakeCurator(owners_pb2_grpc.OwnersServicer, summaries_pb2_grpc.SummariesServicer):
     """Says what it was given to say, whoever calls, and keeps what it hears after each of it."""
 
@@ -178,15 +179,15 @@ class FakeCurator(owners_pb2_grpc.OwnersServicer, summaries_pb2_grpc.SummariesSe
         await context.read()
         for message in self.messages:
             await context.write(message)
-            if isinstance(message, owners_pb.Directive) and not message.HasField("welcome"):
+            if message.WhichOneof("body") not in SAID_ALONE:
                 self.heard.append(await context.read())
         if self._finish is not None:
             await self._finish(context)
 
-    async def Attend(self, request_iterator: Any, context: Any) -> None:
+    async def Attend(self, request_iterator: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
         await self._talk(context)
 
-    async def Summarize(self, request_iterator: Any, context: Any) -> None:
+    async def Summarize(self, request_iterator: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
         await self._talk(context)
 
 
@@ -209,8 +210,6 @@ async def fake_curator(folder: Path, fake: FakeCurator) -> AsyncIterator[Market]
 
 def request(p: int = 3) -> summaries_pb.ConsumerMessage:
     """What a consumer asks first."""
-    from fedkme.wire import codecs
-
     asked = summaries_pb.SummaryRequest(
         versions=codecs.VERSIONS, rows=p, schema_digest=SCHEMA.digest(), gamma=1.0, validation_rows=2
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+import numpy as np
 import pytest
 
 from fedkme.errors import (
@@ -19,6 +20,7 @@ from fedkme.errors import (
     ProtocolVersionError,
     SchemaError,
 )
+from fedkme.protocol import Row
 from fedkme.schema import Numeric, Schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error
@@ -26,7 +28,7 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 
 from .launches import read_json
-from .market import DIMENSION, SCHEMA, FakeCurator, fake_curator, market, request
+from .market import DIMENSION, FakeCurator, fake_curator, market, request
 
 
 def asked(**changes: Any) -> pb.ConsumerMessage:
@@ -51,7 +53,7 @@ SHORT = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * 3))
 HUGE = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[2**31 - 1] * DIMENSION))
 TWO = types_pb2.VersionRange(oldest=2, newest=2)
 
-BAD = [
+BAD: list[tuple[list[pb.ConsumerMessage | bytes], type[FedkmeError], str]] = [
     ([asked(versions=TWO)], ProtocolVersionError, "the consumer speaks versions 2 to 2"),
     ([asked(versions=types_pb2.VersionRange())], ProtocolVersionError, "versions 0 to 0"),
     ([asked(schema_digest="x")], SchemaError, "different schemas"),
@@ -81,7 +83,6 @@ async def test_a_consumer_that_breaks_the_contract_is_told_and_the_next_is_serve
         for messages, kind, words in BAD:
             async with at.raw("Summaries/Summarize") as stream:
                 for message in messages:
-                    assert isinstance(message, bytes | pb.ConsumerMessage)
                     said = message if isinstance(message, bytes) else message.SerializeToString()
                     await stream.write(said)
                 answer = pb.CuratorMessage.FromString(await stream.read())
@@ -123,9 +124,9 @@ async def test_a_message_over_the_cap(tmp_path: Path) -> None:
         await at.consumer()
 
 
-async def test_a_row_over_the_cap_never_goes(tmp_path: Path) -> None:
+def test_a_row_over_the_cap_never_goes() -> None:
     # The sender notices: no peer hangs up on it.
-    row = codecs.Row(0, codecs.np.zeros(MESSAGE_LIMIT // 8), None)
+    row = Row(0, np.zeros(MESSAGE_LIMIT // 8), None)
     with pytest.raises(MessageTooLargeError, match="a row of 1048576 columns"):
         list(codecs.rows_to_wire([row]))
 
@@ -149,7 +150,9 @@ async def test_another_schema(tmp_path: Path) -> None:
             await at.consumer(schema_file=tmp_path / "other.toml")
 
 
-FEATURES = types_pb2.FeatureMap(kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=DIMENSION, gamma=1.0, width=3)
+FEATURES = types_pb2.FeatureMap(
+    kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=DIMENSION, gamma=1.0, width=3
+)
 PLAN = pb.CuratorMessage(plan=pb.Plan(version=1, run="run-1", features=FEATURES))
 OUTCOME = pb.CuratorMessage(outcome=pb.Outcome(status=pb.Outcome.STATUS_COMPLETE, rounds=1))
 

@@ -78,7 +78,7 @@ async def test_an_owner_that_is_not_let_in(
 
 
 async def test_a_name_is_taken_once(tmp_path: Path) -> None:
-    # "Duplicate owner names": of two that come at the same time one is let in, and its session is not disturbed.
+    # "Duplicate owner names": of two that come at the same time one is let in, and stays.
     async with market(tmp_path, ["a"]) as at:
         twins = [at.owner("a"), at.owner("a")]
         done, staying = await asyncio.wait(twins, return_when=asyncio.FIRST_COMPLETED)
@@ -363,8 +363,8 @@ async def test_an_owner_writes_down_what_leaves_before_it_goes(tmp_path: Path) -
 async def test_neither_seeds_nor_plaintext_off_loopback(tmp_path: Path) -> None:
     # DESIGN, decision 5.
     async with market(tmp_path, ["a"]) as at:
-        for changes in ({"curator": "192.0.2.1:7"}, {"curator": "127.0.0.1.example.org:7"}):
+        for address in ("192.0.2.1:7", "127.0.0.1.example.org:7", "localhost.example.org:7"):
             with pytest.raises(ConfigError, match="plaintext is refused"):
-                await at.owner("a", **changes)
+                await at.owner("a", curator=address)
         with pytest.raises(ConfigError, match="seeded randomness is refused"):
             await at.owner("a", curator="192.0.2.1:7", identity=tmp_path, plaintext=False, simulation_seed=1)

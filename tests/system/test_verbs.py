@@ -1,0 +1,142 @@
+"""DESIGN, command line: the verbs of the roles on their own, from files that a person wrote."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fedkme.data import read_arrays
+from fedkme.errors import ConnectionFailedError, InterruptedRunError
+from fedkme.wire.tls import LOOPBACK, Authority
+
+from .launches import WAIT_S, end_of, line_with, read_json, read_lines, start, write_own_files
+
+TLS = 'identity = "identities/{}"\n'
+PLAINTEXT = "plaintext = true\n"
+
+
+class Deployment:
+    """A folder with a configuration for each party, and the processes started from it."""
+
+    def __init__(self, folder: Path, sizes: dict[str, int], *, tls: bool, settings: str) -> None:
+        self.folder = folder
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self._identity = TLS if tls else PLAINTEXT
+        write_own_files(folder, sizes)
+        (folder / "elsewhere").mkdir()
+        authority = Authority()
+        for party in ("curator", "consumer", *sizes) if tls else ():
+            authority.issue(party, LOOPBACK).save(folder / "identities" / party)
+        names = ", ".join(f'"{name}"' for name in sizes)
+        self._start("curator", "curator", "serve", f'directory = "runs"\nowners = [{names}]\n{settings}')
+        line = line_with(self.processes["curator"], "curator: listening address=")
+        self.address = line.strip().partition("address=")[2]
+        for name in sizes:
+            self._start(name, "owner", "join", f'data = "{name}.csv"\nledger = "{name}.jsonl"\n')
+
+    def consume(self, p: int, mechanism: str = "mwem") -> subprocess.Popen[str]:
+        text = 'validation = "validation.csv"\ntest = "test.csv"\noutput = "out"\ndownstream = false\n'
+        request = f'[request]\np = {p}\n[request.target]\nmechanism = "{mechanism}"\n'
+        return self._start("consumer", "consumer", "summary", f"{text}{request}")
+
+    def _start(self, party: str, module: str, verb: str, text: str) -> subprocess.Popen[str]:
+        head = f'name = "{party}"\nschema_file = "schema.toml"\n' + self._identity.format(party)
+        if module != "curator":
+            head += f'curator = "{self.address}"\n'
+        (self.folder / f"{party}.toml").write_text(head + text)
+        # paths are relative to the file, wherever the process was started
+        process = start(module, verb, f"../{party}.toml", cwd=self.folder / "elsewhere")
+        self.processes[party] = process
+        return process
+
+    def end(self, party: str) -> tuple[int, list[str]]:
+        """Exit status and the lines of standard error, without gRPC's own."""
+        status, out, lines = end_of(self.processes[party])
+        assert not out
+        return status, [line for line in lines if not re.match(r"[IWE]\d{4} ", line)]
+
+    def kill(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.communicate(timeout=WAIT_S)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
+def test_a_deployment(tmp_path: Path, tls: bool) -> None:
+    # No launcher and no seed: noise and coins of the operating system (DESIGN, decision 5). `runs = 1`: the
+    # curator ends after the run, and with it everybody.
+    at = Deployment(tmp_path / "site", {"north": 40, "south": 30}, tls=tls, settings="runs = 1\n")
+    try:
+        at.consume(p=12)
+        for party in at.processes:
+            status, lines = at.end(party)
+            assert status == 0, lines
+            assert all(line.startswith(f"{party}: ") for line in lines)
+    finally:
+        at.kill()
+    folder = at.folder
+    assert len(read_arrays(folder / "out" / "summary.npz", "test")["x"]) == 12
+    assert "mmd2" in read_json(folder / "out" / "evaluation.json")
+    record = read_json(folder / "runs" / "run-1" / "record.json")
+    assert record["status"] == "complete"
+    assert record["closings"] == record["accessed"]
+    ledger = read_lines(folder / "runs" / "run-1" / "ledger.jsonl")
+    for name in ("north", "south"):
+        own = read_lines(folder / f"{name}.jsonl")
+        assert own == [{**event, "run": "run-1"} for event in ledger if event["protected"] == name]
+
+
+def test_a_curator_that_is_told_to_stop(tmp_path: Path) -> None:
+    # A server told to stop has done its duty: status 0 and a line; the run in progress is recorded as
+    # interrupted. Before that, an owner hangs, is given up, and comes to itself too late.
+    sizes = {"north": 90, "south": 4000}
+    at = Deployment(tmp_path / "site", sizes, tls=False, settings="progress_s = 2\n")
+    try:
+        consumer = at.consume(p=4000, mechanism="exact")
+        line_with(consumer, "consumer: progress")
+        at.processes["north"].send_signal(signal.SIGSTOP)
+        left = line_with(at.processes["curator"], "curator: owner_left")
+        assert "north, round " in left
+        assert "no answer within 2 s" in left
+        at.processes["north"].send_signal(signal.SIGCONT)
+        status, lines = at.end("north")
+        assert (status, len(lines)) in ((0, 3), (ConnectionFailedError.code, 3))  # it may have had no say
+        at.processes["curator"].send_signal(signal.SIGTERM)
+        status, lines = at.end("curator")
+        assert status == 0
+        assert lines[-1] == "curator: stopped"
+        for party in ("south", "consumer"):
+            status, lines = at.end(party)
+            assert status == ConnectionFailedError.code
+            assert lines[-1].startswith("error 34 (connection): ")
+            assert not [line for line in lines if "Traceback" in line]
+    finally:
+        at.kill()
+    record = read_json(at.folder / "runs" / "run-1" / "record.json")
+    assert record["status"] == "interrupted"
+    assert record["rounds"] > 0
+    assert len(read_arrays(at.folder / "runs" / "run-1" / "summary.npz", "t")["x"]) == record["rounds"]
+    assert [fault["owner"] for fault in record["faults"]] == ["north"]
+
+
+def test_idle_parties_that_are_told_to_stop(tmp_path: Path) -> None:
+    # Ctrl-C and SIGTERM: one line each and no traceback.
+    at = Deployment(tmp_path / "site", {"north": 9, "south": 9}, tls=False, settings="")
+    try:
+        line_with(at.processes["north"], "north: joined")
+        line_with(at.processes["south"], "south: joined")
+        at.processes["north"].send_signal(signal.SIGTERM)
+        at.processes["south"].send_signal(signal.SIGINT)
+        for party in ("north", "south"):
+            status, lines = at.end(party)
+            assert status == InterruptedRunError.code
+            assert len(lines) == 1
+            assert lines[0].startswith("error 130 (interrupted): ")
+        at.processes["curator"].send_signal(signal.SIGINT)
+        assert at.end("curator") == (0, ["curator: stopped"])
+    finally:
+        at.kill()

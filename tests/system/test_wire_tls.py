@@ -1,0 +1,114 @@
+"""Mutual TLS and the dial: a refused handshake is told apart from nobody there."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from pathlib import Path
+from typing import Any, cast
+
+import grpc.aio
+import pytest
+
+from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.wire.dial import dial
+from fedkme.wire.tls import LOOPBACK, Authority, Identity, check_peer
+
+from .launches import WAIT_S
+from .market import market
+
+OURS, THEIRS = Authority(), Authority()
+CURATOR = OURS.issue("curator", LOOPBACK)
+OWNER, STRANGER = OURS.issue("a"), THEIRS.issue("a")
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "kind", "words"),
+    [
+        (CURATOR, STRANGER, IdentityError, "has no certificate of this party's authority"),
+        (
+            CURATOR,
+            Identity(STRANGER.certificate, STRANGER.key, OWNER.authority),
+            IdentityError,
+            "it does not accept this party's certificate",
+        ),
+        (CURATOR, None, ConnectionFailedError, "hangs up on this party, which does not use TLS"),
+        (None, OWNER, IdentityError, "does not speak TLS"),
+        (OURS.issue("curator", ["curator.example.org"]), OWNER, IdentityError, "for other host names"),
+    ],
+)
+async def test_a_handshake_that_fails(
+    tmp_path: Path, server: Identity | None, client: Identity | None, kind: type[FedkmeError], words: str
+) -> None:
+    # "Certificate of another authority", "plaintext owner at a TLS curator" and the like: long before
+    # connect_s, and the curator goes on.
+    changes: dict[str, Any] = {}
+    if server is not None:
+        server.save(tmp_path / "identity")
+        changes["identity"] = tmp_path / "identity"
+    async with market(tmp_path, **changes) as at:
+        with pytest.raises(kind, match=words):
+            await dial(at.address, client, 10 * WAIT_S)
+        if server is CURATOR:
+            await (await dial(at.address, OWNER, WAIT_S)).close()
+
+
+async def test_a_certificate_that_has_expired(tmp_path: Path) -> None:
+    # Said by the party whose it is, before it calls anybody.
+    Authority(datetime.timedelta(minutes=1)).issue("a").save(tmp_path)
+    with pytest.raises(IdentityError, match="has expired"):
+        Identity.load(tmp_path)
+
+
+def test_files_that_are_no_identity(tmp_path: Path) -> None:
+    with pytest.raises(IdentityError, match="cannot be read"):
+        Identity.load(tmp_path)
+    Identity(OWNER.certificate, OWNER.key, b"nonsense").save(tmp_path)
+    with pytest.raises(IdentityError, match="no PEM certificate or key"):
+        Identity.load(tmp_path)
+    Identity(OWNER.certificate, STRANGER.key, OWNER.authority).save(tmp_path)
+    with pytest.raises(IdentityError, match="is not its certificate's"):
+        Identity.load(tmp_path)
+    OWNER.save(tmp_path)
+    assert Identity.load(tmp_path).key == OWNER.key
+    assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
+
+
+async def test_nobody_there() -> None:
+    with pytest.raises(ConnectionFailedError, match=r"no curator answered at 127\.0\.0\.1:1 within 0\.2 s"):
+        await dial("127.0.0.1:1", OWNER, 0.2)
+
+
+async def test_a_curator_that_comes_later(tmp_path: Path) -> None:
+    # Owners may start first: nobody there is no failure until connect_s.
+    probe = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    address = f"127.0.0.1:{probe.sockets[0].getsockname()[1]}"
+    probe.close()
+    await probe.wait_closed()
+    dialling = asyncio.create_task(dial(address, OWNER, WAIT_S))
+    done, _ = await asyncio.wait([dialling], timeout=0.3)
+    assert not done
+    CURATOR.save(tmp_path / "identity")
+    async with market(tmp_path, identity=tmp_path / "identity", listen=address):
+        await (await dialling).close()
+
+
+def test_a_certificate_without_names_is_nobodys() -> None:
+    # DESIGN, decision 2: identity from the certificate; only plaintext has none.
+    class Connection:
+        def __init__(self, **properties: list[bytes]) -> None:
+            self._properties = properties
+
+        def auth_context(self) -> dict[str, list[bytes]]:
+            return self._properties
+
+    def check(connection: Connection) -> None:
+        check_peer(cast("grpc.aio.ServicerContext[Any, Any]", connection), "a")
+
+    check(Connection())
+    check(Connection(transport_security_type=[b"ssl"], x509_subject_alternative_name=[b"a"]))
+    for names in ([], [b"b"]):
+        with pytest.raises(IdentityError):
+            check(Connection(transport_security_type=[b"ssl"], x509_subject_alternative_name=names))
+    with pytest.raises(IdentityError):
+        check(Connection(transport_security_type=[b"ssl"], x509_common_name=[b"a"]))
