@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 
 
@@ -27,6 +30,12 @@ class OwnerPort(Protocol):
 
     async def reveal(self, round_number: int, token: int) -> Row:
         """Ask for a row that was bid. The owner will not bid it again."""
+
+    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """How many of its unsent rows have a marginal gain of at least each price, (k,)."""
+
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+        """All unsent rows with a marginal gain of at least the price, by the last quote; `due` of them."""
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""

@@ -5,8 +5,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 
+import numpy as np
+from numpy.typing import NDArray
+
 from curator.summary.settings import FeatureSettings
 from fedkme.features.fourier import FourierSpec
+from fedkme.schema import Schema
+
+REFERENCE_ROWS = 256
 
 
 def public_seed(simulation_seed: int | None) -> int:
@@ -24,3 +30,12 @@ def public_seed(simulation_seed: int | None) -> int:
 def draw_features(settings: FeatureSettings, gamma: float, width: int, seed: int) -> FourierSpec:
     """The run's h1, as the plan announces it."""
     return FourierSpec(settings.kind, settings.dimension, gamma, width, seed)
+
+
+def reference_rows(schema: Schema, seeds: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
+    """Encoded public rows that stand for "a row" when prices are set: the seed set, or uniform ones, (r, n)."""
+    if len(seeds):
+        return seeds
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 1])))
+    uniform = generator.random((REFERENCE_ROWS, schema.encoded_width))
+    return schema.encode(schema.decode(uniform))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.conduct import conduct
-from curator.public import draw_features, public_seed
+from curator.public import draw_features, public_seed, reference_rows
 from curator.sessions import OwnerSession, Registry
 from curator.settings import CuratorSettings
 from curator.store import next_run, write_run
@@ -196,6 +196,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             h1,
             target,
             h1.fixed_point(self._seeds),
+            h1.fixed_point(reference_rows(self._schema, self._seeds, h1.spec.seed)),
             count_seeds=self._settings.summary.seed_set == "counted",
         )
         record = SummaryRecord()

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import grpc.aio
+import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.errors import (
     FedkmeError,
@@ -107,6 +109,19 @@ class OwnerSession:
         if not rows:
             raise OwnerFaultError(f"{self.name} answered an ask with no row", "Check its software.")
         return rows[0]
+
+    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """See `OwnerPort`."""
+        self._round = broadcast.round
+        said = pb.Broadcast(size=broadcast.size, mean=codecs.mean_to_wire(broadcast.mean))
+        message = pb.Quote(broadcast=said, prices=prices.tolist())
+        reply = await self._exchange(pb.Directive(quote=message), "counts")
+        return codecs.counts_from_wire(reply.counts.at_least)
+
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        self._round = round_number
+        return await self._rows(pb.Directive(sell=pb.Sell(price=price)), most=due)
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """See `OwnerPort`."""

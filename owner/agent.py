@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 import grpc.aio
+import numpy as np
 
 from fedkme.data import load_table
 from fedkme.errors import ConfigError, FedkmeError, ProtocolError
@@ -64,6 +65,15 @@ class Desk:
                     yield pb.OwnerMessage(dry=pb.Dry())
                 else:
                     yield pb.OwnerMessage(bid=pb.Bid(value=bid.value, token=bid.token))
+            case "quote":
+                said = directive.quote.broadcast
+                mean = codecs.mean_from_wire(said.mean, self._dimension)
+                prices = np.array(directive.quote.prices, dtype=np.float64)
+                counts = self._bidder.quote(Broadcast(directive.at.round, said.size, mean), prices)
+                yield pb.OwnerMessage(counts=pb.Counts(at_least=counts.tolist()))
+            case "sell":
+                sold = self._bidder.sell(directive.at.round, directive.sell.price)
+                yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(sold))
             case "ask":
                 rows = [self._bidder.reveal(directive.at.round, directive.ask.token)]
                 yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.data import Table
 from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
@@ -35,6 +36,7 @@ class Bidder:
         self._run = ""
         self._scored: ScoredFeatures | None = None
         self._sent = np.zeros(len(table), dtype=np.bool_)
+        self._gains = np.full(len(table), -np.inf)
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
 
@@ -54,6 +56,7 @@ class Bidder:
             )
         self._run = assignment.run
         self._sent[:] = False
+        self._gains = np.full(len(self._table), -np.inf)
         self._rows.clear()
         self._tokens.clear()
         self._gate.open()
@@ -72,14 +75,22 @@ class Bidder:
 
         Among equal gains, the first row. None when every row was sent.
         """
-        if self._scored is None:
-            raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
+        gains = self._gains_after(broadcast)
         if self._sent.all():
             return None
-        gains = self._scored.bids(broadcast.mean, broadcast.size)
-        gains[self._sent] = -np.inf
         best = int(np.argmax(gains))
         return Bid(float(gains[best]), self._token(best))
+
+    def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """How many unsent rows have a marginal gain of at least each price, (k,)."""
+        self._gains = self._gains_after(broadcast)
+        unsent = np.sort(self._gains[~self._sent])
+        return len(unsent) - np.searchsorted(unsent, prices, side="left")
+
+    def sell(self, round_number: int, price: float) -> Sequence[Row]:
+        """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
+        worth = np.flatnonzero(~self._sent & (self._gains >= price))
+        return [self._send(round_number, int(row)) for row in worth]
 
     def reveal(self, round_number: int, token: int) -> Row:
         """The row behind a token; it is not bid again (step 16).
@@ -96,6 +107,14 @@ class Bidder:
         unsent = np.flatnonzero(~self._sent)
         order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
         return [self._send(round_number, int(row)) for row in unsent[order[:count]]]
+
+    def _gains_after(self, broadcast: Broadcast) -> NDArray[np.float64]:
+        """Marginal gain of every row, (m,); -inf for rows that were sent."""
+        if self._scored is None:
+            raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
+        gains = self._scored.bids(broadcast.mean, broadcast.size)
+        gains[self._sent] = -np.inf
+        return gains
 
     def close(self) -> Closing:
         """This owner's own count of what it sent, to compare with the curator's."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from consumer.client import gamma_of
 from consumer.settings import RequestSettings
 from curator.conduct import conduct
-from curator.public import draw_features, public_seed
+from curator.public import draw_features, public_seed, reference_rows
 from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
@@ -50,6 +50,16 @@ class DirectPort:
         """See `OwnerPort`."""
         with self._faults(round_number):
             return self._bidder.reveal(round_number, token)
+
+    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """See `OwnerPort`."""
+        with self._faults(broadcast.round):
+            return self._bidder.quote(broadcast, prices)
+
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        with self._faults(round_number):
+            return self._bidder.sell(round_number, price)
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """See `OwnerPort`."""
@@ -122,6 +132,7 @@ async def run_in_process(
         h1,
         target,
         h1.fixed_point(market.seeds),
+        h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
         count_seeds=settings.seed_set == "counted",
     )
     facts |= {

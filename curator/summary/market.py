@@ -1,35 +1,38 @@
 """One round's dealings with the owners: what an auction may do, and the record of it.
 
-Whatever an auction asks for, every row that comes is counted, checked against the public schema and against what
-was said about it, and only then enters the pool. An owner whose row does not match is out of the run.
+Whatever an auction asks for, every row that comes is counted, checked against the public schema and against
+what was said about it, and only then enters the pool. An owner whose row does not match is out of the run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curator.summary.record import SummaryRecord
 from curator.summary.roster import Roster
-from curator.summary.task import Pool, SummaryTask, scores_of, verify
-from fedkme.errors import BidMismatchError, OwnerFaultError
+from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
+from fedkme.errors import FedkmeError, OwnerFaultError
+from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.protocol import Bid, Broadcast, Row
 
 Prices = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
+_CHECK = "Check the owner's software."
+
 
 class Market:
-    """The owners, in one round.
+    """The owners and the pool, in one round.
 
     Attributes:
-        broadcast: what they were told, or are told with the first question.
+        broadcast: g_l and q, told to owners with the first question.
         pool: rows revealed and not used.
-        asked: owners that were asked for rows in this round.
-        revealed: rows that came and were accepted.
+        asked: how many owners were asked for rows.
+        revealed: how many rows came and were accepted.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Market:
         self._task = task
         self._roster = roster
         self._record = record
+        self._counts: Mapping[str, Counts] = {}
 
     async def bids(self) -> dict[str, Bid]:
         """Every owner's best unsent row (Algorithm 3, step 6); owners that ran dry have none."""
@@ -57,73 +61,78 @@ class Market:
             if math.isfinite(bid.value):
                 bids[name] = bid
             else:
-                self._refuse(name, OwnerFaultError(f"{name} made a bid that is no number", CHECK))
+                self._refuse({name: OwnerFaultError(f"{name} made a bid that is no number", _CHECK)})
         return bids
 
-    async def reveal(self, bids: dict[str, Bid]) -> None:
-        """Ask owners for the rows that they bid (steps 13 and 14), verify them (step 8)."""
-        self.asked += len(bids)
+    async def reveal(self, bids: Mapping[str, Bid]) -> None:
+        """Ask owners for the rows that they bid (steps 13 and 14), verify each against its bid (step 8)."""
         number = self.broadcast.round
         rows = await self._roster.ask(
             number,
             lambda owner, token: owner.reveal(number, token),
             {name: bid.token for name, bid in bids.items()},
         )
-        self._count({name: [row] for name, row in rows.items()})
-        accepted, refused = verify(self._task, self.broadcast, bids, rows)
-        for row in accepted:
-            self.pool.add(row)
-        self.revealed += len(accepted)
-        for name, error in refused.items():
-            self._refuse(name, error)
+        accepted, refused = verify(self._task, self.broadcast, bids, rows, self._record.seen)
+        self._take(len(bids), {name: [row] for name, row in rows.items()}, accepted, refused)
 
-    async def demand(self, prices: Prices) -> Counts:
-        """N(v): how many unsent rows of all owners have a marginal gain of at least each price, (k,)."""
+    async def quote(self, prices: Prices) -> Counts:
+        """N(v): unsent rows of all owners with a marginal gain of at least each price, (k,).
+
+        No row is touched for it: each owner counts its own.
+        """
         answers = await self._roster.ask(
             self.broadcast.round,
             lambda owner, said: owner.quote(said, prices),
             dict.fromkeys(self._roster.names, self.broadcast),
         )
+        odd = {name for name, counts in answers.items() if len(counts) != len(prices)}
+        self._refuse({name: OwnerFaultError(f"{name} miscounted prices", _CHECK) for name in sorted(odd)})
+        self._counts = {name: counts for name, counts in answers.items() if name not in odd}
         total = np.zeros(len(prices), dtype=np.int64)
-        for name, counts in answers.items():
-            if len(counts) == len(prices):
-                total += counts
-            else:
-                self._refuse(name, OwnerFaultError(f"{name} counted for {len(counts)} prices", CHECK))
+        for counts in self._counts.values():
+            total += counts
         return total
 
-    async def buy(self, price: float) -> None:
-        """Every unsent row of all owners with a marginal gain of at least the price."""
-        number = self.broadcast.round
-        self.asked += len(self._roster)
-        answers = await self._roster.ask(
-            number, lambda owner, said: owner.sell(number, said), dict.fromkeys(self._roster.names, price)
-        )
-        self._count(answers)
+    async def buy(self, prices: Prices, index: int) -> None:
+        """Every unsent row with a marginal gain of at least prices[index]; all of them, no cap.
+
+        Every owner is told the price, whether it has such rows or not.
+        """
+        number, price = self.broadcast.round, float(prices[index])
+        due = {name: int(counts[index]) for name, counts in self._counts.items()}
+        answers = await self._roster.ask(number, lambda owner, count: owner.sell(number, price, count), due)
+        accepted: list[PoolRow] = []
+        refused: dict[str, FedkmeError] = {}
         for name, rows in answers.items():
-            self._take(name, rows, price)
+            sale = verify_sale(self._task, self.broadcast, name, rows, price, due[name], self._record.seen)
+            if isinstance(sale, FedkmeError):
+                refused[name] = sale
+            else:
+                accepted += sale
+        self._take(len(due), answers, accepted, refused)
 
-    def _take(self, name: str, rows: Sequence[Row], price: float) -> None:
-        for row in rows:
-            error = self._task.fits_schema(name, row)
-            if error is not None:
-                self._refuse(name, error)
-                return
-        scored, tolerance = scores_of(self._task, self.broadcast, rows)
-        if (scored.gains < price - tolerance).any():
-            what = f"{name}, run {self._task.run}, round {self.broadcast.round}: a row is below the price"
-            self._refuse(name, BidMismatchError(what, CHECK))
-            return
-        for row, features in zip(rows, scored.features, strict=True):
-            self.pool.add_row(name, row, features)
-        self.revealed += len(rows)
+    def reference_scores(self) -> NDArray[np.float64]:
+        """Marginal gains of public rows, by which an auction sets prices without looking at anybody's, (r,)."""
+        scored = ScoredFeatures(
+            self._task.h1.spec.dimension, self._task.target, capacity=len(self._task.reference)
+        )
+        scored.append(self._task.reference)
+        return scored.bids(self.broadcast.mean, self.broadcast.size)
 
-    def _count(self, rows: dict[str, Sequence[Row]] | dict[str, list[Row]]) -> None:
-        number = self.broadcast.round
-        self._record.accesses.extend((number, name, row.token) for name in rows for row in rows[name])
+    def _take(
+        self,
+        asked: int,
+        rows: Mapping[str, Sequence[Row]],
+        accepted: Sequence[PoolRow],
+        refused: Mapping[str, FedkmeError],
+    ) -> None:
+        self.asked += asked
+        self._record.access(self.broadcast.round, rows)
+        for row in accepted:
+            self.pool.add(row)
+        self.revealed += len(accepted)
+        self._refuse(refused)
 
-    def _refuse(self, name: str, error: OwnerFaultError | BidMismatchError) -> None:
-        self._roster.remove(self.broadcast.round, name, error)
-
-
-CHECK = "Check the owner's software."
+    def _refuse(self, errors: Mapping[str, FedkmeError]) -> None:
+        for name, error in errors.items():
+            self._roster.remove(self.broadcast.round, name, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,7 @@ class SummaryTask:
         h1: the run's draw of random features.
         target: g~, (d,).
         seeds: h1 of the public seed set, (s, d); no rows when there is none.
+        reference: h1 of public rows whose scores set an auction's prices, (r, d).
         count_seeds: whether rows are chosen to match D_v together with the seed set.
     """
 
@@ -42,6 +43,7 @@ class SummaryTask:
     h1: RandomFourier
     target: MeanVector
     seeds: Features
+    reference: Features
     count_seeds: bool = True
 
     def features_of(self, rows: Sequence[Row]) -> Features:
@@ -69,6 +71,14 @@ class PoolRow:
     features: Features
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """The best row of the pool, and its marginal gain by what was broadcast."""
+
+    row: PoolRow
+    gain: float
+
+
 class Pool:
     """Rows revealed and not used, re-scored with the current means (Algorithm 3, step 15).
 
@@ -91,7 +101,7 @@ class Pool:
         self._rows.append(row)
         self._used.append(False)
 
-    def take_best(self, broadcast: Broadcast) -> tuple[PoolRow, float] | None:
+    def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.
 
         Among equal gains the one that came first, hence of the first owner by name within a round.
@@ -102,7 +112,7 @@ class Pool:
         bids[np.array(self._used)] = -np.inf
         best = int(np.argmax(bids))
         self._used[best] = True
-        return self._rows[best], float(bids[best])
+        return Best(self._rows[best], float(bids[best]))
 
 
 class CurrentSummary:
@@ -141,8 +151,8 @@ class CurrentSummary:
 def verify(
     task: SummaryTask,
     broadcast: Broadcast,
-    bids: dict[str, Bid],
-    rows: dict[str, Row],
+    bids: Mapping[str, Bid],
+    rows: Mapping[str, Row],
     seen: Set[tuple[str, int]],
 ) -> tuple[list[PoolRow], dict[str, FedkmeError]]:
     """Check every revealed row against the bid that it was asked for (Algorithm 3, step 8).
@@ -169,18 +179,52 @@ def verify(
     good = [owner for owner in rows if owner not in refused]
     if not good:
         return [], refused
-    features = task.features_of([rows[owner] for owner in good])
-    scored = ScoredFeatures(task.h1.spec.dimension, task.target, capacity=len(good))
-    scored.append(features)
-    recomputed = scored.bids(broadcast.mean, broadcast.size)
-    tolerance = scored.tolerance(broadcast.size)
+    features, gains, tolerance = _score(task, broadcast, [rows[owner] for owner in good])
     accepted = []
     for index, owner in enumerate(good):
-        if abs(recomputed[index] - bids[owner].value) > tolerance:
+        if abs(gains[index] - bids[owner].value) > tolerance:
             refused[owner] = _mismatch(task, broadcast, owner, "does not have the bid that was made for it")
         else:
             accepted.append(PoolRow(owner, rows[owner], features[index]))
     return accepted, refused
+
+
+def verify_sale(
+    task: SummaryTask,
+    broadcast: Broadcast,
+    owner: str,
+    rows: Sequence[Row],
+    price: float,
+    due: int,
+    seen: Set[tuple[str, int]],
+) -> list[PoolRow] | FedkmeError:
+    """Check the rows that an owner sold: as many as it counted, each new, each worth the price.
+
+    Returns:
+        The rows for the pool, or why none of them may enter it.
+    """
+    for row in rows:
+        if (error := task.fits_schema(owner, row)) is not None:
+            return error
+    tokens = {(owner, row.token) for row in rows}
+    if len(rows) != due or len(tokens) < due or not tokens.isdisjoint(seen):
+        return _mismatch(task, broadcast, owner, "is missing, or one too many, by the owner's own count")
+    if not rows:
+        return []
+    features, gains, tolerance = _score(task, broadcast, rows)
+    if (gains < price - tolerance).any():
+        return _mismatch(task, broadcast, owner, "is below the price")
+    return [PoolRow(owner, row, h) for row, h in zip(rows, features, strict=True)]
+
+
+def _score(
+    task: SummaryTask, broadcast: Broadcast, rows: Sequence[Row]
+) -> tuple[Features, FloatArray, float]:
+    """h1 of rows, (k, d), their marginal gains, (k,), and how far another host's may be from them."""
+    features = task.features_of(rows)
+    scored = ScoredFeatures(task.h1.spec.dimension, task.target, capacity=len(rows))
+    scored.append(features)
+    return features, scored.bids(broadcast.mean, broadcast.size), scored.tolerance(broadcast.size)
 
 
 def _mismatch(task: SummaryTask, broadcast: Broadcast, owner: str, what: str) -> BidMismatchError:

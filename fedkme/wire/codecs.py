@@ -152,6 +152,17 @@ def values_of(rows: Sequence[Row], width: int) -> NDArray[np.float64]:
     return np.array([row.values for row in rows], dtype=np.float64).reshape(len(rows), width)
 
 
+def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:
+    """Counts of rows, (k,).
+
+    Raises:
+        ProtocolError: a count that no table has.
+    """
+    if any(count >= 2**53 for count in counts):
+        raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
+    return np.array(counts, dtype=np.int64)
+
+
 def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
     """An expected failure."""
     return types_pb2.Fault(code=error.code, cause=error.cause, remedy=error.remedy)

@@ -6,11 +6,13 @@ from pydantic import Field
 
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import Auction, AuctionSettings
+from curator.summary.auctions.clock import ClockSettings
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
 
 AnyAuction = Annotated[
-    PrivAuctionSettings | WinnerOnlySettings | AskEveryoneSettings, Field(discriminator="kind")
+    PrivAuctionSettings | WinnerOnlySettings | AskEveryoneSettings | ClockSettings,
+    Field(discriminator="kind"),
 ]
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "AskEveryoneSettings",
     "Auction",
     "AuctionSettings",
+    "ClockSettings",
     "PrivAuctionSettings",
     "WinnerOnlySettings",
 ]

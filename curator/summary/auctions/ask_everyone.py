@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from curator.summary.auctions.base import AuctionSettings, ranked
+from curator.summary.auctions.base import AuctionSettings, RankAuction, ranked
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
 
@@ -24,11 +24,8 @@ class AskEveryoneSettings(AuctionSettings):
         return float(rows * owners)
 
 
-class AskEveryone:
+class AskEveryone(RankAuction):
     """All ranks."""
-
-    def open_round(self, bids: Mapping[str, Bid]) -> None:
-        """Nothing to remember."""
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
         """Every owner that bid."""

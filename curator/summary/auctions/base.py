@@ -1,4 +1,4 @@
-"""The interface of an auction: whose row is asked for, given every owner's bid.
+"""The interface of an auction: which rows are asked for in a round.
 
 An auction is a settings class (its parameters, and how to make it for K owners) and the object that it
 makes. To add one, write one file beside this one and name it in `auctions/__init__.py`.
@@ -6,10 +6,11 @@ makes. To add one, write one file beside this one and name it in `auctions/__ini
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from curator.summary.market import Market
 from fedkme.config import Settings
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
@@ -18,17 +19,12 @@ from fedkme.protocol import Bid
 class Auction(Protocol):
     """One run's auction; it may remember earlier rounds."""
 
-    def open_round(self, bids: Mapping[str, Bid]) -> None:
-        """Learn the bids of a new round, once a round."""
+    public_rounds: ClassVar[bool]
+    """Whether the run has exactly p rounds whatever the rows are; a round that finds the pool empty then adds a
+    zero row. Else the run ends when nothing is left."""
 
-    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Owners whose row is asked for now.
-
-        Called again within a round, without the owners that failed, when nothing usable came back.
-
-        Args:
-            bids: bid of every owner that made one, by name; never empty.
-        """
+    async def hold(self, market: Market) -> None:
+        """Steps 6, 7 and 11 to 14 of one round: fill the pool."""
 
 
 class AuctionSettings(Settings):
@@ -41,6 +37,37 @@ class AuctionSettings(Settings):
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float:
         """Bound on the expected points accessed for a summary of `rows` rows (Lemma 5 and its kin)."""
+
+
+class RankAuction(ABC):
+    """An auction by the order of bids: some of the owners are asked for the row that they bid."""
+
+    public_rounds: ClassVar[bool] = False
+
+    def open_round(self, bids: Mapping[str, Bid]) -> None:  # noqa: B027  # most have nothing to remember
+        """Learn the bids of a new round, once a round."""
+
+    @abstractmethod
+    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
+        """Owners whose row is asked for now.
+
+        Called again within a round, without the owners that failed, when nothing usable came back.
+
+        Args:
+            bids: bid of every owner that made one, by name; never empty.
+        """
+
+    async def hold(self, market: Market) -> None:
+        """Ask, and ask the rest in turn when everybody who was asked fails and the pool is empty."""
+        bids = await market.bids()
+        if bids:
+            self.open_round(bids)
+        while bids:
+            names = self.asked(bids)
+            await market.reveal({name: bids[name] for name in names})
+            if len(market.pool):
+                return
+            bids = {name: bid for name, bid in bids.items() if name not in names}
 
 
 def ranked(bids: Mapping[str, Bid]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from curator.summary.auctions.base import AuctionSettings, ranked
+from curator.summary.auctions.base import AuctionSettings, RankAuction, ranked
 from fedkme.privacy.accounting import lemma5_bound, privauction_patience, privauction_rate
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
@@ -49,7 +49,7 @@ class PrivAuctionSettings(AuctionSettings):
         return lemma5_bound(rows, owners, rate, patience)
 
 
-class PrivAuction:
+class PrivAuction(RankAuction):
     """Rank coins and the tau rule."""
 
     def __init__(self, rate: float, patience: float, noise: NoiseSource) -> None:

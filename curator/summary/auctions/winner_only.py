@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from curator.summary.auctions.base import AuctionSettings, ranked
+from curator.summary.auctions.base import AuctionSettings, RankAuction, ranked
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
 
@@ -27,11 +27,8 @@ class WinnerOnlySettings(AuctionSettings):
         return float(rows)
 
 
-class WinnerOnly:
+class WinnerOnly(RankAuction):
     """The first in rank."""
-
-    def open_round(self, bids: Mapping[str, Bid]) -> None:
-        """Nothing to remember."""
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
         """The owner with the highest bid."""

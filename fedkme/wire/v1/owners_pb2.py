@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fedkme.wire.v1 import types_pb2 as fedkme_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65\x64kme/v1/owners.proto\x12\tfedkme.v1\x1a\x15\x66\x65\x64kme/v1/types.proto\"3\n\x08Position\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0b\n\x03seq\x18\x03 \x01(\x04\"\xb3\x02\n\tDirective\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12%\n\x07welcome\x18\x02 \x01(\x0b\x32\x12.fedkme.v1.WelcomeH\x00\x12%\n\x07prepare\x18\x03 \x01(\x0b\x32\x12.fedkme.v1.PrepareH\x00\x12)\n\tbroadcast\x18\x04 \x01(\x0b\x32\x14.fedkme.v1.BroadcastH\x00\x12\x1d\n\x03\x61sk\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.AskH\x00\x12\x1f\n\x04\x64raw\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.DrawH\x00\x12!\n\x05\x63lose\x18\x07 \x01(\x0b\x32\x10.fedkme.v1.CloseH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x42\x06\n\x04\x62ody\"\xac\x02\n\x0cOwnerMessage\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12!\n\x05hello\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.HelloH\x00\x12\'\n\x08prepared\x18\x03 \x01(\x0b\x32\x13.fedkme.v1.PreparedH\x00\x12\x1d\n\x03\x62id\x18\x04 \x01(\x0b\x32\x0e.fedkme.v1.BidH\x00\x12\x1d\n\x03\x64ry\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.DryH\x00\x12\x1f\n\x04rows\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12%\n\x07\x63losing\x18\x07 \x01(\x0b\x32\x12.fedkme.v1.ClosingH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x42\x06\n\x04\x62ody\"@\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x08versions\x18\x02 \x01(\x0b\x32\x17.fedkme.v1.VersionRange\"\x1a\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\"p\n\x07Prepare\x12\'\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12\x15\n\rschema_digest\x18\x02 \x01(\t\x12%\n\x06target\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\"\x18\n\x08Prepared\x12\x0c\n\x04rows\x18\x01 \x01(\x04\">\n\tBroadcast\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12#\n\x04mean\x18\x02 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\"#\n\x03\x42id\x12\r\n\x05value\x18\x01 \x01(\x01\x12\r\n\x05token\x18\x02 \x01(\x04\"\x05\n\x03\x44ry\"\x14\n\x03\x41sk\x12\r\n\x05token\x18\x01 \x01(\x04\"\x15\n\x04\x44raw\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\"\x07\n\x05\x43lose\"\x1c\n\x07\x43losing\x12\x11\n\trows_sent\x18\x01 \x01(\x04\x32\x45\n\x06Owners\x12;\n\x06\x41ttend\x12\x17.fedkme.v1.OwnerMessage\x1a\x14.fedkme.v1.Directive(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65\x64kme/v1/owners.proto\x12\tfedkme.v1\x1a\x15\x66\x65\x64kme/v1/types.proto\"3\n\x08Position\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0b\n\x03seq\x18\x03 \x01(\x04\"\xf7\x02\n\tDirective\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12%\n\x07welcome\x18\x02 \x01(\x0b\x32\x12.fedkme.v1.WelcomeH\x00\x12%\n\x07prepare\x18\x03 \x01(\x0b\x32\x12.fedkme.v1.PrepareH\x00\x12)\n\tbroadcast\x18\x04 \x01(\x0b\x32\x14.fedkme.v1.BroadcastH\x00\x12\x1d\n\x03\x61sk\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.AskH\x00\x12\x1f\n\x04\x64raw\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.DrawH\x00\x12!\n\x05\x63lose\x18\x07 \x01(\x0b\x32\x10.fedkme.v1.CloseH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x12!\n\x05quote\x18\t \x01(\x0b\x32\x10.fedkme.v1.QuoteH\x00\x12\x1f\n\x04sell\x18\n \x01(\x0b\x32\x0f.fedkme.v1.SellH\x00\x42\x06\n\x04\x62ody\"\xd1\x02\n\x0cOwnerMessage\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12!\n\x05hello\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.HelloH\x00\x12\'\n\x08prepared\x18\x03 \x01(\x0b\x32\x13.fedkme.v1.PreparedH\x00\x12\x1d\n\x03\x62id\x18\x04 \x01(\x0b\x32\x0e.fedkme.v1.BidH\x00\x12\x1d\n\x03\x64ry\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.DryH\x00\x12\x1f\n\x04rows\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12%\n\x07\x63losing\x18\x07 \x01(\x0b\x32\x12.fedkme.v1.ClosingH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x12#\n\x06\x63ounts\x18\t \x01(\x0b\x32\x11.fedkme.v1.CountsH\x00\x42\x06\n\x04\x62ody\"@\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x08versions\x18\x02 \x01(\x0b\x32\x17.fedkme.v1.VersionRange\"\x1a\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\"p\n\x07Prepare\x12\'\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12\x15\n\rschema_digest\x18\x02 \x01(\t\x12%\n\x06target\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\"\x18\n\x08Prepared\x12\x0c\n\x04rows\x18\x01 \x01(\x04\">\n\tBroadcast\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12#\n\x04mean\x18\x02 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\"#\n\x03\x42id\x12\r\n\x05value\x18\x01 \x01(\x01\x12\r\n\x05token\x18\x02 \x01(\x04\"\x05\n\x03\x44ry\"\x14\n\x03\x41sk\x12\r\n\x05token\x18\x01 \x01(\x04\"@\n\x05Quote\x12\'\n\tbroadcast\x18\x01 \x01(\x0b\x32\x14.fedkme.v1.Broadcast\x12\x0e\n\x06prices\x18\x02 \x03(\x01\"\x1a\n\x06\x43ounts\x12\x10\n\x08\x61t_least\x18\x01 \x03(\x04\"\x15\n\x04Sell\x12\r\n\x05price\x18\x01 \x01(\x01\"\x15\n\x04\x44raw\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\"\x07\n\x05\x43lose\"\x1c\n\x07\x43losing\x12\x11\n\trows_sent\x18\x01 \x01(\x04\x32\x45\n\x06Owners\x12;\n\x06\x41ttend\x12\x17.fedkme.v1.OwnerMessage\x1a\x14.fedkme.v1.Directive(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,31 +35,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_POSITION']._serialized_start=60
   _globals['_POSITION']._serialized_end=111
   _globals['_DIRECTIVE']._serialized_start=114
-  _globals['_DIRECTIVE']._serialized_end=421
-  _globals['_OWNERMESSAGE']._serialized_start=424
-  _globals['_OWNERMESSAGE']._serialized_end=724
-  _globals['_HELLO']._serialized_start=726
-  _globals['_HELLO']._serialized_end=790
-  _globals['_WELCOME']._serialized_start=792
-  _globals['_WELCOME']._serialized_end=818
-  _globals['_PREPARE']._serialized_start=820
-  _globals['_PREPARE']._serialized_end=932
-  _globals['_PREPARED']._serialized_start=934
-  _globals['_PREPARED']._serialized_end=958
-  _globals['_BROADCAST']._serialized_start=960
-  _globals['_BROADCAST']._serialized_end=1022
-  _globals['_BID']._serialized_start=1024
-  _globals['_BID']._serialized_end=1059
-  _globals['_DRY']._serialized_start=1061
-  _globals['_DRY']._serialized_end=1066
-  _globals['_ASK']._serialized_start=1068
-  _globals['_ASK']._serialized_end=1088
-  _globals['_DRAW']._serialized_start=1090
-  _globals['_DRAW']._serialized_end=1111
-  _globals['_CLOSE']._serialized_start=1113
-  _globals['_CLOSE']._serialized_end=1120
-  _globals['_CLOSING']._serialized_start=1122
-  _globals['_CLOSING']._serialized_end=1150
-  _globals['_OWNERS']._serialized_start=1152
-  _globals['_OWNERS']._serialized_end=1221
+  _globals['_DIRECTIVE']._serialized_end=489
+  _globals['_OWNERMESSAGE']._serialized_start=492
+  _globals['_OWNERMESSAGE']._serialized_end=829
+  _globals['_HELLO']._serialized_start=831
+  _globals['_HELLO']._serialized_end=895
+  _globals['_WELCOME']._serialized_start=897
+  _globals['_WELCOME']._serialized_end=923
+  _globals['_PREPARE']._serialized_start=925
+  _globals['_PREPARE']._serialized_end=1037
+  _globals['_PREPARED']._serialized_start=1039
+  _globals['_PREPARED']._serialized_end=1063
+  _globals['_BROADCAST']._serialized_start=1065
+  _globals['_BROADCAST']._serialized_end=1127
+  _globals['_BID']._serialized_start=1129
+  _globals['_BID']._serialized_end=1164
+  _globals['_DRY']._serialized_start=1166
+  _globals['_DRY']._serialized_end=1171
+  _globals['_ASK']._serialized_start=1173
+  _globals['_ASK']._serialized_end=1193
+  _globals['_QUOTE']._serialized_start=1195
+  _globals['_QUOTE']._serialized_end=1259
+  _globals['_COUNTS']._serialized_start=1261
+  _globals['_COUNTS']._serialized_end=1287
+  _globals['_SELL']._serialized_start=1289
+  _globals['_SELL']._serialized_end=1310
+  _globals['_DRAW']._serialized_start=1312
+  _globals['_DRAW']._serialized_end=1333
+  _globals['_CLOSE']._serialized_start=1335
+  _globals['_CLOSE']._serialized_end=1342
+  _globals['_CLOSING']._serialized_start=1344
+  _globals['_CLOSING']._serialized_end=1372
+  _globals['_OWNERS']._serialized_start=1374
+  _globals['_OWNERS']._serialized_end=1443
 # @@protoc_insertion_point(module_scope)

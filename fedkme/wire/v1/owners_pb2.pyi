@@ -1,7 +1,8 @@
 from fedkme.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -17,7 +18,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault")
+    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +27,8 @@ class Directive(_message.Message):
     DRAW_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_FIELD_NUMBER: _ClassVar[int]
+    SELL_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     prepare: Prepare
@@ -34,10 +37,12 @@ class Directive(_message.Message):
     draw: Draw
     close: Close
     fault: _types_pb2.Fault
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+    quote: Quote
+    sell: Sell
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
-    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault")
+    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +51,7 @@ class OwnerMessage(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     CLOSING_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     at: Position
     hello: Hello
     prepared: Prepared
@@ -54,7 +60,8 @@ class OwnerMessage(_message.Message):
     rows: _types_pb2.Rows
     closing: Closing
     fault: _types_pb2.Fault
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+    counts: Counts
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions")
@@ -111,6 +118,26 @@ class Ask(_message.Message):
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     token: int
     def __init__(self, token: _Optional[int] = ...) -> None: ...
+
+class Quote(_message.Message):
+    __slots__ = ("broadcast", "prices")
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    PRICES_FIELD_NUMBER: _ClassVar[int]
+    broadcast: Broadcast
+    prices: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., prices: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Counts(_message.Message):
+    __slots__ = ("at_least",)
+    AT_LEAST_FIELD_NUMBER: _ClassVar[int]
+    at_least: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, at_least: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Sell(_message.Message):
+    __slots__ = ("price",)
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    price: float
+    def __init__(self, price: _Optional[float] = ...) -> None: ...
 
 class Draw(_message.Message):
     __slots__ = ("count",)

@@ -1,0 +1,106 @@
+"""The descending clock: an auction whose privacy is paid for once, whatever p and K are.
+
+Every B rounds a public price z falls along a public grid. At each price v the curator knows N(v), the number of
+unsent rows of all owners whose marginal gain is at least v; owners count, no row is touched. It stops at v with
+probability min(1, exp(-eps (T + xi - N(v)))), where xi ~ Exp(mean 1/eps) is drawn once per clock. The price is
+told to every owner and every unsent row that is worth it is sent. The rounds until the next clock take rows from the
+pool.
+
+**Neighbouring relation** add or remove one row x of one owner, seen by the others. **Claim** all clocks of a run
+together are eps-DP (2 eps for replacing a row), whatever the number of rounds, owners and rows, and whatever
+coalition of the others looks.
+
+*Proof.* Fix the transcript: broadcast means, prices. Whether a row is unsent depends on it and the row alone, so with x
+added N'(v) = N(v) + [x unsent and worth v]. A clock that stops above x's worth used only counts that agree:
+ratio 1. The first clock to stop at or below it sends x; afterwards all counts agree: ratio 1 ever after. For that
+clock, stopping at price k: (i) P(k) <= e^eps P'(k): substitute xi -> xi + 1 in P'. Survival at earlier prices under
+D' with xi + 1 is at least that under D with xi, because N' <= N + 1; the factor of stopping is equal because
+N'_k = N_k + 1; the density of xi + 1 is e^-eps that of xi. (ii) P'(k) <= e^eps P(k): survival under D is at least
+that under D', and min(1, e^-c) >= e^-eps min(1, e^-(c - eps)) with c = eps (T + xi - N_k). QED.
+
+*What it rests on*: prices, T, B, the grid and the number of rounds are public (a round that finds the pool empty adds a
+zero row); every row worth the price is sent, with no cap; nothing tells an owner which of its rows were used; the pool
+is scored with what was broadcast. The curator, who is trusted, learns N(v) of each owner exactly. The broadcasts cost
+their own price, for one row of the summary replaced: with the transcript fixed, adding x changes the summary at any
+time by one exchanged row at most.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from curator.summary.auctions.base import AuctionSettings
+from curator.summary.market import Market, Prices
+from fedkme.privacy.noise import NoiseSource
+
+
+class ClockSettings(AuctionSettings):
+    """Parameters of the clock; all public."""
+
+    kind: Literal["clock"] = "clock"
+    epsilon: float = Field(0.25, gt=0)
+    """For all clocks of the run together, add or remove one row; twice that for replacing one."""
+    block: int = Field(20, ge=1)
+    """B, rounds between two clocks."""
+    highest: float = 8.0
+    """The first price, in standard deviations of the scores of public rows above their mean."""
+    lowest: float = -4.0
+    """The last price, likewise; there the clock stops."""
+    step: float = Field(0.25, gt=0)
+    """Between prices, likewise."""
+
+    def threshold(self) -> float:
+        """T = 5 / eps + B - 1: below T rows or so the clock rarely stops."""
+        return 5.0 / self.epsilon + self.block - 1
+
+    def make(self, owners: int, noise: NoiseSource) -> Clock:
+        """The auction of one run."""
+        return Clock(self, noise)
+
+    def access_bound(self, rows: int, owners: int) -> float:
+        """Rows expected of ceil(p / B) clocks that stop at T + E[xi] = T + 1 / eps, if the grid were fine.
+
+        Not a theorem: a coarse grid overshoots by the rows between two prices.
+        """
+        return math.ceil(rows / self.block) * (self.threshold() + 1.0 / self.epsilon)
+
+
+class Clock:
+    """One run's clocks."""
+
+    public_rounds: ClassVar[bool] = True
+
+    def __init__(self, settings: ClockSettings, noise: NoiseSource) -> None:
+        self._settings = settings
+        self._noise = noise
+
+    async def hold(self, market: Market) -> None:
+        """Let the clock run in the first round of every block."""
+        if (market.broadcast.round - 1) % self._settings.block:
+            return
+        prices = self.prices(market)
+        counts = await market.quote(prices)
+        await market.buy(prices, self.stop(counts))
+
+    def prices(self, market: Market) -> Prices:
+        """The grid, falling, (k,): public scores set its place and its unit."""
+        scores = market.reference_scores()
+        settings = self._settings
+        steps = round((settings.highest - settings.lowest) / settings.step)
+        z = settings.highest - settings.step * np.arange(steps + 1)
+        mean = math.fsum(scores) / len(scores)
+        deviation = math.sqrt(math.fsum(np.square(scores - mean)) / len(scores))
+        return np.asarray(mean + (deviation or 1.0) * z, dtype=np.float64)
+
+    def stop(self, counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> int:
+        """Index of the price at which the clock stops, given N(v) at each; the last one if at none before."""
+        epsilon = self._settings.epsilon
+        patience = -math.log1p(-self._noise.uniform(1)[0]) / epsilon  # xi ~ Exp(mean 1 / eps)
+        coins = self._noise.uniform(len(counts))
+        shortfall = np.maximum(0.0, self._settings.threshold() + patience - counts)
+        stopped = np.flatnonzero(coins < np.exp(-epsilon * shortfall))
+        return int(stopped[0]) if len(stopped) else len(counts) - 1
