@@ -43,6 +43,7 @@ async def serve(settings: CuratorSettings, voice: Voice) -> None:
         await server.stop(GRACE_S)
     except asyncio.CancelledError:  # told to stop: a run in progress ends here, and is recorded
         await server.stop(None)
+        await service.idle()
     voice.say("stopped")
 
 

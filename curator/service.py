@@ -174,6 +174,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
                 if self._settings.runs is not None and self._count >= self._settings.runs:
                     self.served.set()
 
+    async def idle(self) -> None:
+        """Wait until no run is in progress."""
+        async with self._free:
+            pass
+
     async def _serve(self, line: Line) -> None:
         request = await self._request(line)
         run = next_run(self._settings.directory)

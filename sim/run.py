@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from consumer.evaluation import evaluate_tables
 from curator.store import write_run
@@ -28,6 +27,56 @@ from sim.rundir import make_run_directory, read_record, write_configuration
 from sim.scenarios import Scenario, build_scenario
 
 Result = TypeVar("Result")
+
+
+class Interrupts:
+    """Ctrl-C and SIGTERM while a simulation lasts: what goes on ends in order, what was done is written down.
+
+    One is enough; a second one, in a hurry, does not disturb the order.
+    """
+
+    def __init__(self) -> None:
+        self._told = False
+        self._cancel: Callable[[], object] | None = None
+
+    def __enter__(self) -> Self:
+        self._before = {
+            number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run some work to its end.
+
+        Raises:
+            InterruptedRunError: it was told to stop, or somebody said so before.
+        """
+        return asyncio.run(self._main(work))
+
+    async def _main(self, work: Coroutine[Any, Any, Result]) -> Result:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        if self._told:
+            task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not self._told:
+                raise
+            raise InterruptedRunError(
+                "the run was interrupted", "What was done so far is kept in the run's folder."
+            ) from None
+        finally:
+            self._cancel = None
+
+    def _hear(self, *_: object) -> None:
+        if not self._told and self._cancel is not None:
+            self._cancel()
+        self._told = True
 
 
 class Shown:
@@ -63,32 +112,32 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
         InterruptedRunError: ctrl-C; the folder holds the partial run with its metrics and report.
         FedkmeError: the run failed; whatever there was of it is in the folder.
     """
-    started = time.monotonic()
-    scenario = build_scenario(settings.scenario, settings.seed)
-    directory = make_run_directory(out, scenario.name)
-    write_configuration(directory, settings)
-    failure: FedkmeError | None = None
-    timing: dict[str, float] = {}
-    try:
-        engine = _processes if settings.engine == "processes" else _in_process
-        asyncio.run(_interruptible(engine(scenario, settings, directory, progress, timing)))
-    except FedkmeError as error:
-        failure = error
-    finally:
-        progress.close()
-    record = read_record(directory)
-    if record is None:
-        raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
-    baselines: dict[Baseline, BaselineResult] = {}
-    if failure is None and record["selected"] and settings.baselines:
-        progress.note(f"the summary is {record['status']}; running the baselines")
+    with Interrupts() as interrupts:
+        started = time.monotonic()
+        scenario = build_scenario(settings.scenario, settings.seed)
+        directory = make_run_directory(out, scenario.name)
+        write_configuration(directory, settings)
+        failure: FedkmeError | None = None
+        timing: dict[str, float] = {}
         try:
-            gamma = record["features"]["gamma"]
-            baselines = asyncio.run(_interruptible(run_baselines(scenario, settings, gamma)))
-        except InterruptedRunError as error:
+            engine = _processes if settings.engine == "processes" else _in_process
+            interrupts.run(engine(scenario, settings, directory, progress, timing))
+        except FedkmeError as error:
             failure = error
-    timing["total_s"] = time.monotonic() - started
-    with _undisturbed():
+        finally:
+            progress.close()
+        record = read_record(directory)
+        if record is None:
+            raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
+        baselines: dict[Baseline, BaselineResult] = {}
+        if failure is None and record["selected"] and settings.baselines:
+            progress.note(f"the summary is {record['status']}; running the baselines")
+            try:
+                gamma = record["features"]["gamma"]
+                baselines = interrupts.run(run_baselines(scenario, settings, gamma))
+            except InterruptedRunError as error:
+                failure = error
+        timing["total_s"] = time.monotonic() - started
         evaluation = _read_evaluation(directory)
         metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing)
         write_metrics(directory, metrics)
@@ -159,50 +208,6 @@ async def _in_process(
             settings.downstream,
         )
         _write_evaluation(directory, evaluation.to_json())
-
-
-async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    """Let ctrl-C and SIGTERM end the work in order; one is enough, more do not disturb the order."""
-    task = asyncio.ensure_future(work)
-    told = False
-
-    def stop() -> None:
-        nonlocal told
-        if not told:
-            told = True
-            task.cancel()
-
-    with _signals(stop):
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if not told:
-                raise
-            raise InterruptedRunError(
-                "the run was interrupted", "What was done so far is kept in the run's folder."
-            ) from None
-
-
-@contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Write down what there is, whoever is in a hurry."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:

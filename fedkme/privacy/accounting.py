@@ -12,15 +12,7 @@ from typing import Any, Literal
 
 from scipy.optimize import minimize_scalar
 
-Relation = Literal["replace-one", "add-remove, q counted", "add-remove, q public"]
-
-# For one iteration with parameter e: (bounded range of the selection, pure DP of the value), over e.
-# The argument stands in the docstring of fedkme.privacy.mwem.
-_ITERATION_COST: dict[Relation, tuple[float, float]] = {
-    "replace-one": (4.0, 2.0),
-    "add-remove, q counted": (4.0, 1.0),
-    "add-remove, q public": (2.0, 1.0),
-}
+from fedkme.privacy.events import MWEM_ITERATION_COST, MwemRelation
 
 
 def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
@@ -39,7 +31,7 @@ def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
     return squares + math.sqrt(2.0 * squares * math.log(1.0 / delta))
 
 
-def mwem_zcdp(epsilon: float, iterations: int, relation: Relation) -> float:
+def mwem_zcdp(epsilon: float, iterations: int, relation: MwemRelation) -> float:
     """Parameter rho of the zero-concentrated DP that h2 has.
 
     The selection has a bounded range r, which is r^2/8-zCDP (Cesar and Rogers 2021, after Durfee and
@@ -52,7 +44,7 @@ def mwem_zcdp(epsilon: float, iterations: int, relation: Relation) -> float:
         iterations: of all calls together.
         relation: neighbouring relation; "q counted" means that the size used by h2 is the true one.
     """
-    selection, value = _ITERATION_COST[relation]
+    selection, value = MWEM_ITERATION_COST[relation]
     return iterations * ((selection * epsilon) ** 2 / 8.0 + (value * epsilon) ** 2 / 2.0)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from fedkme.privacy.accounting import (
     PrivacyStatement,
-    Relation,
     lemma5_bound,
     mwem_zcdp,
     privauction_patience,
@@ -16,6 +15,7 @@ from fedkme.privacy.accounting import (
     published_epsilon,
     zcdp_epsilon,
 )
+from fedkme.privacy.events import MwemRelation
 from fedkme.privacy.gaussian import gaussian_epsilon
 
 
@@ -35,7 +35,7 @@ def test_the_papers_figures_for_h2() -> None:
     ],
 )
 def test_what_h2_provably_costs(
-    epsilon: float, iterations: int, relation: Relation, delta: float, digits: int, expected: float
+    epsilon: float, iterations: int, relation: MwemRelation, delta: float, digits: int, expected: float
 ) -> None:
     # What 1.4 and 0.043 are under each relation: zCDP figures of an independent implementation, to all
     # the digits given.

@@ -42,10 +42,12 @@ def test_engines_agree_bit_for_bit(tmp_path: Path, case: str) -> None:
     assert not record["faults"]
 
 
-def test_an_owner_runs_dry(tmp_path: Path) -> None:
-    # Issue 2, item 7: owners may have different sizes, an owner may run dry.
-    scenario = write_own_files(tmp_path / "files", {"large": 30, "middle": 8, "tiny": 2})
-    both = both_engines(tmp_path, "auction.kind=ask-everyone", scenario=str(scenario))
+def test_an_owner_runs_dry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Issue 2, item 7: owners may have different sizes, an owner may run dry. Paths here are relative, as in
+    # `make demo`: every party must understand them.
+    monkeypatch.chdir(tmp_path)
+    scenario = write_own_files(Path("files"), {"large": 30, "middle": 8, "tiny": 2})
+    both = both_engines(Path("runs"), "auction.kind=ask-everyone", scenario=str(scenario))
     assert transcript(both[0]) == transcript(both[1])
     assert owners_agree(both[0])
     record = read_json(both[0] / "record.json")

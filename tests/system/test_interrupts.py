@@ -59,6 +59,21 @@ def test_ctrl_c(tmp_path: Path, engine: str) -> None:
     assert not [path for path in (tmp_path / "scratch").iterdir() if path.name != "run"]
 
 
+def test_ctrl_c_while_baselines_run(tmp_path: Path) -> None:
+    # The run itself is complete then, and stays so.
+    arguments = ("--engine", "inprocess", "--set", "p=40", "--out", tmp_path / "run")
+    run = start("sim", "run", "digits", *arguments)
+    line_with(run, "running the baselines")
+    run.send_signal(signal.SIGINT)
+    status, _, lines = end_of(run)
+    assert status == InterruptedRunError.code
+    assert [line.partition(":")[0] for line in lines] == ["error 130 (interrupted)"]
+    metrics = read_json(tmp_path / "run" / "metrics.json")
+    assert (metrics["status"], metrics["rounds"]) == ("complete", 40)
+    assert list(metrics["mmd2"]) == ["summary"]
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
 def test_a_launcher_that_dies_leaves_nobody(tmp_path: Path) -> None:
     # DESIGN and fedkme/supervision.py: when the launcher's end of standard input closes, a party stops.
     run = long_run(tmp_path / "scratch", "processes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -25,6 +24,7 @@ MWEM_ITERATION_COST: Mapping[MwemRelation, tuple[float, float]] = {
 The argument stands in the docstring of fedkme.privacy.mwem.
 """
 
+_SMALLEST, _LARGEST = 1e-100, 1e100
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "Relation": get_args(Relation),
     "MwemRelation": get_args(MwemRelation),
@@ -33,7 +33,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all kinds. Every number of an event is finite and positive; counts are at least 1.
+    """Base of all kinds.
+
+    Numbers lie between 1e-100 and 1e100, so that no square or sum overflows; counts are at least 1.
 
     Raises:
         ConfigError: on construction, for a value out of its range.
@@ -49,7 +51,7 @@ class Event:
             if value is None:
                 raise ConfigError(
                     f"the event '{self.kind}' cannot have this {field.name}",
-                    "Numbers are finite and above 0, counts whole, names known and not empty.",
+                    "Numbers lie within 1e-100 and 1e100, counts are whole, names known and not empty.",
                 )
             object.__setattr__(self, field.name, value)
 
@@ -282,7 +284,7 @@ def _checked(type_name: str, value: Any) -> Any:
         number = operator.index(value) if type_name == "int" else float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if 0 < number < math.inf else None
+    return number if _SMALLEST <= number <= _LARGEST else None
 
 
 def _at_most_one(kind: str, name: str, value: float) -> None:

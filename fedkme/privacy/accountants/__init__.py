@@ -1,0 +1,13 @@
+"""Accountants: figures for events, as published and as proven (DESIGN.md, decision 4).
+
+Composition and curves are computed when a figure is read, at whatever delta is asked for; a ledger holds
+events only. Nothing here belongs on the path of a round: the first numerical figure imports dp-accounting.
+"""
+
+from fedkme.privacy.accountants.figure import Accountant, Figure, Support
+from fedkme.privacy.accountants.matrix import Row, matrix
+from fedkme.privacy.accountants.pld import to_dp_event
+from fedkme.privacy.accountants.published import Published
+from fedkme.privacy.accountants.sound import Sound
+
+__all__ = ["Accountant", "Figure", "Published", "Row", "Sound", "Support", "matrix", "to_dp_event"]

@@ -1,0 +1,225 @@
+"""What can be proven for what the code does; only these figures are called a guarantee.
+
+Every method below bounds adaptive composition, and the smallest bound that exists is reported:
+
+| method               | events                                        | source                    |
+|----------------------|-----------------------------------------------|---------------------------|
+| exact Gaussian       | Gaussian only                                 | Balle and Wang 2018       |
+| sum of pure epsilons | Laplace, bounded range, pure DP               | basic composition         |
+| zCDP                 | all                                           | fedkme.privacy.accounting |
+| RDP                  | with a subsampled Gaussian                    | dp_accounting.rdp         |
+| PLD                  | all; delta >= 1e-11, up to 100,000 releases   | accountants.pld           |
+
+h2 is accounted as its selections and values, the clock as one pure release a run. What is released without
+noise, and a mechanism without a proof, has epsilon = inf with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from scipy.optimize import minimize_scalar
+
+from fedkme.privacy.accountants.figure import Accountant, Figure, Support, check_delta, check_epsilon
+from fedkme.privacy.accountants.pld import (
+    Counts,
+    numerical_delta,
+    numerical_epsilon,
+    renyi_delta,
+    renyi_epsilon,
+)
+from fedkme.privacy.accounting import zcdp_epsilon
+from fedkme.privacy.events import (
+    BoundedRange,
+    Clock,
+    Composed,
+    Event,
+    ExactStatistic,
+    Gaussian,
+    HashedRows,
+    Laplace,
+    MwemCall,
+    PrivAuction,
+    PureDp,
+    RawRows,
+    SubsampledGaussian,
+    leaves,
+)
+from fedkme.privacy.gaussian import gaussian_delta, gaussian_epsilon
+
+_PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian, Clock}
+"""Exact types: a kind derived from one of these may mean something else."""
+
+
+class Sound(Accountant):
+    """Proven bounds."""
+
+    name: ClassVar[str] = "sound"
+
+    def supports(self, event: Event) -> Support:
+        """Events with a proof, all under one neighbouring relation."""
+        reasons = dict.fromkeys(_refusal(leaf) for leaf in leaves([event]) if type(leaf) not in _PROVEN)
+        if len(event.assumes) > 1:
+            reasons["the events assume different neighbouring relations"] = None
+        return Support("; ".join(reasons))
+
+    def epsilon(self, events: Iterable[Event], delta: float) -> Figure:
+        """The smallest valid epsilon at delta; inf with the reason where there is none."""
+        return min(self.figures(events, delta), key=lambda figure: figure.epsilon)
+
+    def figures(self, events: Iterable[Event], delta: float) -> list[Figure]:
+        """What each method gives at delta; never empty."""
+        check_delta(delta)
+        whole = Composed(tuple(events))
+        if not (support := self.supports(whole)):
+            return [Figure(math.inf, delta, "none", support.reason)]
+        found = [Figure(bound.epsilon(delta), delta, bound.method) for bound in _bounds(_counts(whole))]
+        finite = [figure for figure in found if math.isfinite(figure.epsilon)]
+        reason = f"no method has a finite epsilon for these events at delta = {delta:g}"
+        return finite or [Figure(math.inf, delta, "none", reason)]
+
+    def delta(self, events: Iterable[Event], epsilon: float) -> Figure:
+        """The smallest valid delta at epsilon; 1 with the reason where there is none."""
+        check_epsilon(epsilon)
+        whole = Composed(tuple(events))
+        if not (support := self.supports(whole)):
+            return Figure(epsilon, 1.0, "none", support.reason)
+        found = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
+        return Figure(epsilon, *min(found, key=lambda pair: pair[0]))
+
+
+def _refusal(event: Event) -> str:
+    match event:
+        case PrivAuction():
+            return (
+                "PRIVAUCTION is not private: the best bidder is always asked, so not being asked proves "
+                "that another owner holds a better row"
+            )
+        case RawRows():
+            return "rows are seen as they are"
+        case HashedRows():
+            return "h1 of single rows is seen without noise"
+        case ExactStatistic(what):
+            return f"{what} is released without noise"
+        case _:
+            return f"nothing is proven for events of kind '{event.kind}'"
+
+
+def _counts(whole: Composed) -> Counts:
+    """Single releases and how often each was made; their order does not matter to any bound."""
+    counter: Counter[Event] = Counter()
+    for piece in _pieces(whole):
+        counter[replace(piece, count=1)] += piece.count
+    return tuple(sorted(counter.items(), key=repr))
+
+
+def _pieces(whole: Composed) -> Iterator[Any]:
+    for leaf in leaves([whole]):
+        if isinstance(leaf, MwemCall | Clock):
+            yield from leaf.pieces()
+        else:
+            yield leaf
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """One way to bound the whole; inf or 1 where it says nothing."""
+
+    method: str
+    epsilon: Callable[[float], float]
+    delta: Callable[[float], float]
+
+
+def _bounds(counts: Counts) -> Iterator[_Bound]:
+    if not counts:
+        yield _Bound("nothing released", lambda _: 0.0, lambda _: 0.0)
+        return
+    if all(isinstance(event, Gaussian) for event, _ in counts):
+        yield _gaussian(2.0 * _rho(counts))
+        return
+    pure = sum(count * _pure(event) for event, count in counts)
+    if math.isfinite(pure):
+        yield _Bound("sum of pure epsilons", lambda _: pure, lambda epsilon: float(epsilon < pure))
+    rho = _rho(counts)
+    yield _Bound(
+        "zCDP",
+        lambda delta: zcdp_epsilon(rho, delta) if delta > 0 else math.inf,
+        lambda epsilon: zcdp_delta(rho, epsilon),
+    )
+    if any(isinstance(event, SubsampledGaussian) for event, _ in counts):
+        yield _Bound(
+            "RDP",
+            lambda delta: renyi_epsilon(counts, delta),
+            lambda epsilon: renyi_delta(counts, epsilon),
+        )
+    yield _Bound(
+        "PLD",
+        lambda delta: numerical_epsilon(counts, delta),
+        lambda epsilon: numerical_delta(counts, epsilon),
+    )
+
+
+def _gaussian(precision: float) -> _Bound:
+    """Gaussians with this sum of 1/noise_multiplier^2 are exactly one with the same (Dong, Roth, Su 2019)."""
+    sigma = 1.0 / math.sqrt(precision)
+    return _Bound(
+        "exact Gaussian",
+        lambda delta: gaussian_epsilon(sigma, delta) if delta > 0 else math.inf,
+        lambda epsilon: gaussian_delta(sigma, epsilon),
+    )
+
+
+def _pure(event: Event) -> float:
+    match event:
+        case BoundedRange(epsilon) | PureDp(epsilon):
+            return epsilon
+        case Laplace(noise):
+            return 1.0 / noise
+        case _:
+            return math.inf
+
+
+def _rho(counts: Counts) -> float:
+    """Zero-concentrated DP of everything.
+
+    Gaussian and pure DP: Bun and Steinke 2016, propositions 1.6 and 1.4; bounded range: Cesar and Rogers
+    2021. A Gaussian on a sample costs at most what it costs on all rows.
+    """
+    return sum(count * _single_rho(event) for event, count in counts)
+
+
+def _single_rho(event: Event) -> float:
+    match event:
+        case Gaussian(noise) | Laplace(noise) | SubsampledGaussian(noise):
+            return noise**-2 / 2.0
+        case PureDp(epsilon):
+            return epsilon**2 / 2.0
+        case BoundedRange(epsilon):
+            return epsilon**2 / 8.0
+        case _:
+            return math.inf
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Delta at epsilon of anything that is rho-zCDP, the inverse of `zcdp_epsilon`.
+
+    The least over orders a > 1 of  exp((a - 1)(a rho - epsilon)) (1 - 1/a)^(a - 1) / a
+    (Canonne, Kamath, Steinke 2020, proposition 12); every order gives a valid bound.
+
+    Args:
+        rho: > 0.
+        epsilon: >= 0.
+    """
+
+    def log_bound(log_excess: float) -> float:
+        excess = math.exp(log_excess)  # a - 1
+        order = 1.0 + excess
+        return excess * (order * rho - epsilon + math.log(excess / order)) - math.log(order)
+
+    centre = math.log(max((epsilon - rho) / (2.0 * rho), 1e-2))
+    best = minimize_scalar(log_bound, bounds=(centre - 6.0, centre + 6.0), method="bounded")
+    return math.exp(min(0.0, float(best.fun)))
