@@ -33,7 +33,7 @@ def draw_features(settings: FeatureSettings, gamma: float, width: int, seed: int
 
 
 def reference_rows(schema: Schema, seeds: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
-    """Encoded public rows that stand for "a row" when prices are set: the seed set, or uniform ones, (r, n)."""
+    """Encoded public rows by which prices are set: the seed set, or uniform ones, (r, n)."""
     if len(seeds):
         return seeds
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 1])))

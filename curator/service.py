@@ -201,8 +201,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             h1,
             target,
             h1.fixed_point(self._seeds),
-            h1.fixed_point(reference_rows(self._schema, self._seeds, h1.spec.seed)),
             count_seeds=self._settings.summary.seed_set == "counted",
+            reference=h1.fixed_point(reference_rows(self._schema, self._seeds, h1.spec.seed)),
         )
         record = SummaryRecord()
         sessions: list[OwnerSession] = []

@@ -132,8 +132,8 @@ async def run_in_process(
         h1,
         target,
         h1.fixed_point(market.seeds),
-        h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
         count_seeds=settings.seed_set == "counted",
+        reference=h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
     )
     facts |= {
         "p": request.p,

@@ -112,11 +112,10 @@ class Market:
         self._take(len(due), answers, accepted, refused)
 
     def reference_scores(self) -> NDArray[np.float64]:
-        """Marginal gains of public rows, by which an auction sets prices without looking at anybody's, (r,)."""
-        scored = ScoredFeatures(
-            self._task.h1.spec.dimension, self._task.target, capacity=len(self._task.reference)
-        )
-        scored.append(self._task.reference)
+        """Marginal gains of public rows, by which an auction sets its prices, (r,)."""
+        public = self._task.seeds if self._task.reference is None else self._task.reference
+        scored = ScoredFeatures(self._task.h1.spec.dimension, self._task.target, capacity=len(public))
+        scored.append(public)
         return scored.bids(self.broadcast.mean, self.broadcast.size)
 
     def _take(

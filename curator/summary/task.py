@@ -33,8 +33,8 @@ class SummaryTask:
         h1: the run's draw of random features.
         target: g~, (d,).
         seeds: h1 of the public seed set, (s, d); no rows when there is none.
-        reference: h1 of public rows whose scores set an auction's prices, (r, d).
         count_seeds: whether rows are chosen to match D_v together with the seed set.
+        reference: h1 of public rows whose scores set an auction's prices, (r, d); None: the seed set.
     """
 
     run: str
@@ -43,8 +43,8 @@ class SummaryTask:
     h1: RandomFourier
     target: MeanVector
     seeds: Features
-    reference: Features
     count_seeds: bool = True
+    reference: Features | None = None
 
     def features_of(self, rows: Sequence[Row]) -> Features:
         """h1 of revealed rows, (k, d)."""
@@ -100,6 +100,10 @@ class Pool:
         self._scored.append(row.features[np.newaxis])
         self._rows.append(row)
         self._used.append(False)
+
+    def unused(self) -> list[PoolRow]:
+        """The rows in the pool, in the order in which they came."""
+        return [row for row, used in zip(self._rows, self._used, strict=True) if not used]
 
     def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from curator.conduct import conduct
 from curator.public import draw_features, public_seed
@@ -62,6 +63,14 @@ class Metered:
     async def reveal(self, round_number: int, token: int) -> Row:
         """See `OwnerPort`."""
         return await self._metered(self.sizes[1], round_number, self._session.reveal(round_number, token))
+
+    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """See `OwnerPort`."""
+        return await self._session.quote(broadcast, prices)
+
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        return await self._session.sell(round_number, price, due)
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """See `OwnerPort`."""

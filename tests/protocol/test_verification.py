@@ -89,7 +89,7 @@ def test_a_fault_never_says_a_private_value() -> None:
 
 
 def test_when_everybody_asked_fails_the_rest_are_asked_in_the_same_round() -> None:
-    # algorithm3._auction: a liar at rank 1 does not cost the run a round.
+    # RankAuction.hold: a liar at rank 1 does not cost the run a round.
     record = run_with(LIES["an inflated bid"], WinnerOnlySettings())
     first = record.rounds[0]
     assert [(number, owner) for number, owner, _ in record.accesses[:2]] == [(1, "b"), (1, first.owner)]

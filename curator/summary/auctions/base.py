@@ -20,8 +20,8 @@ class Auction(Protocol):
     """One run's auction; it may remember earlier rounds."""
 
     public_rounds: ClassVar[bool]
-    """Whether the run has exactly p rounds whatever the rows are; a round that finds the pool empty then adds a
-    zero row. Else the run ends when nothing is left."""
+    """Whether the run has exactly p rounds whatever the rows are; a round that finds the pool empty then
+    adds a zero row. Else the run ends when nothing is left."""
 
     async def hold(self, market: Market) -> None:
         """Steps 6, 7 and 11 to 14 of one round: fill the pool."""

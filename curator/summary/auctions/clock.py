@@ -1,28 +1,29 @@
 """The descending clock: an auction whose privacy is paid for once, whatever p and K are.
 
-Every B rounds a public price z falls along a public grid. At each price v the curator knows N(v), the number of
-unsent rows of all owners whose marginal gain is at least v; owners count, no row is touched. It stops at v with
-probability min(1, exp(-eps (T + xi - N(v)))), where xi ~ Exp(mean 1/eps) is drawn once per clock. The price is
-told to every owner and every unsent row that is worth it is sent. The rounds until the next clock take rows from the
-pool.
+Every B rounds a public price z falls along a public grid. At each price v the curator knows N(v), the
+number of unsent rows of all owners whose marginal gain is at least v; owners count, no row is touched. It
+stops at v with probability min(1, exp(-eps (T + xi - N(v)))), where xi ~ Exp(mean 1/eps) is drawn once
+per clock. The price is told to every owner and every unsent row that is worth it is sent. The rounds
+until the next clock take rows from the pool.
 
-**Neighbouring relation** add or remove one row x of one owner, seen by the others. **Claim** all clocks of a run
-together are eps-DP (2 eps for replacing a row), whatever the number of rounds, owners and rows, and whatever
-coalition of the others looks.
+**Neighbouring relation** add or remove one row x of one owner, seen by the others. **Claim** all clocks
+of a run together are eps-DP (2 eps for replacing a row), whatever the number of rounds, owners and rows,
+and whatever coalition of the others looks.
 
-*Proof.* Fix the transcript: broadcast means, prices. Whether a row is unsent depends on it and the row alone, so with x
-added N'(v) = N(v) + [x unsent and worth v]. A clock that stops above x's worth used only counts that agree:
-ratio 1. The first clock to stop at or below it sends x; afterwards all counts agree: ratio 1 ever after. For that
-clock, stopping at price k: (i) P(k) <= e^eps P'(k): substitute xi -> xi + 1 in P'. Survival at earlier prices under
-D' with xi + 1 is at least that under D with xi, because N' <= N + 1; the factor of stopping is equal because
-N'_k = N_k + 1; the density of xi + 1 is e^-eps that of xi. (ii) P'(k) <= e^eps P(k): survival under D is at least
-that under D', and min(1, e^-c) >= e^-eps min(1, e^-(c - eps)) with c = eps (T + xi - N_k). QED.
+*Proof.* Fix the transcript: broadcast means, prices. Whether a row is unsent depends on it and the row
+alone, so with x added N'(v) = N(v) + [x unsent and worth v]. A clock that stops above x's worth used only
+counts that agree: ratio 1. The first clock to stop at or below it sends x; afterwards all counts agree:
+ratio 1 ever after. For that clock, stopping at price k: (i) P(k) <= e^eps P'(k): substitute xi -> xi + 1
+in P'. Survival at earlier prices under D' with xi + 1 is at least that under D with xi, because N' <= N +
+1; the factor of stopping is equal because N'_k = N_k + 1; the density of xi + 1 is e^-eps that of xi.
+(ii) P'(k) <= e^eps P(k): survival under D is at least that under D', and min(1, e^-c) >= e^-eps min(1,
+e^-(c - eps)) with c = eps (T + xi - N_k). QED.
 
-*What it rests on*: prices, T, B, the grid and the number of rounds are public (a round that finds the pool empty adds a
-zero row); every row worth the price is sent, with no cap; nothing tells an owner which of its rows were used; the pool
-is scored with what was broadcast. The curator, who is trusted, learns N(v) of each owner exactly. The broadcasts cost
-their own price, for one row of the summary replaced: with the transcript fixed, adding x changes the summary at any
-time by one exchanged row at most.
+*What it rests on*: prices, T, B, the grid and the number of rounds are public (a round that finds the
+pool empty adds a zero row); every row worth the price is sent, with no cap; nothing tells an owner which
+of its rows were used; the pool is scored with what was broadcast. The curator, who is trusted, learns
+N(v) of each owner exactly. The broadcasts cost their own price, for one row of the summary replaced: with
+the transcript fixed, adding x changes the summary at any time by one exchanged row at most.
 """
 
 from __future__ import annotations
