@@ -35,6 +35,7 @@ class Bidder:
         self._run = ""
         self._scored: ScoredFeatures | None = None
         self._sent = np.zeros(len(table), dtype=np.bool_)
+        self._left = len(table)
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
 
@@ -54,6 +55,7 @@ class Bidder:
             )
         self._run = assignment.run
         self._sent[:] = False
+        self._left = len(self._sent)
         self._rows.clear()
         self._tokens.clear()
         self._gate.open()
@@ -74,12 +76,11 @@ class Bidder:
         """
         if self._scored is None:
             raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
-        if self._sent.all():
+        if not self._left:
             return None
         gains = self._scored.bids(broadcast.mean, broadcast.size)
-        gains[self._sent] = -np.inf
-        best = int(np.argmax(gains))
-        return Bid(float(gains[best]), self._token(best))
+        best = int(gains.argmax())
+        return Bid(gains.item(best), self._token(best))
 
     def reveal(self, round_number: int, token: int) -> Row:
         """The row behind a token; it is not bid again (step 16).
@@ -110,7 +111,11 @@ class Bidder:
     def _send(self, round_number: int, row: int) -> Row:
         token = self._token(row)
         self._gate.pass_row(self._run, round_number, token)
-        self._sent[row] = True
+        if not self._sent[row]:
+            self._sent[row] = True
+            self._left -= 1
+            if self._scored is not None:
+                self._scored.retire(row)
         labels = self._table.labels
         label = None if labels is None else int(labels[row])
         return Row(token, self._table.values[row].astype(np.float64), label)

@@ -124,8 +124,7 @@ async def _auction(
         )
         accepted, refused = verify(task, broadcast, bids, rows, record.seen)
         record.access(broadcast.round, {name: [row] for name, row in rows.items()})
-        for row in accepted:
-            pool.add(row)
+        pool.add(accepted)
         for name, error in refused.items():
             roster.remove(broadcast.round, name, error)
         revealed += len(accepted)

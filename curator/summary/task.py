@@ -49,12 +49,16 @@ class SummaryTask:
         values = np.array([row.values for row in rows], dtype=np.float64)
         return self.h1.fixed_point(self.schema.encode(values))
 
-    def fits_schema(self, owner: str, row: Row) -> FedkmeError | None:
-        """Why a row does not fit the public schema, or None."""
-        values: NDArray[np.float64] = row.values[np.newaxis]
-        labels = None if row.label is None else np.array([row.label], dtype=np.int64)
+    def fits_schema(self, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
+        """Why some of the rows do not fit the public schema, or None."""
+        if len({(row.values.shape, row.label is None) for row in rows}) != 1:
+            return next(
+                (error for row in rows if (error := self.fits_schema(owner, [row])) is not None), None
+            )
+        values: NDArray[np.float64] = np.array([row.values for row in rows])
+        labels = np.array([row.label for row in rows if row.label is not None], dtype=np.int64)
         try:
-            self.schema.check(Table(values, labels), owner)
+            self.schema.check(Table(values, labels if len(labels) else None), owner)
         except DataError as error:
             return error
         return None
@@ -80,29 +84,30 @@ class Pool:
     def __init__(self, task: SummaryTask) -> None:
         self._scored = ScoredFeatures(task.h1.spec.dimension, task.target)
         self._rows: list[PoolRow] = []
-        self._used: list[bool] = []
+        self._left = 0
 
     def __len__(self) -> int:
-        return len(self._rows) - sum(self._used)
+        return self._left
 
-    def add(self, row: PoolRow) -> None:
-        """Take in a verified row."""
-        self._scored.append(row.features[np.newaxis])
-        self._rows.append(row)
-        self._used.append(False)
+    def add(self, rows: Sequence[PoolRow]) -> None:
+        """Take in verified rows."""
+        if rows:
+            self._scored.append(np.array([row.features for row in rows]))
+        self._rows.extend(rows)
+        self._left += len(rows)
 
     def take_best(self, broadcast: Broadcast) -> tuple[PoolRow, float] | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.
 
         Among equal gains the one that came first, hence of the first owner by name within a round.
         """
-        if not len(self):
+        if not self._left:
             return None
         bids = self._scored.bids(broadcast.mean, broadcast.size)
-        bids[np.array(self._used)] = -np.inf
-        best = int(np.argmax(bids))
-        self._used[best] = True
-        return self._rows[best], float(bids[best])
+        best = int(bids.argmax())
+        self._scored.retire(best)
+        self._left -= 1
+        return self._rows[best], bids.item(best)
 
 
 class CurrentSummary:
@@ -158,8 +163,9 @@ def verify(
         The rows that may enter the pool, in the order of `rows`, and why the others may not, by owner.
     """
     refused: dict[str, FedkmeError] = {}
+    all_fit = task.fits_schema("owners", list(rows.values())) is None  # one check a round, as a rule
     for owner, row in rows.items():
-        error = task.fits_schema(owner, row)
+        error = None if all_fit else task.fits_schema(owner, [row])
         if error is not None:
             refused[owner] = error
         elif row.token != bids[owner].token:

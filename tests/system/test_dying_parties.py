@@ -13,9 +13,7 @@ from fedkme.data import read_arrays
 from fedkme.errors import OwnerLostError, PartyFailedError, QuorumError
 from sim.children import Child
 
-from .launches import Watcher, alive, launch, parties, read_json, read_lines, rounds
-
-__all__ = ["parties"]
+from .launches import Watcher, alive, launch, read_json, read_lines, rounds
 
 LONG = "p=400"  # a second or two after the first round, in which somebody dies
 
