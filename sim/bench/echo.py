@@ -51,10 +51,9 @@ class EchoHall:
             self._full.set()
         await self._over.wait()
 
-    async def gather(self, connect_s: float) -> None:
+    async def gather(self) -> None:
         """Wait for all echoes."""
-        async with asyncio.timeout(connect_s):
-            await self._full.wait()
+        await self._full.wait()
 
     async def round(self, messages: Messages) -> None:
         """The exchanges of one round, each with all its echoes at the same time."""

@@ -62,7 +62,7 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
                     children.append(child)
                     child.tell(address)
             gathered = registry.gather(len(scenario.owners), settings.connect_s)
-            joined = asyncio.gather(gathered, echoes.gather(settings.connect_s))
+            joined = asyncio.gather(gathered, echoes.gather())
             sessions, _ = await _unless_one_ends(joined, children, folder)
             yield Fleet(sessions, echoes)
         finally:
