@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: venv
-	$(BIN)/fedkme sim run digits --out runs/demo
+	$(BIN)/fedkme sim run digits
 
 test: venv lint
 	$(BIN)/pytest

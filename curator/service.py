@@ -6,15 +6,14 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
 
-import grpc.aio
 import numpy as np
 from numpy.typing import NDArray
 
 from curator.conduct import conduct
+from curator.line import Context, Line
 from curator.public import draw_features, public_seed, reference_rows
 from curator.sessions import OwnerSession, Registry
 from curator.settings import CuratorSettings
@@ -39,63 +38,11 @@ from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
-from fedkme.wire.channel import receive
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
-Context = grpc.aio.ServicerContext[pb.ConsumerMessage, pb.CuratorMessage]
-
 PROGRESS_EVERY_S = 0.1
 """Rounds take milliseconds; a person reads no faster than this."""
-
-
-class Line:
-    """The call of one consumer. One who is silent or deaf for too long does not keep the others waiting."""
-
-    def __init__(self, context: Context, progress_s: float) -> None:
-        self._context = context
-        self._progress_s = progress_s
-
-    async def hear(self, *expected: str) -> pb.ConsumerMessage:
-        """The consumer's next message.
-
-        Raises:
-            ConnectionFailedError: it hung up or took too long.
-            ProtocolError: it is not one of those expected.
-        """
-        async with self._limit():
-            message = await receive(self._context, pb.ConsumerMessage)
-        if message is None:
-            raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
-        if message.WhichOneof("body") not in expected:
-            raise ProtocolError(
-                f"the consumer did not send its {' or '.join(expected)} when it was due",
-                "Install the same release of fedkme on both sides.",
-            )
-        return message
-
-    async def tell(self, message: pb.CuratorMessage) -> None:
-        """Say something.
-
-        Raises:
-            ConnectionFailedError: the consumer hung up or does not listen.
-        """
-        try:
-            async with self._limit():
-                await self._context.write(message)
-        except grpc.aio.BaseError:
-            raise ConnectionFailedError("the consumer hung up", "Look at its last lines.") from None
-
-    @contextlib.asynccontextmanager
-    async def _limit(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self._progress_s):
-                yield
-        except TimeoutError:
-            raise ConnectionFailedError(
-                f"the consumer neither spoke nor listened for {self._progress_s:g} s",
-                "Look at its last lines, or raise the curator's 'progress_s'.",
-            ) from None
 
 
 class Watcher:
@@ -164,6 +111,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         async with self._free:
             line = Line(context, self._settings.progress_s)
             try:
+                line.check_caller(self._settings.consumers, self._settings.owners)
                 await self._serve(line)
             except FedkmeError as error:
                 self._voice.say("refused", code=error.code, cause=error.cause, remedy=error.remedy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,8 +99,7 @@ class OwnerSession:
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         """See `OwnerPort`."""
         self._round = broadcast.round
-        message = pb.Broadcast(size=broadcast.size, mean=codecs.mean_to_wire(broadcast.mean))
-        reply = await self._exchange(pb.Directive(broadcast=message), "bid", "dry")
+        reply = await self._exchange(pb.Directive(broadcast=_to_wire(broadcast)), "bid", "dry")
         return Bid(reply.bid.value, reply.bid.token) if reply.HasField("bid") else None
 
     async def reveal(self, round_number: int, token: int) -> Row:
@@ -158,23 +158,21 @@ class OwnerSession:
         self._seq += 1
         directive.at.run, directive.at.round, directive.at.seq = self._run, self._round, self._seq
         self.traffic.sent += directive.ByteSize()
-        try:
-            async with asyncio.timeout(self._progress_s):
-                await self._context.write(directive)
-        except TimeoutError:
-            raise self._late() from None
-        except grpc.aio.BaseError:
-            raise self._lost() from None
-        return await self._receive(*expected)
+        return await self._receive(*expected, directive=directive)
 
-    async def _receive(self, *expected: str) -> pb.OwnerMessage:
+    async def _receive(self, *expected: str, directive: pb.Directive | None = None) -> pb.OwnerMessage:
+        """The next message of an answer, after sending the directive that it answers."""
         try:
-            async with asyncio.timeout(self._progress_s):
+            async with asyncio.timeout(self._progress_s):  # one timer for both: two are felt in a round
+                if directive is not None:
+                    await self._context.write(directive)
                 reply = await self._inbox.get()
                 while reply is not None and 0 < reply.at.seq < self._seq:
                     reply = await self._inbox.get()  # the rest of an exchange that a run cut short left
         except TimeoutError:
             raise self._late() from None
+        except grpc.aio.BaseError:
+            raise self._lost() from None
         if reply is None:
             raise self._lost()
         if reply.HasField("fault"):
@@ -201,6 +199,12 @@ class OwnerSession:
             f"{self.name}, round {self._round}: its connection ended",
             "Look at the owner's log; start it again.",
         )
+
+
+@functools.lru_cache(maxsize=1)
+def _to_wire(broadcast: Broadcast) -> pb.Broadcast:
+    """Encoded once a round, not once an owner."""
+    return pb.Broadcast(size=broadcast.size, mean=codecs.mean_to_wire(broadcast.mean))
 
 
 class Registry(owners_pb2_grpc.OwnersServicer):

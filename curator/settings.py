@@ -25,6 +25,8 @@ class CuratorSettings(PartySettings):
     """A public seed set D_init; counted in the summary while rows are chosen, never returned."""
     owners: tuple[str, ...] = ()
     """Names of the owners that may join and that a run waits for; empty for whoever comes."""
+    consumers: tuple[str, ...] = ()
+    """Names of the consumers that may call; empty for anybody of the authority who is not an owner."""
     progress_s: float = Field(60.0, gt=0)
     """How long one answer of an owner may take before the run goes on without it."""
     runs: int | None = Field(None, ge=1)

@@ -32,6 +32,7 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
     summary = {
         "status": record.status,
         "reason": record.reason,
+        "code": record.code,
         "rounds": len(record.rounds),
         "selected": [[row.owner, row.token, row.round, row.gain] for row in record.selected],
         "accessed": record.accessed_by_owner(),

@@ -1,3 +1,8 @@
 """What all parties of fedkme must agree on: values, feature maps, mechanisms, the wire."""
 
+import os
+
+# gRPC writes lines of its own to standard error, about connections that ended as they should.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 __version__ = "0.1.0"

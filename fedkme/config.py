@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,33 +63,36 @@ def _explain(
 ) -> ConfigError:
     key = ".".join(str(part) for part in location) or "(top level)"
     if kind == "extra_forbidden":
-        known = sorted(_known_keys(model))
-        close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        remedy = f"Did you mean '{close[0]}'?" if close else f"Known keys: {', '.join(known)}."
-        return ConfigError(f"{source}: '{key}' is not a key", remedy)
+        return ConfigError(f"{source}: '{key}' is not a key", _suggestion(model, location))
     if kind == "missing":
         return ConfigError(f"{source}: '{key}' is missing", "Add it.")
     text = message.removeprefix("Value error, ")
     return ConfigError(f"{source}: '{key}' is wrong: {text}", "Correct the value.")
 
 
-def _known_keys(model: type[BaseModel]) -> set[str]:
-    """All keys of a model and of the models inside it: enough to suggest the right spelling."""
-    keys: set[str] = set()
-    todo: list[Any] = [model]
-    seen: set[Any] = set()
-    while todo:
-        item = todo.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        if isinstance(item, type) and issubclass(item, BaseModel):
-            for name, field in item.model_fields.items():
-                keys.add(name)
-                todo.append(field.annotation)
-        else:
-            todo.extend(getattr(item, "__args__", ()))
-    return keys
+def _suggestion(model: type[Settings], location: Sequence[int | str]) -> str:
+    """The key that was probably meant: one of the same table, else one of another, with its path."""
+    known = sorted(set(_key_paths(model, "")))
+    names = {path.rpartition(".")[2] for path in known}
+    # pydantic names the member of a union in a location, which is no part of a key's path
+    table = ".".join(str(part) for part in location[:-1] if part in names)
+    here = [path for path in known if path.rpartition(".")[0] == table]
+    for candidates in (here, known):
+        by_name = {path.rpartition(".")[2]: path for path in reversed(candidates)}
+        if close := difflib.get_close_matches(str(location[-1]), by_name, n=1):
+            return f"Did you mean '{by_name[close[0]]}'?"
+    return f"Known keys: {', '.join(here)}."
+
+
+def _key_paths(annotation: Any, prefix: str) -> Iterator[str]:
+    """Dotted paths of all keys of a model and of the models inside it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for name, field in annotation.model_fields.items():
+            yield prefix + name
+            yield from _key_paths(field.annotation, f"{prefix}{name}.")
+    else:
+        for part in getattr(annotation, "__args__", ()):
+            yield from _key_paths(part, prefix)
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:

@@ -142,6 +142,13 @@ class PartyFailedError(FedkmeError):
     title = "party failed"
 
 
+class LedgerError(FedkmeError):
+    """A ledger was altered, cut, or does not agree with the ledger of the other side."""
+
+    code = 50
+    title = "ledger"
+
+
 class InterruptedRunError(FedkmeError):
     """The user interrupted the run; what was gathered so far is kept."""
 

@@ -37,6 +37,7 @@ class Bidder:
         self._scored: ScoredFeatures | None = None
         self._sent = np.zeros(len(table), dtype=np.bool_)
         self._gains = np.full(len(table), -np.inf)
+        self._left = len(table)
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
 
@@ -57,6 +58,7 @@ class Bidder:
         self._run = assignment.run
         self._sent[:] = False
         self._gains = np.full(len(self._table), -np.inf)
+        self._left = len(self._sent)
         self._rows.clear()
         self._tokens.clear()
         self._gate.open()
@@ -76,10 +78,10 @@ class Bidder:
         Among equal gains, the first row. None when every row was sent.
         """
         gains = self._gains_after(broadcast)
-        if self._sent.all():
+        if not self._left:
             return None
-        best = int(np.argmax(gains))
-        return Bid(float(gains[best]), self._token(best))
+        best = int(gains.argmax())
+        return Bid(gains.item(best), self._token(best))
 
     def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         """How many unsent rows have a marginal gain of at least each price, (k,)."""
@@ -112,9 +114,7 @@ class Bidder:
         """Marginal gain of every row, (m,); -inf for rows that were sent."""
         if self._scored is None:
             raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
-        gains = self._scored.bids(broadcast.mean, broadcast.size)
-        gains[self._sent] = -np.inf
-        return gains
+        return self._scored.bids(broadcast.mean, broadcast.size)
 
     def close(self) -> Closing:
         """This owner's own count of what it sent, to compare with the curator's."""
@@ -129,7 +129,11 @@ class Bidder:
     def _send(self, round_number: int, row: int) -> Row:
         token = self._token(row)
         self._gate.pass_row(self._run, round_number, token)
-        self._sent[row] = True
+        if not self._sent[row]:
+            self._sent[row] = True
+            self._left -= 1
+            if self._scored is not None:
+                self._scored.retire(row)
         labels = self._table.labels
         label = None if labels is None else int(labels[row])
         return Row(token, self._table.values[row].astype(np.float64), label)

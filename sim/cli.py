@@ -36,13 +36,17 @@ def run(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
     ] = None,
 ) -> None:
-    """Run a summary over owners, a curator and a consumer; compare it with baselines; report."""
+    """Run a summary over owners, a curator and a consumer; compare it with baselines; report.
+
+    A run that stopped early keeps what it has, prints it, and exits with the number of what stopped it.
+    """
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
     console = Console()
     directory, metrics = simulate(settings, out, make_progress(sys.stderr))
     print_summary(metrics, console)
     console.print(f"report: {directory / 'report.html'}", soft_wrap=True)
+    raise typer.Exit(metrics["code"])
 
 
 @report_app.command()

@@ -41,6 +41,7 @@ def assemble(
     return {
         "status": record["status"],
         "reason": record["reason"],
+        "code": record["code"],
         "scenario": settings.scenario.kind,
         "engine": settings.engine,
         "seed": settings.seed,

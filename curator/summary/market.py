@@ -127,8 +127,7 @@ class Market:
     ) -> None:
         self.asked += asked
         self._record.access(self.broadcast.round, rows)
-        for row in accepted:
-            self.pool.add(row)
+        self.pool.add(accepted)
         self.revealed += len(accepted)
         self._refuse(refused)
 

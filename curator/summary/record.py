@@ -91,6 +91,8 @@ class SummaryRecord:
 
     status: Status = "interrupted"
     reason: str | None = None
+    code: int = 0
+    """Number of the failure that stopped the run; 0 for none."""
     rounds: list[RoundRecord] = field(default_factory=list)
     selected: list[SelectedRow] = field(default_factory=list)
     accesses: list[tuple[int, str, int]] = field(default_factory=list)
@@ -105,7 +107,7 @@ class SummaryRecord:
 
     def stop(self, error: FedkmeError) -> None:
         """End the run before p rows, keeping what there is."""
-        self.status, self.reason = "stopped", str(error)
+        self.status, self.reason, self.code = "stopped", str(error), error.code
 
     def select(self, owner: str, row: Row, number: int, gain: float) -> None:
         """Append a row to the summary."""

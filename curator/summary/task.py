@@ -51,12 +51,16 @@ class SummaryTask:
         values = np.array([row.values for row in rows], dtype=np.float64)
         return self.h1.fixed_point(self.schema.encode(values))
 
-    def fits_schema(self, owner: str, row: Row) -> FedkmeError | None:
-        """Why a row does not fit the public schema, or None."""
-        values: NDArray[np.float64] = row.values[np.newaxis]
-        labels = None if row.label is None else np.array([row.label], dtype=np.int64)
+    def fits_schema(self, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
+        """Why some of the rows do not fit the public schema, or None."""
+        if len({(row.values.shape, row.label is None) for row in rows}) != 1:
+            return next(
+                (error for row in rows if (error := self.fits_schema(owner, [row])) is not None), None
+            )
+        values: NDArray[np.float64] = np.array([row.values for row in rows])
+        labels = np.array([row.label for row in rows if row.label is not None], dtype=np.int64)
         try:
-            self.schema.check(Table(values, labels), owner)
+            self.schema.check(Table(values, labels if len(labels) else None), owner)
         except DataError as error:
             return error
         return None
@@ -90,20 +94,20 @@ class Pool:
     def __init__(self, task: SummaryTask) -> None:
         self._scored = ScoredFeatures(task.h1.spec.dimension, task.target)
         self._rows: list[PoolRow] = []
-        self._used: list[bool] = []
+        self._used: set[int] = set()
 
     def __len__(self) -> int:
-        return len(self._rows) - sum(self._used)
+        return len(self._rows) - len(self._used)
 
-    def add(self, row: PoolRow) -> None:
-        """Take in a verified row."""
-        self._scored.append(row.features[np.newaxis])
-        self._rows.append(row)
-        self._used.append(False)
+    def add(self, rows: Sequence[PoolRow]) -> None:
+        """Take in verified rows."""
+        if rows:
+            self._scored.append(np.array([row.features for row in rows]))
+        self._rows.extend(rows)
 
     def unused(self) -> list[PoolRow]:
         """The rows in the pool, in the order in which they came."""
-        return [row for row, used in zip(self._rows, self._used, strict=True) if not used]
+        return [row for index, row in enumerate(self._rows) if index not in self._used]
 
     def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.
@@ -113,10 +117,10 @@ class Pool:
         if not len(self):
             return None
         bids = self._scored.bids(broadcast.mean, broadcast.size)
-        bids[np.array(self._used)] = -np.inf
-        best = int(np.argmax(bids))
-        self._used[best] = True
-        return Best(self._rows[best], float(bids[best]))
+        best = int(bids.argmax())
+        self._scored.retire(best)
+        self._used.add(best)
+        return Best(self._rows[best], bids.item(best))
 
 
 class CurrentSummary:
@@ -172,8 +176,9 @@ def verify(
         The rows that may enter the pool, in the order of `rows`, and why the others may not, by owner.
     """
     refused: dict[str, FedkmeError] = {}
+    all_fit = task.fits_schema("owners", list(rows.values())) is None  # one check a round, as a rule
     for owner, row in rows.items():
-        error = task.fits_schema(owner, row)
+        error = None if all_fit else task.fits_schema(owner, [row])
         if error is not None:
             refused[owner] = error
         elif row.token != bids[owner].token:
@@ -207,9 +212,8 @@ def verify_sale(
     Returns:
         The rows for the pool, or why none of them may enter it.
     """
-    for row in rows:
-        if (error := task.fits_schema(owner, row)) is not None:
-            return error
+    if (error := task.fits_schema(owner, rows)) is not None:
+        return error
     tokens = {(owner, row.token) for row in rows}
     if len(rows) != due or len(tokens) < due or not tokens.isdisjoint(seen):
         return _mismatch(task, broadcast, owner, "is missing, or one too many, by the owner's own count")

@@ -101,4 +101,4 @@ def _unfit(
     tokens = {(owner, row.token) for row in rows}
     if len(tokens) < len(rows) or not tokens.isdisjoint(seen):
         return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
-    return next((error for row in rows if (error := task.fits_schema(owner, row)) is not None), None)
+    return task.fits_schema(owner, rows)

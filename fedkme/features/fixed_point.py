@@ -88,6 +88,10 @@ class ScoredFeatures:
         self._target_scores[start:stop] = self._products(self._target, start, stop)
         self._mean_scores[start:stop] = self._products(self._mean, start, stop)
 
+    def retire(self, row: int) -> None:
+        """A row is spent: its bid is minus infinity from now on."""
+        self._target_scores[row] = -np.inf
+
     def features(self, row: int) -> Features:
         """h1 of one row, (d,)."""
         return self._features[:, row].copy()
@@ -115,16 +119,17 @@ class ScoredFeatures:
         return float(total * self._unit)
 
     def _follow(self, mean: FloatArray) -> None:
-        changed = np.flatnonzero(mean != self._mean)
-        if 2 * len(changed) < len(mean):
-            scores = self._mean_scores[: self._count]
-            for coordinate in changed:
-                step = mean[coordinate] - self._mean[coordinate]
-                scores += step * self._features[coordinate, : self._count]
-            self._mean = mean
-        else:
-            self._mean = mean
+        step = mean - self._mean
+        changed = step.nonzero()[0]
+        self._mean = mean
+        if 2 * len(changed) >= len(mean):
             self._mean_scores[: self._count] = self._products(mean, 0, self._count)
+            return
+        steps = step[changed]  # up to twice as large as a mean, but fewer than half as many: still below 2^53
+        stride = _BLOCK_CELLS // (len(changed) + 1) + 1
+        for block in range(0, self._count, stride):
+            rows = slice(block, min(block + stride, self._count))
+            self._mean_scores[rows] += steps @ self._features[changed, rows].astype(np.float64)
 
     def _products(self, vector: FloatArray, start: int, stop: int) -> FloatArray:
         products = np.empty(stop - start)

@@ -205,6 +205,6 @@ class Mwem:
 
 def _select(scores: NDArray[np.float64], coin: float) -> int:
     """Index i with probability proportional to exp(scores[i]), from one uniform number."""
-    cumulative = np.cumsum(np.exp(scores - scores.max()))
-    index = int(np.searchsorted(cumulative, coin * cumulative[-1], side="right"))
+    cumulative = np.exp(scores - np.maximum.reduce(scores)).cumsum()
+    index = int(cumulative.searchsorted(coin * cumulative[-1], side="right"))
     return min(index, scores.size - 1)  # coin * total may round up to the total

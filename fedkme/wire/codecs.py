@@ -64,7 +64,7 @@ def mean_from_wire(message: types_pb2.MeanVector, dimension: int) -> MeanVector:
         raise ProtocolError(
             f"a mean has {len(mean)} coordinates and the run {dimension}", "Check the peer's software."
         )
-    if dimension and max(-int(mean.min()), int(mean.max())) > MEAN_LIMIT:
+    if dimension and np.maximum.reduce(np.abs(mean).view(np.uint32)) > MEAN_LIMIT:  # -2^31 has no int32 |.|
         raise ProtocolError("a coordinate of a mean is out of range", "Check the peer's software.")
     return mean
 

@@ -1,6 +1,7 @@
 """`python -m sim.bench NAME SETTINGS`: one benchmark in this process, its result as a line of JSON.
 
-`fedkme bench` runs each benchmark so: nothing else was imported, and BLAS has one thread, as it has in the parties.
+`fedkme bench` runs each benchmark so: in an interpreter of its own, whose BLAS has one thread as in the
+parties.
 """
 
 from __future__ import annotations
@@ -10,11 +11,25 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
+from fedkme.errors import FedkmeError
+from sim.bench.bids import measure_bids
+from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
+from sim.bench.start import measure_start
 
-BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {"rounds": measure_rounds}
+_BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
+    "rounds": measure_rounds,
+    "start": measure_start,
+    "bids": measure_bids,
+    "memory": measure_memory,
+}
 
 if __name__ == "__main__":
     name, settings = sys.argv[1:]
-    print(json.dumps(asdict(BENCHMARKS[name](BenchSettings.model_validate_json(settings)))))
+    try:
+        result = _BENCHMARKS[name](BenchSettings.model_validate_json(settings))
+    except FedkmeError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(error.code) from None
+    print(json.dumps(asdict(result)))

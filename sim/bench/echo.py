@@ -41,7 +41,7 @@ class EchoHall:
 
     def serve_on(self, server: grpc.aio.Server) -> None:
         """Take in echoes on a server that may serve others as well."""
-        attend = grpc.stream_stream_rpc_method_handler(self._attend)
+        attend: Any = grpc.stream_stream_rpc_method_handler(self._attend)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, {"Attend": attend})])
 
     async def _attend(self, request_iterator: object, context: Context) -> None:
@@ -51,10 +51,9 @@ class EchoHall:
             self._full.set()
         await self._over.wait()
 
-    async def gather(self, connect_s: float) -> None:
+    async def gather(self) -> None:
         """Wait for all echoes."""
-        async with asyncio.timeout(connect_s):
-            await self._full.wait()
+        await self._full.wait()
 
     async def round(self, messages: Messages) -> None:
         """The exchanges of one round, each with all its echoes at the same time."""

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc.aio
 
@@ -62,7 +62,7 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
                     children.append(child)
                     child.tell(address)
             gathered = registry.gather(len(scenario.owners), settings.connect_s)
-            joined = asyncio.gather(gathered, echoes.gather(settings.connect_s))
+            joined = asyncio.gather(gathered, echoes.gather())
             sessions, _ = await _unless_one_ends(joined, children, folder)
             yield Fleet(sessions, echoes)
         finally:
@@ -75,14 +75,15 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
 async def _unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child], folder: Path) -> T:
     """Wait for everybody; raise the failure of one that ends instead of joining."""
     ends = {asyncio.ensure_future(child.ended()): child for child in children}
+    everything: list[asyncio.Future[Any]] = [joined, *ends]
     try:
-        await asyncio.wait([joined, *ends], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
         for end, child in ends.items():
             if end.done():
                 raise child.died(end.result(), folder / f"{child.party}.txt")
         return await joined
     finally:
-        for waiting in (joined, *ends):
+        for waiting in everything:
             waiting.cancel()
 
 

@@ -39,6 +39,6 @@ def synthetic_scenario(owners: int) -> Scenario:
 
 
 def simulation(rows: int, tls: bool) -> SimulationSettings:
-    """Settings of a shipped simulation, whose protocol is the default one, for p rows of a synthetic scenario."""
+    """Settings of a shipped simulation, with the default protocol, for p rows of a synthetic scenario."""
     changes = (f"summary.p={rows}", f"tls={str(tls).lower()}", "downstream=false", "connect_s=600")
     return load_simulation("digits", changes)

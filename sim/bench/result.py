@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import Field
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -53,13 +54,18 @@ class Result:
     rows: Sequence[Mapping[str, Cell]]
 
     def show(self, console: Console) -> None:
-        """Print the table."""
-        table = Table(title=self.title, title_justify="left")
-        for column in self.rows[0]:
-            table.add_column(column, justify="right")
+        """Print a column for each row: names are longer than numbers."""
+        first, *others = self.rows[0]
+        table = Table(first, title=self.title, title_justify="left", box=SIMPLE)
         for row in self.rows:
-            table.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()))
+            table.add_column(_text(row[first]), justify="right")
+        for name in others:
+            table.add_row(name, *(_text(row[name]) for row in self.rows))
         console.print(table)
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
 
 
 def to_json(settings: BenchSettings, results: Sequence[Result]) -> dict[str, Any]:

@@ -11,11 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import pytest
-
-from sim.children import Child, Event
 from sim.config import load_simulation
 from sim.metrics import Metrics
 from sim.run import simulate
@@ -130,20 +127,6 @@ def write_own_files(folder: Path, sizes: Mapping[str, int], **texts: str) -> Pat
     return scenario
 
 
-@pytest.fixture
-def parties(monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
-    """The processes of the next launch by name, filled as they start."""
-    started: dict[str, Child] = {}
-    start = Child.start
-
-    async def remember(party: str, command: list[str], errors: Path, hear: Callable[[Event], None]) -> Child:
-        started[party] = await start(party, command, errors, hear)
-        return started[party]
-
-    monkeypatch.setattr(Child, "start", staticmethod(remember))
-    return started
-
-
 def alive(pid: int) -> bool:
     """Whether a process runs; one that ended and was not waited for counts as one."""
     try:
@@ -175,6 +158,14 @@ def wait_until_gone(pid: int) -> bool:
         return bool(select.select([handle], [], [], WAIT_S)[0])
     finally:
         os.close(handle)
+
+
+class Start(Protocol):
+    """Starts `python -m MODULE ...` with its output in pipes."""
+
+    def __call__(
+        self, module: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
+    ) -> subprocess.Popen[str]: ...
 
 
 def start(

@@ -100,8 +100,8 @@ def test_an_inconsistent_schema(tmp_path: Path, refused: Refused, schema: str, w
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("seeds = 10", "sedes = 10", "'scenario.csv.sedes' is not a key. Did you mean 'seeds'?"),
-        ("p = 12", "p = 12\nquorun = 2", "'summary.quorun' is not a key. Did you mean 'quorum'?"),
+        ("seeds = 10", "sedes = 10", "'scenario.csv.sedes' is not a key. Did you mean 'scenario.seeds'?"),
+        ("p = 12", "p = 12\nquorun = 2", "'summary.quorun' is not a key. Did you mean 'summary.quorum'?"),
         ("p = 12", "", "'summary.p' is missing"),
         ("p = 12", "p = 0", "'summary.p' is wrong"),
         ("p = 12", "p = ", "is not TOML"),
@@ -131,7 +131,7 @@ def test_a_wrong_scenario(tmp_path: Path, refused: Refused, before: str, after: 
     [
         ("p", "there is no '='"),
         ("=3", "there is no '='"),
-        ("quorun=3", "'quorun' is not a key. Did you mean 'quorum'?"),
+        ("quorun=3", "'quorun' is not a key. Did you mean 'summary.quorum'?"),
         ("p.q=3", "'p' is not a table"),
         ("seed.x.y=3", "'seed' is wrong"),
         ("engine.x=1", "'engine' is not a table"),

@@ -13,9 +13,7 @@ from fedkme.data import read_arrays
 from fedkme.errors import OwnerLostError, PartyFailedError, QuorumError
 from sim.children import Child
 
-from .launches import Watcher, alive, launch, parties, read_json, read_lines, rounds
-
-__all__ = ["parties"]
+from .launches import Watcher, alive, launch, read_json, read_lines, rounds
 
 LONG = "p=400"  # a second or two after the first round, in which somebody dies
 
@@ -49,6 +47,7 @@ def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(
     directory, metrics = launch(tmp_path / "run", LONG, "quorum=5", watcher=watcher)
     assert metrics["status"] == "stopped"
     assert metrics["reason"].startswith(f"error {QuorumError.code} (quorum)")
+    assert metrics["code"] == QuorumError.code
     assert 0 < metrics["rounds"] < 400
     assert len(read_arrays(directory / "summary.npz", "test")["x"]) == metrics["rounds"]
     # the consumer got them too

@@ -14,30 +14,30 @@ from fedkme.errors import InterruptedRunError
 
 from .launches import (
     WAIT_S,
+    Start,
     end_of,
     line_with,
     processes_that_name,
     read_json,
     read_lines,
     rounds,
-    start,
     wait_until_gone,
 )
 
 
-def long_run(folder: Path, engine: str) -> subprocess.Popen[str]:
+def long_run(begin: Start, folder: Path, engine: str) -> subprocess.Popen[str]:
     """A run of many seconds whose processes have `folder` in their arguments."""
     folder.mkdir()
     changes = ("p=1200", "scenario.copies=4", "scenario.owners=3", f"engine={engine}")
     assignments = [word for change in changes for word in ("--set", change)]
-    run = start("sim", "run", "digits", "--out", folder / "run", *assignments, TMPDIR=str(folder))
+    run = begin("sim", "run", "digits", "--out", folder / "run", *assignments, TMPDIR=str(folder))
     line_with(run, "round 120/1200")
     return run
 
 
 @pytest.mark.parametrize("engine", ["processes", "inprocess"])
-def test_ctrl_c(tmp_path: Path, engine: str) -> None:
-    run = long_run(tmp_path / "scratch", engine)
+def test_ctrl_c(begin: Start, tmp_path: Path, engine: str) -> None:
+    run = long_run(begin, tmp_path / "scratch", engine)
     parties = processes_that_name(tmp_path / "scratch")
     assert len(parties) == (6 if engine == "processes" else 1)
     run.send_signal(signal.SIGINT)
@@ -59,10 +59,10 @@ def test_ctrl_c(tmp_path: Path, engine: str) -> None:
     assert not [path for path in (tmp_path / "scratch").iterdir() if path.name != "run"]
 
 
-def test_ctrl_c_while_baselines_run(tmp_path: Path) -> None:
+def test_ctrl_c_while_baselines_run(begin: Start, tmp_path: Path) -> None:
     # The run itself is complete then, and stays so.
     arguments = ("--engine", "inprocess", "--set", "p=40", "--out", tmp_path / "run")
-    run = start("sim", "run", "digits", *arguments)
+    run = begin("sim", "run", "digits", *arguments)
     line_with(run, "running the baselines")
     run.send_signal(signal.SIGINT)
     status, _, lines = end_of(run)
@@ -74,9 +74,9 @@ def test_ctrl_c_while_baselines_run(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_a_launcher_that_dies_leaves_nobody(tmp_path: Path) -> None:
+def test_a_launcher_that_dies_leaves_nobody(begin: Start, tmp_path: Path) -> None:
     # DESIGN and fedkme/supervision.py: when the launcher's end of standard input closes, a party stops.
-    run = long_run(tmp_path / "scratch", "processes")
+    run = long_run(begin, tmp_path / "scratch", "processes")
     parties = [pid for pid in processes_that_name(tmp_path / "scratch") if pid != run.pid]
     assert len(parties) == 5
     os.kill(run.pid, signal.SIGKILL)

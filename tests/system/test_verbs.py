@@ -13,7 +13,7 @@ from fedkme.data import read_arrays
 from fedkme.errors import ConnectionFailedError, InterruptedRunError
 from fedkme.wire.tls import LOOPBACK, Authority
 
-from .launches import WAIT_S, end_of, line_with, read_json, read_lines, start, write_own_files
+from .launches import Start, end_of, line_with, read_json, read_lines, write_own_files
 
 TLS = 'identity = "identities/{}"\n'
 PLAINTEXT = "plaintext = true\n"
@@ -22,8 +22,11 @@ PLAINTEXT = "plaintext = true\n"
 class Deployment:
     """A folder with a configuration for each party, and the processes started from it."""
 
-    def __init__(self, folder: Path, sizes: dict[str, int], *, tls: bool, settings: str) -> None:
+    def __init__(
+        self, begin: Start, folder: Path, sizes: dict[str, int], *, tls: bool, settings: str
+    ) -> None:
         self.folder = folder
+        self._begin = begin
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self._identity = TLS if tls else PLAINTEXT
         write_own_files(folder, sizes)
@@ -49,7 +52,7 @@ class Deployment:
             head += f'curator = "{self.address}"\n'
         (self.folder / f"{party}.toml").write_text(head + text)
         # paths are relative to the file, wherever the process was started
-        process = start(module, verb, f"../{party}.toml", cwd=self.folder / "elsewhere")
+        process = self._begin(module, verb, f"../{party}.toml", cwd=self.folder / "elsewhere")
         self.processes[party] = process
         return process
 
@@ -59,25 +62,17 @@ class Deployment:
         assert not out
         return status, [line for line in lines if not re.match(r"[IWE]\d{4} ", line)]
 
-    def kill(self) -> None:
-        for process in self.processes.values():
-            process.kill()
-            process.communicate(timeout=WAIT_S)
-
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
-def test_a_deployment(tmp_path: Path, tls: bool) -> None:
+def test_a_deployment(begin: Start, tmp_path: Path, tls: bool) -> None:
     # No launcher and no seed: noise and coins of the operating system (DESIGN, decision 5). `runs = 1`: the
     # curator ends after the run, and with it everybody.
-    at = Deployment(tmp_path / "site", {"north": 40, "south": 30}, tls=tls, settings="runs = 1\n")
-    try:
-        at.consume(p=12)
-        for party in at.processes:
-            status, lines = at.end(party)
-            assert status == 0, lines
-            assert all(line.startswith(f"{party}: ") for line in lines)
-    finally:
-        at.kill()
+    at = Deployment(begin, tmp_path / "site", {"north": 40, "south": 30}, tls=tls, settings="runs = 1\n")
+    at.consume(p=12)
+    for party in at.processes:
+        status, lines = at.end(party)
+        assert status == 0, lines
+        assert all(line.startswith(f"{party}: ") for line in lines)
     folder = at.folder
     assert len(read_arrays(folder / "out" / "summary.npz", "test")["x"]) == 12
     assert "mmd2" in read_json(folder / "out" / "evaluation.json")
@@ -90,32 +85,29 @@ def test_a_deployment(tmp_path: Path, tls: bool) -> None:
         assert own == [{**event, "run": "run-1"} for event in ledger if event["protected"] == name]
 
 
-def test_a_curator_that_is_told_to_stop(tmp_path: Path) -> None:
+def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
     # A server told to stop has done its duty: status 0 and a line; the run in progress is recorded as
     # interrupted. Before that, an owner hangs, is given up, and comes to itself too late.
     sizes = {"north": 90, "south": 4000}
-    at = Deployment(tmp_path / "site", sizes, tls=False, settings="progress_s = 2\n")
-    try:
-        consumer = at.consume(p=4000, mechanism="exact")
-        line_with(consumer, "consumer: progress")
-        at.processes["north"].send_signal(signal.SIGSTOP)
-        left = line_with(at.processes["curator"], "curator: owner_left")
-        assert "north, round " in left
-        assert "no answer within 2 s" in left
-        at.processes["north"].send_signal(signal.SIGCONT)
-        status, lines = at.end("north")
-        assert (status, len(lines)) in ((0, 3), (ConnectionFailedError.code, 3))  # it may have had no say
-        at.processes["curator"].send_signal(signal.SIGTERM)
-        status, lines = at.end("curator")
-        assert status == 0
-        assert lines[-1] == "curator: stopped"
-        for party in ("south", "consumer"):
-            status, lines = at.end(party)
-            assert status == ConnectionFailedError.code
-            assert lines[-1].startswith("error 34 (connection): ")
-            assert not [line for line in lines if "Traceback" in line]
-    finally:
-        at.kill()
+    at = Deployment(begin, tmp_path / "site", sizes, tls=False, settings="progress_s = 2\n")
+    consumer = at.consume(p=4000, mechanism="exact")
+    line_with(consumer, "consumer: progress")
+    at.processes["north"].send_signal(signal.SIGSTOP)
+    left = line_with(at.processes["curator"], "curator: owner_left")
+    assert "north, round " in left
+    assert "no answer within 2 s" in left
+    at.processes["north"].send_signal(signal.SIGCONT)
+    status, lines = at.end("north")
+    assert (status, len(lines)) in ((0, 3), (ConnectionFailedError.code, 3))  # it may have had no say
+    at.processes["curator"].send_signal(signal.SIGTERM)
+    status, lines = at.end("curator")
+    assert status == 0
+    assert lines[-1] == "curator: stopped"
+    for party in ("south", "consumer"):
+        status, lines = at.end(party)
+        assert status == ConnectionFailedError.code
+        assert lines[-1].startswith("error 34 (connection): ")
+        assert not [line for line in lines if "Traceback" in line]
     record = read_json(at.folder / "runs" / "run-1" / "record.json")
     assert record["status"] == "interrupted"
     assert record["rounds"] > 0
@@ -123,20 +115,17 @@ def test_a_curator_that_is_told_to_stop(tmp_path: Path) -> None:
     assert [fault["owner"] for fault in record["faults"]] == ["north"]
 
 
-def test_idle_parties_that_are_told_to_stop(tmp_path: Path) -> None:
+def test_idle_parties_that_are_told_to_stop(begin: Start, tmp_path: Path) -> None:
     # Ctrl-C and SIGTERM: one line each and no traceback.
-    at = Deployment(tmp_path / "site", {"north": 9, "south": 9}, tls=False, settings="")
-    try:
-        line_with(at.processes["north"], "north: joined")
-        line_with(at.processes["south"], "south: joined")
-        at.processes["north"].send_signal(signal.SIGTERM)
-        at.processes["south"].send_signal(signal.SIGINT)
-        for party in ("north", "south"):
-            status, lines = at.end(party)
-            assert status == InterruptedRunError.code
-            assert len(lines) == 1
-            assert lines[0].startswith("error 130 (interrupted): ")
-        at.processes["curator"].send_signal(signal.SIGINT)
-        assert at.end("curator") == (0, ["curator: stopped"])
-    finally:
-        at.kill()
+    at = Deployment(begin, tmp_path / "site", {"north": 9, "south": 9}, tls=False, settings="")
+    line_with(at.processes["north"], "north: joined")
+    line_with(at.processes["south"], "south: joined")
+    at.processes["north"].send_signal(signal.SIGTERM)
+    at.processes["south"].send_signal(signal.SIGINT)
+    for party in ("north", "south"):
+        status, lines = at.end(party)
+        assert status == InterruptedRunError.code
+        assert len(lines) == 1
+        assert lines[0].startswith("error 130 (interrupted): ")
+    at.processes["curator"].send_signal(signal.SIGINT)
+    assert at.end("curator") == (0, ["curator: stopped"])

@@ -112,3 +112,31 @@ def test_a_certificate_without_names_is_nobodys() -> None:
             check(Connection(transport_security_type=[b"ssl"], x509_subject_alternative_name=names))
     with pytest.raises(IdentityError):
         check(Connection(transport_security_type=[b"ssl"], x509_common_name=[b"a"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "consumers", "welcome"),
+    [
+        ("hospital-x", (), True),
+        ("a", (), False),
+        ("hospital-x", ("hospital-y",), False),
+        ("hospital-y", ("hospital-y",), True),
+    ],
+)
+async def test_who_may_ask_for_rows(
+    tmp_path: Path, name: str, consumers: tuple[str, ...], welcome: bool
+) -> None:
+    # A party is what its certificate says: an owner's is no consumer's, whoever holds it.
+    CURATOR.save(tmp_path / "identity")
+    OURS.issue(name).save(tmp_path / name)
+    OWNER.save(tmp_path / "a")
+    changes: dict[str, Any] = {"identity": tmp_path / "identity", "consumers": consumers}
+    async with market(tmp_path, ["a"], **changes) as at:
+        at.owner("a", identity=tmp_path / "a")
+        call = at.consumer(identity=tmp_path / name)
+        if welcome:
+            await call
+            assert (tmp_path / "consumer" / "summary.npz").exists()
+        else:
+            with pytest.raises(IdentityError, match="not one of a consumer"):
+                await call

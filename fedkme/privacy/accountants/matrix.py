@@ -35,7 +35,7 @@ def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: flo
     figures: dict[tuple[Event, ...], Figure] = {}  # many observers saw the same
     rows = []
     for (protected, observer), cell in sorted(cells.items()):
-        events = tuple(_paid(cell))
+        events = tuple(paid(cell))
         relations = " and ".join(sorted({disclosure.relation for disclosure in cell}))
         if " and " in relations:
             reason = "the disclosures assume different neighbouring relations"
@@ -49,7 +49,8 @@ def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: flo
     return rows
 
 
-def _paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
+def paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
+    """The events that one observer saw of one data set, without `Composed`; a whole run's event once a run."""
     seen: set[tuple[str, Event]] = set()
     for disclosure in cell:
         for event in leaves([disclosure.event]):

@@ -9,7 +9,15 @@ relation of the disclosure*: a sensitivity under replace-one is the diameter, an
 `count` is a number of releases, each of which may depend on those before it.
 """
 
-from fedkme.privacy.events.disclosures import Disclosure, disclosure_from_json
+from fedkme.privacy.events.disclosures import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    REQUEST,
+    VALIDATION,
+    Disclosure,
+    disclosure_from_json,
+)
 from fedkme.privacy.events.mechanisms import (
     MWEM_ITERATION_COST,
     BoundedRange,
@@ -32,7 +40,12 @@ from fedkme.privacy.events.mechanisms import (
 )
 
 __all__ = [
+    "CONSUMER",
+    "CURATOR",
     "MWEM_ITERATION_COST",
+    "OWNERS",
+    "REQUEST",
+    "VALIDATION",
     "BoundedRange",
     "Clock",
     "Composed",

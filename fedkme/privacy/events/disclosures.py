@@ -10,6 +10,15 @@ from typing import Any, get_args
 from fedkme.errors import ConfigError
 from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
 
+CURATOR = "curator"
+CONSUMER = "consumer"
+OWNERS = "owners"
+"""As an observer: every other owner. As a protected set: any one row of any owner."""
+VALIDATION = "D_v"
+REQUEST = "request"
+"""In place of the run's name, for what a consumer discloses before the run has one."""
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 @dataclass(frozen=True)
 class Disclosure:
@@ -52,8 +61,7 @@ class Disclosure:
 
     def canonical(self) -> bytes:
         """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return text.encode("ascii")
+        return _ENCODER.encode(self.to_json()).encode("ascii")
 
 
 def disclosure_from_json(plain: object) -> Disclosure:

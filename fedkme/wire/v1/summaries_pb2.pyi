@@ -1,21 +1,24 @@
 from fedkme.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ConsumerMessage(_message.Message):
-    __slots__ = ("request", "target", "validation")
+    __slots__ = ("request", "target", "validation", "disclosures")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
     request: SummaryRequest
     target: _types_pb2.MeanVector
     validation: _types_pb2.Rows
-    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ...) -> None: ...
+    disclosures: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
     __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows")

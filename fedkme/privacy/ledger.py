@@ -1,0 +1,190 @@
+"""The ledger of a party: what it disclosed, one line an event, each line bound to all lines before it.
+
+A line is written, and handed to the operating system, before the bytes that it describes leave. It survives
+the death of the process; only a machine that loses power may lose the last lines, because nothing waits for
+the disk. Times of day are not written: engines must write the same bytes.
+
+    {"disclosure":{..},"party":"owner-1","previous":"<hash of the line before>","seq":7,"hash":"<this line's>"}
+
+The hash is SHA-256 of the line without it, so of the hash before, the party, the number and the disclosure in
+their one spelling. Whoever can write the file can make another whole chain: the chain shows accidents and
+partial changes, and reconciliation with the other side's ledger (sim.audit) the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from fedkme.errors import ConfigError, LedgerError, ProtocolError
+from fedkme.privacy.events import Disclosure, disclosure_from_json
+
+GENESIS = "0" * 64
+"""What stands for the hash before the first line."""
+
+_LINE = re.compile(rb'(?P<body>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}')
+_REMEDY = "Keep the file as evidence, and compare it with the other side's."
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line.
+
+    Attributes:
+        seq: number of the line, from 1.
+        party: whose ledger it is.
+        disclosure: what left, or what came from another party that wrote the same.
+        previous: hash of the line before.
+        hash: of this line.
+    """
+
+    seq: int
+    party: str
+    disclosure: Disclosure
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFault:
+    """The first line of a ledger that is not as it was written."""
+
+    line: int
+    what: str
+
+
+class Ledger:
+    """Appends to one party's chain."""
+
+    def __init__(self, party: str, file: TextIO, last: Entry | None = None) -> None:
+        """Continue a chain.
+
+        Args:
+            party: whose it is.
+            file: where lines go, after those that are there.
+            last: the last line that is there; None for a new chain.
+        """
+        self._party = json.dumps(party)
+        self._name = party
+        self._file = file
+        self._seq = 0 if last is None else last.seq
+        self._hash = GENESIS if last is None else last.hash
+
+    def append(self, disclosure: Disclosure) -> Entry:
+        """Write an event down; when this returns, its bytes may leave."""
+        previous, self._seq = self._hash, self._seq + 1
+        body = _body(disclosure, self._party, previous, self._seq)
+        self._hash = hashlib.sha256(body + b"}").hexdigest()
+        self._file.write(f'{body.decode("ascii")},"hash":"{self._hash}"}}\n')
+        self._file.flush()
+        return Entry(self._seq, self._name, disclosure, previous, self._hash)
+
+    def head(self) -> dict[str, int | str]:
+        """How many lines there are, and the hash of the last: whoever keeps it notices a cut at the end."""
+        return {"entries": self._seq, "hash": self._hash}
+
+
+@contextlib.contextmanager
+def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
+    """A ledger on disk; a chain that is there is continued, over any number of runs.
+
+    Raises:
+        ConfigError: the file cannot be written.
+        LedgerError: what is there is not a whole chain of this party.
+    """
+    entries = read_ledger(path) if path.exists() else []
+    if entries and entries[-1].party != party:
+        raise LedgerError(f"{path} is the ledger of {entries[-1].party}, not of {party}", "Choose another.")
+    try:
+        file = path.open("a", encoding="ascii", newline="\n")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}", "Correct 'ledger'.") from None
+    with file:
+        yield Ledger(party, file, entries[-1] if entries else None)
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    """Every entry of a whole chain.
+
+    Raises:
+        LedgerError: the file cannot be read, or the chain has a fault.
+    """
+    entries, fault = _follow(path)
+    if fault is not None:
+        raise LedgerError(f"{path}, line {fault.line}: {fault.what}", _REMEDY)
+    return entries
+
+
+def check_chain(path: Path) -> ChainFault | None:
+    """The first line that was altered, removed, repeated, moved or cut; None for a whole chain.
+
+    A chain whose last lines are gone is whole: only the other side, or who kept the last hash, can tell.
+
+    Raises:
+        LedgerError: the file cannot be read.
+    """
+    return _follow(path)[1]
+
+
+def _follow(path: Path) -> tuple[list[Entry], ChainFault | None]:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read: {error.strerror}", "Give a run's folder.") from None
+    lines = text.split(b"\n")
+    entries: list[Entry] = []
+    last: Entry | None = None
+    for number, line in enumerate(lines[:-1], start=1):
+        entry = _read_line(line)
+        fault = entry if isinstance(entry, str) else _break(last, entry)
+        if isinstance(entry, str) or fault:
+            return entries, ChainFault(number, fault)
+        entries.append(entry)
+        last = entry
+    if lines[-1]:
+        return entries, ChainFault(len(lines), "the line has no end")
+    return entries, None
+
+
+def _read_line(line: bytes) -> Entry | str:
+    """The entry, or what is wrong with the line by itself."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return "the line is no entry of a ledger"
+    body, digest = found["body"], found["hash"].decode("ascii")
+    if hashlib.sha256(body + b"}").hexdigest() != digest:
+        return "the line was altered: its hash is another"
+    try:
+        plain = json.loads(body + b"}")
+        disclosure = disclosure_from_json(plain["disclosure"])
+        entry = Entry(plain["seq"], plain["party"], disclosure, plain["previous"], digest)
+        spelled = _body(disclosure, json.dumps(entry.party), entry.previous, entry.seq)
+    except (ValueError, KeyError, TypeError, RecursionError, ProtocolError):
+        return "the line holds no disclosure that this version knows"
+    return entry if spelled == body else "the line is not spelled as a ledger spells it"
+
+
+def _break(last: Entry | None, entry: Entry) -> str:
+    """Why an entry does not follow another, or nothing."""
+    due = 1 if last is None else last.seq + 1
+    if last is not None and entry.party != last.party:
+        return f"an entry of {entry.party} stands in the ledger of {last.party}"
+    if entry.seq > due:
+        return f"entry {due} is missing: entry {entry.seq} stands in its place"
+    if entry.seq < due:
+        return f"entry {entry.seq} stands again, or in another place, where entry {due} is due"
+    if entry.previous != (GENESIS if last is None else last.hash):
+        return f"entry {entry.seq} does not follow from the line before: one of them was replaced"
+    return ""
+
+
+def _body(disclosure: Disclosure, party: str, previous: str, seq: int) -> bytes:
+    """The line without its hash and the last brace; `party` is a JSON string."""
+    rest = f',"party":{party},"previous":"{previous}","seq":{seq}'
+    return b'{"disclosure":' + disclosure.canonical() + rest.encode("ascii")

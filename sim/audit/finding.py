@@ -1,0 +1,179 @@
+"""What an audit is made of: claims, checks, findings, verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Layer = Literal["sensitivity", "law", "black box", "recount"]
+Standing = Literal["sound", "published", "none"]
+"""Claims a guarantee; is kept to reproduce a claim that does not hold; claims nothing."""
+
+AUDIT_ALPHA = 1e-4
+"""Chance that an audit of everything finds a violation where there is none, at most."""
+MOST_STATISTICS = 50
+"""Bonferroni: every statistic of an audit of everything gets AUDIT_ALPHA / MOST_STATISTICS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is claimed for one mechanism, as the audit sets it up.
+
+    Attributes:
+        epsilon: inf where nothing is claimed.
+        delta: 0 for pure differential privacy.
+        relation: neighbouring relation, and who looks.
+    """
+
+    epsilon: float
+    delta: float
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to look.
+
+    Attributes:
+        quick: about a minute for everything, else about ten times the trials.
+        seed: of all simulated randomness of the audit.
+        alpha: false alarm of one statistic.
+    """
+
+    quick: bool = True
+    seed: int = 0
+    alpha: float = AUDIT_ALPHA / MOST_STATISTICS
+
+    def trials(self, quick: int) -> int:
+        """Trials of a check that takes `quick` of them when in a hurry."""
+        return quick if self.quick else 10 * quick
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        layer: which of the four.
+        statistic: what was looked at, fixed in advance.
+        violated: the claim does not hold.
+        claimed: in the units of the statistic; for the black box an epsilon.
+        measured: likewise; for the black box a lower bound that holds with probability 1 - alpha.
+        trials: per world, in the half that counts; 0 for an exact check.
+        alpha: chance of a false alarm; 0 for an exact check.
+        power: the smallest violation, as a factor of what is claimed, found with probability 0.9 or more.
+            1 for an exact check; None where a factor has no meaning.
+        note: what there is to add.
+    """
+
+    layer: Layer
+    statistic: str
+    violated: bool
+    claimed: float
+    measured: float
+    trials: int = 0
+    alpha: float = 0.0
+    power: float | None = 1.0
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; JSON has no infinity, so an infinite number is "inf"."""
+        return {
+            "layer": self.layer,
+            "statistic": self.statistic,
+            "violated": self.violated,
+            "claimed": plain(self.claimed),
+            "measured": plain(self.measured),
+            "trials": self.trials,
+            "alpha": self.alpha,
+            "power": None if self.power is None else plain(self.power),
+            "note": self.note,
+        }
+
+
+Check = Callable[[Effort], Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A mechanism under audit.
+
+    Attributes:
+        name: on the command line.
+        standing: decides what is expected: a sound mechanism holds, every other is broken.
+        claim: what the checks hold it to.
+        checks: cheapest first.
+    """
+
+    name: str
+    standing: Standing
+    claim: Claim
+    checks: tuple[Check, ...]
+
+    def audit(self, effort: Effort) -> Verdict:
+        """Run every check."""
+        return Verdict(self, tuple(check(effort) for check in self.checks))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the checks of one mechanism found together."""
+
+    subject: Subject
+    findings: tuple[Finding, ...]
+
+    @property
+    def broken(self) -> bool:
+        """Whether any check found a violation."""
+        return any(finding.violated for finding in self.findings)
+
+    @property
+    def expected(self) -> bool:
+        """Whether what is sound held, and what is not was broken."""
+        return self.broken == (self.subject.standing != "sound")
+
+    @property
+    def measured(self) -> float | None:
+        """The largest lower bound of epsilon; None without a black box."""
+        bounds = [finding.measured for finding in self.findings if finding.layer == "black box"]
+        return max(bounds) if bounds else None
+
+    @property
+    def power(self) -> float | None:
+        """The smallest violation factor that some black box would have found; None without one."""
+        powers = [f.power for f in self.findings if f.layer == "black box" and f.power is not None]
+        return min(powers) if powers else None
+
+    def sentence(self) -> str:
+        """The verdict in words."""
+        claimed, measured = self.subject.claim.epsilon, self.measured
+        if not self.broken:
+            return "no violation found at this power"
+        if self.subject.standing == "none":
+            return f"not private, and does not claim it: measured epsilon >= {measured or 0.0:.3g}"
+        if measured is not None and measured > claimed:
+            return f"BROKEN: measured epsilon >= {measured:.3g} > claimed {claimed:.3g}"
+        first = next(finding for finding in self.findings if finding.violated)
+        return f"BROKEN: {first.layer}: {first.statistic}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        claim = self.subject.claim
+        return {
+            "mechanism": self.subject.name,
+            "standing": self.subject.standing,
+            "claim": {"epsilon": plain(claim.epsilon), "delta": claim.delta, "relation": claim.relation},
+            "measured_epsilon": None if self.measured is None else plain(self.measured),
+            "power": None if self.power is None else plain(self.power),
+            "broken": self.broken,
+            "expected": self.expected,
+            "verdict": self.sentence(),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def plain(number: float) -> float | str:
+    """A number that JSON can hold."""
+    return number if math.isfinite(number) else str(number)
