@@ -11,12 +11,15 @@ import grpc.aio
 import numpy as np
 from numpy.typing import NDArray
 
+from consumer.gate import Gate
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
 from fedkme.data import Table, load_table, save_table
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
+from fedkme.privacy.events import CONSUMER
+from fedkme.privacy.ledger import open_ledger
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
@@ -77,7 +80,9 @@ def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> flo
     return median_gamma(seeds)
 
 
-def make_request(request: RequestSettings, schema: Schema, validation: Table) -> pb.SummaryRequest:
+def make_request(
+    request: RequestSettings, schema: Schema, validation: Table, gate: Gate
+) -> pb.SummaryRequest:
     """The first message of a consumer."""
     message = pb.SummaryRequest(
         versions=codecs.VERSIONS,
@@ -90,6 +95,8 @@ def make_request(request: RequestSettings, schema: Schema, validation: Table) ->
     else:
         rows = schema.encode(validation.values)
         message.gamma = gamma_of(request.kernel, rows, rows[:0])
+        if request.kernel.gamma == "median-validation":
+            gate.pass_gamma(message.gamma)
     return message
 
 
@@ -100,6 +107,7 @@ async def summarize(
     validation: Table,
     noise_for: NoiseFor,
     voice: Voice,
+    gate: Gate,
 ) -> Summary:
     """One summary over an open stream.
 
@@ -107,7 +115,7 @@ async def summarize(
         FedkmeError: the curator's refusal or failure, in its own words.
     """
     messages = _messages(stream)
-    await stream.write(pb.ConsumerMessage(request=make_request(request, schema, validation)))
+    await stream.write(pb.ConsumerMessage(request=make_request(request, schema, validation, gate)))
     opening = await anext(messages, None)
     if opening is None or not opening.HasField("plan"):
         raise ProtocolError("the curator did not begin with a plan", "Install the same release of fedkme.")
@@ -115,12 +123,17 @@ async def summarize(
     codecs.common_version(VersionRange(oldest=plan.version, newest=plan.version), "the curator")
     features = codecs.features_from_wire(plan.features, schema.encoded_width)
     if request.share == "rows":
-        for part in codecs.rows_to_wire(_rows(validation)):
-            await stream.write(pb.ConsumerMessage(validation=part))
+        gate.pass_rows(plan.run, len(validation))
+        outgoing = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(_rows(validation))]
     else:
         h1 = RandomFourier(features)
-        target = release_target(request.target, h1, schema.encode(validation.values), noise_for("target"))
-        await stream.write(pb.ConsumerMessage(target=codecs.mean_to_wire(target)))
+        encoded, noise = schema.encode(validation.values), noise_for("target")
+        target, cost = release_target(request.target, h1, encoded, noise)
+        gate.pass_target(plan.run, target, cost)
+        outgoing = [pb.ConsumerMessage(target=codecs.mean_to_wire(target))]
+    outgoing[0].disclosures.extend(event.canonical().decode("ascii") for event in gate.declared)
+    for said_now in outgoing:
+        await stream.write(said_now)
     parts = []
     async for message in messages:
         match message.WhichOneof("body"):
@@ -175,10 +188,10 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
     identity = None if settings.identity is None else Identity.load(settings.identity)
     async with await dial(address, identity, settings.connect_s) as channel:
         stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-        with explained(address):
-            summary = await summarize(
-                stream, settings.request, schema, validation, settings.noise_for(settings.name), voice
-            )
+        with open_ledger(CONSUMER, settings.output / "ledger.jsonl") as ledger, explained(address):
+            noise_for = settings.noise_for(settings.name)
+            gate = Gate(ledger)
+            summary = await summarize(stream, settings.request, schema, validation, noise_for, voice, gate)
     save_table(settings.output / "summary.npz", summary.table)
     voice.say(
         "received",

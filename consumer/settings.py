@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.party import PartySettings
-from fedkme.privacy.settings import AnyTarget, MwemTargetSettings
+from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
+from fedkme.privacy.settings import AnyTarget, GaussianSettings
 
 
 class KernelSettings(Settings):
@@ -26,11 +27,22 @@ class RequestSettings(Settings):
     p: int = Field(ge=1)
     """Rows of the summary."""
     kernel: KernelSettings = KernelSettings()
-    target: AnyTarget = MwemTargetSettings()
+    preset: Preset = "sound"
+    """Where a mechanism that is not written down comes from: `sound` derives it from `privacy`."""
+    privacy: PrivacyTarget = PrivacyTarget()
+    """The total that D_v may cost."""
+    target: AnyTarget = GaussianSettings()
     """How g~, the mean of h1 over D_v, is protected."""
     share: Literal["embedding", "rows"] = "embedding"
     """`embedding`: the curator receives g~ alone. `rows`: it is trusted with D_v, as in the paper, and |D_v|
     points count as accessed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return values | {"target": with_preset(values)["target"]}
 
 
 class ConsumerSettings(PartySettings):

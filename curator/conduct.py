@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from curator.gate import Gate
 from curator.ports import OwnerPort
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.record import RunObserver, SummaryRecord
@@ -24,8 +25,9 @@ async def conduct(
     noise_for: NoiseFor,
     record: SummaryRecord,
     observer: RunObserver,
+    gate: Gate,
 ) -> None:
-    """Run a summary protocol over owners; fills `record`.
+    """Run a summary protocol over owners; fills `record`. What leaves or comes passes `gate`.
 
     Raises:
         NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
@@ -43,15 +45,19 @@ async def conduct(
             f"Ask for p <= {available}.",
         )
     elif settings.protocol == "uniform":
-        await uniform(task, roster, record, observer)
+        gate.open(None)  # what owners are asked for follows from the public sizes
+        await uniform(task, roster, record, observer, gate)
     else:
+        auction_event = settings.auction.event(task.rows, len(roster))
+        gate.open(auction_event, settings.auction.exchanged_rows)
         spec = task.h1.spec
         h2 = make_release(
             settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
         )
         auction = settings.auction.make(len(roster), noise_for("auction"))
-        await algorithm3(task, roster, h2, auction, record, observer)
+        await algorithm3(task, roster, h2, auction, record, observer, gate)
     await close(roster, record)
+    gate.pass_summary(len(record.rounds), record.selected)
 
 
 async def close(roster: Roster, record: SummaryRecord) -> None:

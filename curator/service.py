@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import math
 import time
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curator.conduct import conduct
+from curator.gate import MOST_DECLARED, Gate
 from curator.line import Context, Line
 from curator.public import draw_features, public_seed, reference_rows
 from curator.sessions import OwnerSession, Registry
@@ -33,6 +35,8 @@ from fedkme.errors import (
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import RandomFourier
 from fedkme.kernels import median_gamma
+from fedkme.privacy.events import CURATOR, Disclosure
+from fedkme.privacy.ledger import open_ledger
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
@@ -41,8 +45,23 @@ from fedkme.wire import codecs
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
+NO_ROWS = Table(np.empty((0, 0)), None)
 PROGRESS_EVERY_S = 0.1
 """Rounds take milliseconds; a person reads no faster than this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """What a consumer sends of D_v: g~, or, to a curator that is trusted with it, the rows."""
+
+    target: MeanVector | None
+    rows: Table
+    declared: Sequence[Disclosure]
+
+    @property
+    def points(self) -> int:
+        """How many rows of D_v came here."""
+        return len(self.rows)
 
 
 class Watcher:
@@ -141,33 +160,37 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         version = codecs.common_version(request.versions, "the consumer")
         plan = pb.Plan(version=version, run=run, features=codecs.features_to_wire(h1.spec))
         await line.tell(pb.CuratorMessage(plan=plan))
-        target, validation_points = await self._target(line, h1, request.validation_rows)
-        task = SummaryTask(
-            run,
-            request.rows,
-            self._schema,
-            h1,
-            target,
-            h1.fixed_point(self._seeds),
-            count_seeds=self._settings.summary.seed_set == "counted",
-            reference=h1.fixed_point(reference_rows(self._schema, self._seeds, h1.spec.seed)),
-        )
-        record = SummaryRecord()
-        sessions: list[OwnerSession] = []
-        try:
-            minimum = self._settings.summary.quorum
-            sessions += await self._registry.gather(minimum, self._settings.connect_s)
-            await self._conduct(line, task, sessions, record)
-        except FedkmeError as error:
-            record.stop(error)
-            raise
-        finally:
-            facts = self._facts(request, h1, sessions, validation_points)
-            write_run(self._settings.directory / run, record, facts)
+        offer = await self._offer(line, h1, request.validation_rows)
+        folder = self._settings.directory / run
+        folder.mkdir(parents=True, exist_ok=True)
+        with open_ledger(CURATOR, folder / "ledger.jsonl") as ledger:
+            gate = Gate(run, ledger)
+            task = SummaryTask(
+                run,
+                request.rows,
+                self._schema,
+                h1,
+                self._target(offer, h1, gate),
+                h1.fixed_point(self._seeds),
+                count_seeds=self._settings.summary.seed_set == "counted",
+                reference=h1.fixed_point(reference_rows(self._schema, self._seeds, h1.spec.seed)),
+            )
+            record = SummaryRecord()
+            sessions: list[OwnerSession] = []
+            try:
+                minimum = self._settings.summary.quorum
+                sessions += await self._registry.gather(minimum, self._settings.connect_s)
+                await self._conduct(line, task, sessions, record, gate)
+            except FedkmeError as error:
+                record.stop(error)
+                raise
+            finally:
+                facts = self._facts(request, h1, sessions, offer) | {"ledger": gate.head()}
+                write_run(folder, record, facts)
         await _deliver(line, record)
 
     async def _conduct(
-        self, line: Line, task: SummaryTask, sessions: list[OwnerSession], record: SummaryRecord
+        self, line: Line, task: SummaryTask, sessions: list[OwnerSession], record: SummaryRecord, gate: Gate
     ) -> None:
         watcher = Watcher(self._voice, task.rows)
         pump = asyncio.create_task(watcher.pump(line))
@@ -178,7 +201,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             record.faults.append(fault)
             watcher.owner_left(fault)
         try:
-            await conduct(task, self._settings.summary, sessions, self._noise_for, record, watcher)
+            await conduct(task, self._settings.summary, sessions, self._noise_for, record, watcher, gate)
         finally:
             watcher.end()
             await pump
@@ -203,11 +226,12 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             )
         return median_gamma(self._seeds)
 
-    async def _target(self, line: Line, h1: RandomFourier, most: int) -> tuple[MeanVector, int]:
-        """g~, and how many rows of D_v, `most` at most, came here for it (none by default)."""
+    async def _offer(self, line: Line, h1: RandomFourier, most: int) -> Offer:
+        """g~, or `most` rows of D_v, and what the consumer declares about them."""
         message = await line.hear("target", "validation")
+        declared = codecs.disclosures_from_wire(message.disclosures, MOST_DECLARED)
         if message.HasField("target"):
-            return codecs.mean_from_wire(message.target, h1.spec.dimension), 0
+            return Offer(codecs.mean_from_wire(message.target, h1.spec.dimension), NO_ROWS, declared)
         rows = codecs.rows_from_wire([message.validation])
         while not message.validation.last and len(rows) <= most:
             message = await line.hear("validation")
@@ -218,21 +242,31 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             )
         table = Table(codecs.values_of(rows, self._schema.width), None)
         self._schema.check(table, "the validation set")
-        encoded = self._schema.encode(table.values)
+        return Offer(None, table, declared)
+
+    def _target(self, offer: Offer, h1: RandomFourier, gate: Gate) -> MeanVector:
+        """g~ for the owners, made here where D_v itself came."""
+        if offer.target is not None:
+            gate.receive_target(offer.target, offer.declared)
+            return offer.target
+        gate.receive_validation(offer.points, offer.declared)
+        encoded = self._schema.encode(offer.rows.values)
         noise = self._noise_for("target")
-        return release_target(self._settings.summary.target, h1, encoded, noise), len(table)
+        target, cost = release_target(self._settings.summary.target, h1, encoded, noise)
+        gate.pass_target(target, cost)
+        return target
 
     def _facts(
         self,
         request: pb.SummaryRequest,
         h1: RandomFourier,
         sessions: list[OwnerSession],
-        validation_points: int,
+        offer: Offer,
     ) -> dict[str, Any]:
         return {
             "p": request.rows,
             "validation_rows": request.validation_rows,
-            "validation_points": validation_points,
+            "validation_points": offer.points,
             "seed_rows": len(self._seeds),
             "features": asdict(h1.spec),
             "bytes": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ def next_run(directory: Path) -> str:
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
-    """Write record.json, rounds.csv, ledger.jsonl and summary.npz; what there is of a run cut short.
+    """Write record.json, rounds.csv and summary.npz; what there is of a run cut short.
 
     Args:
         directory: the run's folder; made if need be.
         record: what happened.
-        facts: what else record.json should say (features, parameters, bytes).
+        facts: what else record.json should say (features, parameters, bytes, the ledger's head).
     """
     directory.mkdir(parents=True, exist_ok=True)
     summary = {
@@ -50,16 +49,8 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
         writer = csv.writer(file)
         writer.writerow(RoundRecord.__slots__)
         writer.writerows(round_row(row) for row in record.rounds)
-    lines = [json.dumps(event) for event in ledger_events(record)]
-    _write(directory / "ledger.jsonl", "".join(line + "\n" for line in lines))
     if record.selected:
         save_table(directory / "summary.npz", Table(record.values(), record.labels()))
-
-
-def ledger_events(record: SummaryRecord) -> Iterator[dict[str, Any]]:
-    """Every row that the curator saw, one event each, as each owner's own ledger has it."""
-    for number, owner, token in record.accesses:
-        yield {"round": number, "protected": owner, "observer": "curator", "what": "row", "token": token}
 
 
 def _write(path: Path, text: str) -> None:

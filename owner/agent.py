@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TextIO
 
 import grpc.aio
 import numpy as np
 
 from fedkme.data import load_table
-from fedkme.errors import ConfigError, FedkmeError, ProtocolError
+from fedkme.errors import FedkmeError, ProtocolError
+from fedkme.privacy.ledger import open_ledger
 from fedkme.protocol import Assignment, Broadcast
 from fedkme.schema import load_schema
 from fedkme.supervision import Voice
@@ -129,7 +128,7 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
     with contextlib.ExitStack() as files:
         ledger = None
         if settings.ledger is not None:
-            ledger = files.enter_context(_open(settings.ledger))
+            ledger = files.enter_context(open_ledger(settings.name, settings.ledger))
         bidder = Bidder(settings.name, table, schema, noise, Gate(settings.name, ledger))
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
@@ -139,10 +138,3 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
         async with channel:
             await attend(channel, address, settings.name, Desk(bidder, schema.encoded_width), voice)
         voice.say("left", rows_sent=bidder.close().rows_sent)
-
-
-def _open(ledger: Path) -> TextIO:
-    try:
-        return ledger.open("a", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{ledger} cannot be written: {error.strerror}", "Correct 'ledger'.") from None

@@ -80,19 +80,21 @@ class Bidder:
         gains = self._gains_after(broadcast)
         if not self._left:
             return None
+        self._gate.pass_bid(self._run, broadcast.round)
         best = int(gains.argmax())
         return Bid(gains.item(best), self._token(best))
 
     def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         """How many unsent rows have a marginal gain of at least each price, (k,)."""
         self._gains = self._gains_after(broadcast)
+        self._gate.pass_counts(self._run, broadcast.round)
         unsent = np.sort(self._gains[~self._sent])
         return len(unsent) - np.searchsorted(unsent, prices, side="left")
 
     def sell(self, round_number: int, price: float) -> Sequence[Row]:
         """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
         worth = np.flatnonzero(~self._sent & (self._gains >= price))
-        return [self._send(round_number, int(row)) for row in worth]
+        return self._send(round_number, worth.tolist())
 
     def reveal(self, round_number: int, token: int) -> Row:
         """The row behind a token; it is not bid again (step 16).
@@ -102,13 +104,14 @@ class Bidder:
         """
         if not 0 <= token < len(self._rows):
             raise OwnerFaultError(f"{self.name} never bid a row {token}", "Check the curator's software.")
-        return self._send(round_number, self._rows[token])
+        (row,) = self._send(round_number, [self._rows[token]])
+        return row
 
     def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """`count` unsent rows, uniformly without replacement; all there are when there are fewer."""
         unsent = np.flatnonzero(~self._sent)
         order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
-        return [self._send(round_number, int(row)) for row in unsent[order[:count]]]
+        return self._send(round_number, unsent[order[:count]].tolist())
 
     def _gains_after(self, broadcast: Broadcast) -> NDArray[np.float64]:
         """Marginal gain of every row, (m,); -inf for rows that were sent."""
@@ -126,9 +129,13 @@ class Bidder:
             self._rows.append(row)
         return token
 
-    def _send(self, round_number: int, row: int) -> Row:
-        token = self._token(row)
-        self._gate.pass_row(self._run, round_number, token)
+    def _send(self, round_number: int, rows: Sequence[int]) -> list[Row]:
+        tokens = [self._token(row) for row in rows]
+        self._gate.pass_rows(self._run, round_number, tokens)
+        return [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
+
+    def _retired(self, row: int, token: int) -> Row:
+        """One row to send, which is not bid again."""
         if not self._sent[row]:
             self._sent[row] = True
             self._left -= 1

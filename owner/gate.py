@@ -1,9 +1,15 @@
-"""The one way out for rows: what leaves is counted, and written down, before it goes."""
+"""The one way out: what leaves an owner is counted, and written down, before it goes."""
 
 from __future__ import annotations
 
-import json
-from typing import TextIO
+from collections.abc import Sequence
+
+from fedkme.privacy.events import CURATOR, Disclosure, Event, ExactStatistic, RawRows
+from fedkme.privacy.ledger import Ledger
+
+_ROW = RawRows(1)
+_BID = ExactStatistic("best marginal gain")
+_COUNTS = ExactStatistic("counts at public prices")
 
 
 class Gate:
@@ -13,7 +19,7 @@ class Gate:
         rows_sent: rows of this run whose content left.
     """
 
-    def __init__(self, owner: str, ledger: TextIO | None = None) -> None:
+    def __init__(self, owner: str, ledger: Ledger | None = None) -> None:
         self._owner = owner
         self._ledger = ledger
         self._sent: set[int] = set()
@@ -27,18 +33,24 @@ class Gate:
         """Start a run: nothing was sent yet."""
         self._sent.clear()
 
-    def pass_row(self, run: str, round_number: int, token: int) -> None:
-        """Let one row out; the line is on its way to the disk before the row is to the curator."""
-        again = token in self._sent
-        self._sent.add(token)
-        if self._ledger is not None and not again:
-            event = {
-                "run": run,
-                "round": round_number,
-                "protected": self._owner,
-                "observer": "curator",
-                "what": "row",
-                "token": token,
-            }
-            self._ledger.write(json.dumps(event) + "\n")
-            self._ledger.flush()
+    def pass_rows(self, run: str, round_number: int, tokens: Sequence[int]) -> None:
+        """Let rows out; one that left before is no new disclosure."""
+        new = [token for token in tokens if token not in self._sent]
+        self._sent.update(new)
+        if new:
+            self._write(run, round_number, _ROW, [f"row {token}" for token in new])
+
+    def pass_bid(self, run: str, round_number: int) -> None:
+        """Let the best marginal gain out, exact as it is."""
+        self._write(run, round_number, _BID, ["bid"])
+
+    def pass_counts(self, run: str, round_number: int) -> None:
+        """Let out how many rows are worth each price."""
+        self._write(run, round_number, _COUNTS, ["counts"])
+
+    def _write(self, run: str, round_number: int, event: Event, nonces: Sequence[str]) -> None:
+        if self._ledger is not None:
+            self._ledger.extend(
+                Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)
+                for nonce in nonces
+            )

@@ -21,4 +21,4 @@ class OwnerSettings(PartySettings):
     schema_file: Path
     """The public schema that all parties share."""
     ledger: Path | None = None
-    """Where every row that leaves is written down before it goes."""
+    """Where everything that leaves is written down before it goes; one chain over all runs."""

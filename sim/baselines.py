@@ -78,7 +78,7 @@ async def run_baselines(
     results: dict[Baseline, BaselineResult] = {}
     for name in settings.baselines:
         if name == "exact_greedy":
-            table, accessed = _exact_greedy(scenario, market, settings.summary.p, gamma)
+            table, accessed = _exact_greedy(scenario, market, settings.summary, gamma)
         else:
             table, accessed = await _protocol(
                 market, scenario, altered(settings.summary, name), settings.seed
@@ -112,13 +112,16 @@ async def _protocol(market: Market, scenario: Scenario, table: SummaryTable, see
     return Table(record.values(), record.labels()), len(record.accesses)
 
 
-def _exact_greedy(scenario: Scenario, market: Market, p: int, gamma: float) -> tuple[Table, int]:
+def _exact_greedy(
+    scenario: Scenario, market: Market, summary: SummaryTable, gamma: float
+) -> tuple[Table, int]:
     """Exact-kernel greedy over everybody's rows in one place, hence every row accessed."""
     tables = list(scenario.owners.values())
     pooled = pool(tables)
     rows = np.concatenate([scenario.schema.encode(table.values) for table in tables])
     validation = scenario.schema.encode(scenario.validation.values)
-    chosen = exact_kernel_greedy(rows, validation, market.seeds, p, gamma)
+    seeds = market.seeds if summary.seed_set == "counted" else None
+    chosen = exact_kernel_greedy(rows, validation, seeds, summary.p, gamma)
     return pooled.take(chosen), len(pooled)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import consumer.gate
+import curator.gate
+import owner.gate
 from consumer.client import gamma_of
 from consumer.settings import RequestSettings
 from curator.conduct import conduct
@@ -21,11 +24,12 @@ from fedkme.data import Table
 from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
+from fedkme.privacy.events import CONSUMER, CURATOR
+from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from fedkme.schema import Schema
 from owner.bidder import Bidder
-from owner.gate import Gate
 from sim.scenarios import Scenario
 
 
@@ -88,10 +92,11 @@ class Market:
     """Encoded rows of the public seed set, (s, n)."""
 
 
-def open_market(scenario: Scenario, seed: int) -> Market:
-    """Owners of a scenario with the private randomness that their processes would have."""
+def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | None = None) -> Market:
+    """Owners of a scenario with the private randomness that their processes would have, and their ledgers."""
+    gates = {name: owner.gate.Gate(name, (ledgers or {}).get(name)) for name in scenario.owners}
     ports = [
-        DirectPort(Bidder(name, table, scenario.schema, noise_for(seed, name)("draw"), Gate(name)))
+        DirectPort(Bidder(name, table, scenario.schema, noise_for(seed, name)("draw"), gates[name]))
         for name, table in scenario.owners.items()
     ]
     return Market(scenario.schema, ports, encoded(scenario.schema, scenario.seeds))
@@ -113,20 +118,37 @@ async def run_in_process(
     record: SummaryRecord,
     observer: RunObserver,
     facts: dict[str, Any],
+    ledgers: Mapping[str, Ledger] | None = None,
 ) -> None:
-    """One run; fills `record`, and `facts` with what else the curator's record.json says of it."""
+    """One run; fills `record`, and `facts` with what else the curator's record.json says of it.
+
+    The curator and the consumer write in those of `ledgers` that bear their names.
+    """
+    ledgers = ledgers or {}
+    run = "run-1"
+    theirs, gate = consumer.gate.Gate(ledgers.get(CONSUMER)), curator.gate.Gate(run, ledgers.get(CURATOR))
     rows = market.schema.encode(validation.values)
+    gamma = gamma_of(request.kernel, rows, market.seeds)
+    if request.kernel.gamma == "median-validation":
+        theirs.pass_gamma(gamma)
     features = draw_features(
         settings.features,
-        gamma_of(request.kernel, rows, market.seeds),
+        gamma,
         market.schema.encoded_width,
         public_seed(seed),
     )
     h1 = RandomFourier(features)
     holder = "consumer" if request.share == "embedding" else "curator"
-    target = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
+    target, cost = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
+    if request.share == "embedding":
+        theirs.pass_target(run, target, cost)
+        gate.receive_target(target, theirs.declared)
+    else:
+        theirs.pass_rows(run, len(validation))
+        gate.receive_validation(len(validation), theirs.declared)
+        gate.pass_target(target, cost)
     task = SummaryTask(
-        "run-1",
+        run,
         request.p,
         market.schema,
         h1,
@@ -143,4 +165,4 @@ async def run_in_process(
         "features": asdict(features),
         "bytes": {"sent": 0, "received": 0},
     }
-    await conduct(task, settings, market.ports, noise_for(seed, "curator"), record, observer)
+    await conduct(task, settings, market.ports, noise_for(seed, "curator"), record, observer, gate)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.baselines import BaselineResult
 from sim.config import Baseline, SimulationSettings
-from sim.statements import statements
+from sim.statements import published_variant, statements
 
 Metrics = dict[str, Any]
 
@@ -64,6 +64,9 @@ def assemble(
             if name != "summary" and values["downstream"]
         },
         "privacy": [statement.to_json() for statement in statements(settings.summary, record)],
+        "privacy_published": [
+            statement.to_json() for statement in published_variant(settings.summary, record)
+        ],
         "timing": dict(timing) | _round_times(rounds),
         "bytes": record["bytes"],
         "payouts": payouts(record["accessed"]),
@@ -80,7 +83,7 @@ def points_accessed(
     validation_points: int = record["validation_points"]
     total = sum(by_owner.values()) + validation_points
     accessed = [int(row["accessed"]) for row in rounds]
-    bound: float = record["p"]
+    bound: float | None = record["p"]
     if settings.summary.protocol == "algorithm3" and record["owner_rows"]:
         bound = settings.summary.auction.access_bound(record["p"], len(record["owner_rows"]))
     closings: dict[str, int] = record["closings"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,30 +126,40 @@ def _access(m: Metrics) -> list[str]:
         return []
     line = (
         f"points accessed {number(access.get('total'))} ({number(access.get('wasted'))} never used), "
-        f"rho {number(access.get('rho'))}, bound on their expectation {number(access.get('bound'))}"
+        f"rho {number(access.get('rho'))}"
     )
+    if access.get("bound") is not None:
+        line += f", bound on their expectation {number(access['bound'])}"
     disagree = "  owners and curator disagree on this count: see the ledger"
     return [line, disagree] if access.get("owners_agree") is False else [line]
 
 
 def _privacy(m: Metrics) -> list[str]:
     """Epsilons one a line with why there is none; rows seen as they are, summed."""
-    entries = m.get("privacy", [])
     raw: Counter[str] = Counter()
     lines = []
-    for entry in entries:
+    for entry in m.get("privacy", []):
         if entry["raw_points"] or entry["observer"] == "consumer":
             raw[entry["observer"]] += entry["raw_points"]
-            continue
-        why = f" ({entry['reason']})" if entry["epsilon"] == "inf" else ""
-        lines.append(
-            f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: epsilon "
-            f"{number(entry['epsilon'])} at delta {number(entry['delta'])}{why}"
-        )
+        else:
+            lines.append(_statement(entry))
     if raw:
         seen = ", ".join(f"{observer} {count}" for observer, count in raw.items())
         lines.append(f"  rows seen as they are: {seen}")
-    return ["privacy (only 'sound' is proven; inf: no bound)", *lines] if lines else []
+    if lines:
+        lines.insert(0, "privacy (only 'sound' is proven; inf: no bound)")
+    if published := m.get("privacy_published"):
+        lines += ["the variant as published (--set preset=published) would claim, and what is true of it"]
+        lines += map(_statement, published)
+    return lines
+
+
+def _statement(entry: Mapping[str, Any]) -> str:
+    why = f" ({entry['reason']})" if entry["epsilon"] == "inf" else ""
+    return (
+        f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: epsilon "
+        f"{number(entry['epsilon'])} at delta {number(entry['delta'])}{why}"
+    )
 
 
 def _cost(m: Metrics) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,6 +16,8 @@ from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.roster import Fault
 from fedkme.data import Table
 from fedkme.errors import FedkmeError, InterruptedRunError
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import Ledger
 from sim.baselines import BaselineResult, run_baselines
 from sim.config import Baseline, SimulationSettings
 from sim.inprocess import open_market, run_in_process
@@ -23,7 +25,7 @@ from sim.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.processes import Launch
 from sim.progress import Progress
 from sim.report import write_report
-from sim.rundir import make_run_directory, read_record, write_configuration
+from sim.rundir import make_run_directory, read_record, run_ledgers, write_configuration
 from sim.scenarios import Scenario, build_scenario
 
 Result = TypeVar("Result")
@@ -83,18 +85,18 @@ class Shown:
     """Passes a run in this process on to whoever shows its progress."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+        self.progress = progress
         self.first_round: float | None = None
 
     def round_done(self, record: RoundRecord) -> None:
         """See `RunObserver`."""
         if self.first_round is None:
             self.first_round = time.monotonic() - record.milliseconds / 1e3
-        self._progress.round({name: getattr(record, name) for name in RoundRecord.__slots__})
+        self.progress.round({name: getattr(record, name) for name in RoundRecord.__slots__})
 
     def owner_left(self, fault: Fault) -> None:
         """See `RunObserver`."""
-        self._progress.note(fault.line)
+        self.progress.note(fault.line)
 
 
 def simulate(settings: SimulationSettings, out: Path | None, progress: Progress) -> tuple[Path, Metrics]:
@@ -172,23 +174,12 @@ async def _in_process(
     timing: dict[str, float],
 ) -> None:
     started = time.monotonic()
-    market = open_market(scenario, settings.seed)
     record = SummaryRecord()
     shown = Shown(progress)
-    progress.started(len(market.ports), settings.summary.p)
     facts: dict[str, Any] = {}
     try:
-        table = settings.summary
-        await run_in_process(
-            market,
-            scenario.validation,
-            table.curator_part(),
-            table.consumer_part(),
-            settings.seed,
-            record,
-            shown,
-            facts,
-        )
+        with run_ledgers(directory, list(scenario.owners)) as ledgers:
+            await _in_ledgers(scenario, settings, record, shown, facts, ledgers)
     except FedkmeError as error:
         record.stop(error)
         raise
@@ -208,6 +199,26 @@ async def _in_process(
             settings.downstream,
         )
         _write_evaluation(directory, evaluation.to_json())
+
+
+async def _in_ledgers(
+    scenario: Scenario,
+    settings: SimulationSettings,
+    record: SummaryRecord,
+    shown: Shown,
+    facts: dict[str, Any],
+    ledgers: Mapping[str, Ledger],
+) -> None:
+    market = open_market(scenario, settings.seed, ledgers)
+    shown.progress.started(len(market.ports), settings.summary.p)
+    parts = settings.summary.curator_part(), settings.summary.consumer_part()
+    try:
+        await run_in_process(
+            market, scenario.validation, *parts, settings.seed, record, shown, facts, ledgers
+        )
+    finally:
+        if facts:
+            facts["ledger"] = ledgers[CURATOR].head()
 
 
 def _write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError
+from fedkme.privacy.events import CONSUMER, CURATOR
+from fedkme.privacy.ledger import Ledger, open_ledger
 from sim.config import SimulationSettings, plain
 
 
@@ -45,6 +49,27 @@ def _next_free(name: str) -> Path:
 def write_configuration(directory: Path, settings: SimulationSettings) -> None:
     """run.toml: the resolved settings; `fedkme sim run DIR/run.toml` repeats the run."""
     (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def run_ledgers(directory: Path, owners: Sequence[str]) -> Iterator[Mapping[str, Ledger]]:
+    """Every party's ledger of a run in one process, by name, in the files that processes would write.
+
+    Owners' are kept in memory until the end: there may be more of them than files can be open.
+    """
+    (directory / "owners").mkdir()
+    (directory / "consumer").mkdir()
+    files = {name: io.StringIO() for name in owners}
+    ledgers = {name: Ledger(name, file) for name, file in files.items()}
+    with (
+        open_ledger(CURATOR, directory / "ledger.jsonl") as curator,
+        open_ledger(CONSUMER, directory / "consumer" / "ledger.jsonl") as consumer,
+    ):
+        try:
+            yield {**ledgers, CURATOR: curator, CONSUMER: consumer}
+        finally:
+            for name, file in files.items():
+                (directory / "owners" / f"{name}.jsonl").write_text(file.getvalue(), encoding="ascii")
 
 
 def adopt_curator_run(directory: Path) -> None:

@@ -1,20 +1,23 @@
 """The privacy list of metrics.json: what each observer can learn, by the paper's arithmetic and by proof.
 
-Only `sound` figures are guarantees. What has no proof says so, with epsilon = inf and the reason.
+Mechanisms become events, and two accountants read the same ones. Only `sound` figures are guarantees; what has
+no proof says so, with epsilon = inf and the reason.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from curator.summary.auctions import PrivAuctionSettings
-from fedkme.privacy.accounting import PrivacyStatement, mwem_zcdp, published_epsilon, zcdp_epsilon
+from curator.summary.auctions import ClockSettings, PrivAuctionSettings
+from curator.summary.auctions.clock import EXCHANGED_ROWS
+from fedkme.privacy.accountants import Published, Sound
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.events import Clock, Event, ExactStatistic, Gaussian, MwemCall, PrivAuction
+from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.settings import GaussianSettings, MwemSettings, MwemTargetSettings
 from sim.config import SummaryTable
-
-Accountant = Literal["published", "sound"]
 
 REPLACE = "replace one row"
 TARGET_DELTA = 0.01
@@ -30,50 +33,97 @@ def statements(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacySt
         table: the run's settings.
         record: the curator's record.json.
     """
-    return [*_of_validation(table, record), *_of_owners(table, record)]
+    return [*_of_validation(table, record), *_between_owners(table, record), *_of_rows(record)]
+
+
+def published_variant(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacyStatement]:
+    """What the paper's variant of the same run would claim, and what is true of it; empty for such a run."""
+    if table.preset == "published":
+        return []
+    request = {"p": table.p, "preset": "published"}
+    variant = SummaryTable.model_validate(request)
+    return [
+        *_of_validation(variant, dict(record) | {"validation_points": 0}),
+        *_between_owners(variant, record),
+    ]
 
 
 def _of_validation(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
-    protected, raw = "D_v", int(record["validation_points"])
+    raw = int(record["validation_points"])
     if raw:
         yield PrivacyStatement(
-            protected, "curator", "sound", math.inf, 0.0, REPLACE, raw, "the curator was trusted with D_v"
+            "D_v", "curator", "sound", math.inf, 0.0, REPLACE, raw, "the curator was trusted with D_v"
         )
     observer = "owners" if raw else "owners and curator"
+    events: list[Event] = []
     if table.kernel.gamma == "median-validation":
-        reason = "gamma, a median distance of D_v, is released without noise"
-        yield PrivacyStatement(protected, observer, "sound", math.inf, 0.0, REPLACE, 0, reason)
-        return
+        events.append(ExactStatistic("gamma, a median distance of D_v"))
     target = table.target
+    if isinstance(target, MwemTargetSettings):
+        events.append(MwemCall(target.epsilon, target.iterations))
+        yield from _figures("D_v", observer, events, TARGET_DELTA, TARGET_DELTA)
+    elif isinstance(target, GaussianSettings):
+        events.append(Gaussian(gaussian_sigma(target.epsilon, target.delta)))
+        yield from _figures("D_v", observer, events, None, target.delta)
+    else:
+        events.append(ExactStatistic("the mean of h1 over D_v"))
+        yield from _figures("D_v", observer, events, None, table.privacy.delta)
+
+
+def _between_owners(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
+    """What owners learn of each other: published claims, then what holds."""
+    who = ("each owner", "other owners")
     if table.protocol == "uniform":
-        reason = "uniform sampling sends g~ and uses nothing of it"
-        yield PrivacyStatement(protected, observer, "sound", *_target_cost(target), REPLACE, 0, reason)
+        reason = "owners draw their own rows and are told nothing about others"
+        yield PrivacyStatement(*who, "sound", 0.0, 0.0, REPLACE, 0, reason)
         return
-    if isinstance(target, MwemTargetSettings):
-        epsilon = published_epsilon(target.epsilon, target.iterations, TARGET_DELTA)
-        reason = "one release an iteration, as the paper counts (Section 4)"
-        yield PrivacyStatement(protected, observer, "published", epsilon, TARGET_DELTA, REPLACE, 0, reason)
-    reasons = {
-        "mwem": "zCDP of selection (bounded range 4e) and value (2e), at the paper's delta",
-        "gaussian": "one Gaussian mechanism, calibrated exactly",
-        "exact": "the mean of D_v is released without noise",
-    }
-    yield PrivacyStatement(
-        protected, observer, "sound", *_target_cost(target), REPLACE, 0, reasons[target.mechanism]
-    )
+    events = [*_broadcasts(table), *_auction(table, len(record["owner_rows"]))]
+    published = all(isinstance(event, MwemCall | PrivAuction) for event in events)
+    delta = table.privacy.delta
+    claimed = SUMMARY_DELTA
+    if published and isinstance(table.auction, PrivAuctionSettings):
+        claimed += table.auction.delta
+    yield from _figures(*who, events, claimed if published else None, delta)
 
 
-def _target_cost(target: Any) -> tuple[float, float]:
-    if isinstance(target, MwemTargetSettings):
-        rho = mwem_zcdp(target.epsilon, target.iterations, "replace-one")
-        return zcdp_epsilon(rho, TARGET_DELTA), TARGET_DELTA
-    if isinstance(target, GaussianSettings):
-        return target.epsilon, target.delta
-    return math.inf, 0.0
+def _broadcasts(table: SummaryTable) -> list[Event]:
+    broadcast = table.broadcast
+    if isinstance(broadcast, MwemSettings):
+        epsilon = broadcast.later_epsilon(table.p)
+        if isinstance(table.auction, ClockSettings):
+            epsilon *= EXCHANGED_ROWS
+        return [MwemCall(epsilon, broadcast.iterations * table.p)]
+    if isinstance(broadcast, GaussianSettings):
+        sigma = gaussian_sigma(broadcast.epsilon, broadcast.delta, table.p)
+        return [Gaussian(sigma / EXCHANGED_ROWS, table.p)]
+    return [ExactStatistic("the mean of h1 over the summary")]
 
 
-def _of_owners(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
-    yield from _between_owners(table)
+def _auction(table: SummaryTable, owners: int) -> list[Event]:
+    auction = table.auction
+    if isinstance(auction, ClockSettings):
+        return [Clock(auction.epsilon)]
+    if isinstance(auction, PrivAuctionSettings) and owners:
+        rate, patience = auction.parameters(owners)
+        return [PrivAuction(rate, patience, table.p, auction.epsilon, auction.delta)]
+    return [ExactStatistic(f"what the auction '{auction.kind}' tells owners")]
+
+
+def _figures(
+    protected: str, observer: str, events: list[Event], published: float | None, sound: float
+) -> Iterator[PrivacyStatement]:
+    """Statements of both accountants; `published` only at a delta that the paper states."""
+    for accountant, delta in ((Published(), published), (Sound(), sound)):
+        if delta is None:
+            continue
+        figure = accountant.epsilon(events, delta)
+        reason = figure.reason or figure.method
+        name = "published" if isinstance(accountant, Published) else "sound"
+        shown = delta if math.isfinite(figure.epsilon) else 0.0
+        yield PrivacyStatement(protected, observer, name, figure.epsilon, shown, REPLACE, 0, reason)
+
+
+def _of_rows(record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
     used = [owner for owner, *_ in record["selected"]]
     for name, accessed in record["accessed"].items():
         seen = [
@@ -82,32 +132,3 @@ def _of_owners(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[Priva
         ]
         for observer, rows, reason in seen:
             yield PrivacyStatement(name, observer, "sound", math.inf, 0.0, REPLACE, rows, reason)
-
-
-def _between_owners(table: SummaryTable) -> Iterator[PrivacyStatement]:
-    """What one owner learns of another: published claims, then what holds."""
-
-    def statement(accountant: Accountant, epsilon: float, delta: float, reason: str) -> PrivacyStatement:
-        return PrivacyStatement("each owner", "other owners", accountant, epsilon, delta, REPLACE, 0, reason)
-
-    if table.protocol == "uniform":
-        yield statement("sound", 0.0, 0.0, "owners draw their own rows and are told nothing about others")
-        return
-    broadcast, auction = table.broadcast, table.auction
-    if isinstance(broadcast, MwemSettings):
-        iterations = broadcast.iterations * table.p
-        epsilon = published_epsilon(broadcast.later_epsilon(table.p), iterations, SUMMARY_DELTA)
-        reason = "the paper's figure for the broadcasts (Section 4); it leaves the auction out"
-        yield statement("published", epsilon, SUMMARY_DELTA, reason)
-    if isinstance(auction, PrivAuctionSettings):
-        yield statement("published", auction.epsilon, auction.delta, "claim of Theorem 6 for PRIVAUCTION")
-    if broadcast.mechanism == "exact":
-        reason = "the mean of the summary is broadcast without noise"
-    elif isinstance(auction, PrivAuctionSettings):
-        reason = (
-            "PRIVAUCTION is not private: the best bidder is always asked, so not being asked "
-            "proves that somebody holds a better row"
-        )
-    else:
-        reason = f"there is no proof for the auction '{auction.kind}'"
-    yield statement("sound", math.inf, 0.0, reason)

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 
+from curator.gate import Gate
 from curator.summary.auctions import Auction
 from curator.summary.market import Market
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
@@ -29,6 +30,7 @@ async def algorithm3(
     auction: Auction,
     record: SummaryRecord,
     observer: RunObserver,
+    gate: Gate,
 ) -> None:
     """Select p rows; fills `record`, which holds what there is if the run is cut short.
 
@@ -39,6 +41,7 @@ async def algorithm3(
         auction: decides whose row is asked for.
         record: where everything that happens is written.
         observer: told of each round.
+        gate: writes down what is said to owners, and what comes from them.
     """
     summary = CurrentSummary(task)
     pool = Pool(task)
@@ -49,9 +52,10 @@ async def algorithm3(
             return
         started = time.perf_counter()
         number = len(record.rounds) + 1
+        gate.pass_mean(number, h2.cost)
         mean = summary.without_seeds(h2.release())
         broadcast = Broadcast(number, summary.size, quantize_mean(mean))  # step 5
-        market = Market(task, roster, broadcast, pool, record)
+        market = Market(task, roster, broadcast, pool, record, gate)
         await auction.hold(market)  # steps 6, 7, 11 to 14, and the check of step 8
         best = pool.take_best(broadcast)  # step 15
         if best is None and not auction.public_rounds:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.gate import Gate
 from curator.summary.record import SummaryRecord
 from curator.summary.roster import Roster
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
@@ -36,7 +37,13 @@ class Market:
     """
 
     def __init__(
-        self, task: SummaryTask, roster: Roster, broadcast: Broadcast, pool: Pool, record: SummaryRecord
+        self,
+        task: SummaryTask,
+        roster: Roster,
+        broadcast: Broadcast,
+        pool: Pool,
+        record: SummaryRecord,
+        gate: Gate,
     ) -> None:
         self.broadcast = broadcast
         self.pool = pool
@@ -45,6 +52,7 @@ class Market:
         self._task = task
         self._roster = roster
         self._record = record
+        self._gate = gate
         self._counts: Mapping[str, Counts] = {}
 
     async def bids(self) -> dict[str, Bid]:
@@ -67,6 +75,7 @@ class Market:
     async def reveal(self, bids: Mapping[str, Bid]) -> None:
         """Ask owners for the rows that they bid (steps 13 and 14), verify each against its bid (step 8)."""
         number = self.broadcast.round
+        self._gate.pass_questions(number)
         rows = await self._roster.ask(
             number,
             lambda owner, token: owner.reveal(number, token),
@@ -100,6 +109,7 @@ class Market:
         """
         number, price = self.broadcast.round, float(prices[index])
         due = {name: int(counts[index]) for name, counts in self._counts.items()}
+        self._gate.pass_questions(number)
         answers = await self._roster.ask(number, lambda owner, count: owner.sell(number, price, count), due)
         accepted: list[PoolRow] = []
         refused: dict[str, FedkmeError] = {}
@@ -126,7 +136,8 @@ class Market:
         refused: Mapping[str, FedkmeError],
     ) -> None:
         self.asked += asked
-        self._record.access(self.broadcast.round, rows)
+        for name, new in self._record.access(self.broadcast.round, rows).items():
+            self._gate.receive_rows(self.broadcast.round, name, new)
         self.pool.add(accepted)
         self.revealed += len(accepted)
         self._refuse(refused)

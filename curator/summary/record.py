@@ -113,13 +113,20 @@ class SummaryRecord:
         """Append a row to the summary."""
         self.selected.append(SelectedRow(owner, row.token, number, gain, row.values, row.label))
 
-    def access(self, number: int, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Count rows that reached the curator in a round, by owner; one that came before counts once."""
+    def access(self, number: int, rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+        """Count rows that reached the curator in a round, by owner; one that came before counts once.
+
+        Returns:
+            Those that did not come before.
+        """
+        new: dict[str, list[Row]] = {owner: [] for owner in rows}
         for owner, revealed in rows.items():
             for row in revealed:
                 if (owner, row.token) not in self.seen:
                     self.seen.add((owner, row.token))
                     self.accesses.append((number, owner, row.token))
+                    new[owner].append(row)
+        return new
 
     def accessed_by_owner(self) -> dict[str, int]:
         """Points accessed of every owner that took part, sorted by name."""

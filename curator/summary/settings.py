@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from curator.summary.auctions import AnyAuction, PrivAuctionSettings
+from curator.summary.auctions import AnyAuction, ClockSettings
 from fedkme.config import Settings
-from fedkme.privacy.settings import AnyMean, AnyTarget, MwemSettings, MwemTargetSettings
+from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
+from fedkme.privacy.settings import AnyMean, AnyTarget, GaussianSettings
 
 
 class FeatureSettings(Settings):
@@ -23,16 +24,25 @@ class FeatureSettings(Settings):
 class SummarySettings(Settings):
     """What the curator decides about a summary; p, gamma and D_v's protection are the consumer's."""
 
+    preset: Preset = "sound"
+    """Where mechanisms that are not written down come from: `sound` derives them from `privacy`."""
+    privacy: PrivacyTarget = PrivacyTarget()
+    """The total that owners' rows may cost towards other owners."""
     protocol: Literal["algorithm3", "uniform"] = "algorithm3"
     """`uniform` draws p/K rows from each owner and looks at nothing."""
     features: FeatureSettings = FeatureSettings()
-    broadcast: AnyMean = MwemSettings()
+    broadcast: AnyMean = GaussianSettings(epsilon=0.5)
     """h2 of the current summary."""
-    seed_set: Literal["counted", "subtracted"] = "counted"
+    seed_set: Literal["counted", "subtracted"] = "subtracted"
     """The paper matches D_v with the summary *and* its seed set and returns the summary alone. `subtracted`
     takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
-    target: AnyTarget = MwemTargetSettings()
+    target: AnyTarget = GaussianSettings()
     """h2 of D_v, where a consumer trusts the curator with D_v; else the consumer's own setting counts."""
-    auction: AnyAuction = PrivAuctionSettings()
+    auction: AnyAuction = ClockSettings()
     quorum: int = Field(1, ge=1)
     """With fewer owners than this the run stops and keeps what it has."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        return with_preset(values) if isinstance(values, dict) else values

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
+from curator.gate import Gate
 from curator.ports import OwnerPort
 from curator.summary.algorithm3 import out_of_rows
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
@@ -40,7 +41,9 @@ def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
     return taken
 
 
-async def uniform(task: SummaryTask, roster: Roster, record: SummaryRecord, observer: RunObserver) -> None:
+async def uniform(
+    task: SummaryTask, roster: Roster, record: SummaryRecord, observer: RunObserver, gate: Gate
+) -> None:
     """Draw the summary; fills `record`. One round, unless an owner fails and others fill its place."""
     summary = CurrentSummary(task)
     sent = dict.fromkeys(record.owner_rows, 0)
@@ -60,7 +63,7 @@ async def uniform(task: SummaryTask, roster: Roster, record: SummaryRecord, obse
         size, before = summary.size, len(record.selected)
         for name, rows in answers.items():
             error = _unfit(task, name, rows, asked[name], record.seen)
-            record.access(number, {name: rows})
+            gate.receive_rows(number, name, record.access(number, {name: rows})[name])
             sent[name] += len(rows)
             if error is not None:
                 roster.remove(number, name, error)

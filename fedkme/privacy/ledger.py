@@ -4,11 +4,11 @@ A line is written, and handed to the operating system, before the bytes that it 
 the death of the process; only a machine that loses power may lose the last lines, because nothing waits for
 the disk. Times of day are not written: engines must write the same bytes.
 
-    {"disclosure":{..},"party":"owner-1","previous":"<hash of the line before>","seq":7,"hash":"<this line's>"}
+    {"disclosure":{..},"party":"owner-1","previous":"<hash before>","seq":7,"hash":"<this line's>"}
 
 The hash is SHA-256 of the line without it, so of the hash before, the party, the number and the disclosure in
 their one spelling. Whoever can write the file can make another whole chain: the chain shows accidents and
-partial changes, and reconciliation with the other side's ledger (sim.audit) the rest.
+partial changes, and reconciliation with the other side's ledger (sim.reconcile) the rest.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
 from fedkme.privacy.events import Disclosure, disclosure_from_json
@@ -78,12 +81,20 @@ class Ledger:
 
     def append(self, disclosure: Disclosure) -> Entry:
         """Write an event down; when this returns, its bytes may leave."""
-        previous, self._seq = self._hash, self._seq + 1
-        body = _body(disclosure, self._party, previous, self._seq)
-        self._hash = hashlib.sha256(body + b"}").hexdigest()
-        self._file.write(f'{body.decode("ascii")},"hash":"{self._hash}"}}\n')
-        self._file.flush()
+        previous = self._hash
+        self.extend([disclosure])
         return Entry(self._seq, self._name, disclosure, previous, self._hash)
+
+    def extend(self, disclosures: Iterable[Disclosure]) -> None:
+        """Write events down at once; when this returns, their bytes may leave."""
+        lines = []
+        for disclosure in disclosures:
+            self._seq += 1
+            body = _body(disclosure, self._party, self._hash, self._seq)
+            self._hash = hashlib.sha256(body + b"}").hexdigest()
+            lines.append(f'{body.decode("ascii")},"hash":"{self._hash}"}}\n')
+        self._file.write("".join(lines))
+        self._file.flush()
 
     def head(self) -> dict[str, int | str]:
         """How many lines there are, and the hash of the last: whoever keeps it notices a cut at the end."""
@@ -130,6 +141,11 @@ def check_chain(path: Path) -> ChainFault | None:
         LedgerError: the file cannot be read.
     """
     return _follow(path)[1]
+
+
+def nonce_of(vector: NDArray[np.int32]) -> str:
+    """A nonce for a released vector: the same release has the same, on every host."""
+    return hashlib.sha256(vector.astype("<i4").tobytes()).hexdigest()[:32]
 
 
 def _follow(path: Path) -> tuple[list[Entry], ChainFault | None]:

@@ -8,6 +8,7 @@ release nor a run depends on the order in which rows arrive.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fixed_point import FEATURE_UNIT, quantize_features
+from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.mwem import Estimate, Mwem, quantize
 from fedkme.privacy.noise import NoiseSource
@@ -22,6 +24,34 @@ from fedkme.privacy.noise import NoiseSource
 # Features are computed in float32, so their norm may exceed its bound by rounding. The sensitivity
 # counts the excess.
 _NORM_SLACK = 1.0 + 1e-6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one release discloses of the rows in it, under replace-one, for a ledger.
+
+    Attributes:
+        event: the mechanism with its parameters.
+        sensitivity: of the sum of rows, in L2 (Gaussian) or in a coordinate (h2); None without noise.
+    """
+
+    event: Event
+    sensitivity: float | None
+
+    def of_rows(self, count: int) -> Cost:
+        """The same where up to `count` rows are replaced at once; h2's pieces are linear in its parameter."""
+        match self.event:
+            case Gaussian(multiplier, releases):
+                event: Event = Gaussian(multiplier / count, releases)
+            case MwemCall(epsilon, iterations):
+                event = MwemCall(epsilon * count, iterations)
+            case _:
+                return self
+        return Cost(event, None if self.sensitivity is None else self.sensitivity * count)
+
+
+_EXACT = Cost(ExactStatistic("a mean of h1"), None)
+_COORDINATE = 2.0  # a row in [-1, 1]^d replaced by another
 
 
 class MeanRelease(Protocol):
@@ -33,6 +63,11 @@ class MeanRelease(Protocol):
     @property
     def size(self) -> int:
         """Rows added so far."""
+        ...
+
+    @property
+    def cost(self) -> Cost:
+        """Of the next release, if it reads rows that are protected."""
         ...
 
     def add(self, rows: NDArray[np.float64]) -> None:
@@ -62,6 +97,11 @@ class ExactMean:
     def size(self) -> int:
         """Rows added so far."""
         return self._size
+
+    @property
+    def cost(self) -> Cost:
+        """No noise, no bound."""
+        return _EXACT
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1]; sums of multiples of 2**-14 are exact in any order."""
@@ -125,6 +165,12 @@ class MwemMean:
         """Rows added so far."""
         return self._size
 
+    @property
+    def cost(self) -> Cost:
+        """One call of h2; the first has other parameters than the later ones."""
+        epsilon, iterations = self._next
+        return _EXACT if epsilon is None else Cost(MwemCall(epsilon, iterations), _COORDINATE)
+
     def add(self, rows: NDArray[np.float64]) -> None:
         """Quantize and add rows, (k, d) in [-1, 1]."""
         _check(rows, self._index_sum.size)
@@ -175,7 +221,9 @@ class GaussianMean:
         """
         self._noise = noise
         self._largest = norm_bound * math.sqrt(dimension / 2.0) * _NORM_SLACK
-        self._scale = 2.0 * self._largest * gaussian_sigma(epsilon, delta, releases)
+        multiplier = gaussian_sigma(epsilon, delta, releases)
+        self._scale = 2.0 * self._largest * multiplier
+        self._cost = Cost(Gaussian(multiplier), 2.0 * self._largest)
         self._planned = self._left = releases
         self._steps = np.zeros(dimension, dtype=np.int64)  # the sum of rows in units of FEATURE_UNIT
         self._size = 0
@@ -184,6 +232,11 @@ class GaussianMean:
     def size(self) -> int:
         """Rows added so far."""
         return self._size
+
+    @property
+    def cost(self) -> Cost:
+        """The calibrated noise multiplier and the norm's diameter."""
+        return self._cost
 
     @property
     def sum_scale(self) -> float:

@@ -12,7 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import RandomFourier
-from fedkme.privacy.means import ExactMean, GaussianMean, MeanRelease, MwemMean
+from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
 from fedkme.privacy.noise import NoiseSource
 
 
@@ -141,8 +141,8 @@ def release_target(
     h1: RandomFourier,
     validation: NDArray[np.float32],
     noise: NoiseSource,
-) -> MeanVector:
-    """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,).
+) -> tuple[MeanVector, Cost]:
+    """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,), and what it costs D_v.
 
     Args:
         settings: the mechanism that protects D_v; one call.
@@ -153,4 +153,5 @@ def release_target(
     single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
     release = make_release(single, h1.spec.dimension, h1.norm_bound, 1, noise)
     release.add(normalised_features(h1.fixed_point(validation)))
-    return quantize_mean(release.release())
+    cost = release.cost
+    return quantize_mean(release.release()), cost

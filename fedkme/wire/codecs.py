@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedkme.errors import (
 )
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
 from fedkme.features.fourier import FourierSpec, Kind
+from fedkme.privacy.events import Disclosure, disclosure_from_json
 from fedkme.protocol import Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
 from fedkme.wire.v1 import types_pb2
@@ -27,6 +29,7 @@ _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
     "paired": types_pb2.FeatureMap.KIND_PAIRED,
     "offset": types_pb2.FeatureMap.KIND_OFFSET,
 }
+_DISCLOSURE = 4096  # letters of one event
 _WORDS = 500  # letters of a peer's cause or remedy
 _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
 _ROW_LIMIT = MESSAGE_LIMIT - 1024  # leaves room for the envelope
@@ -112,6 +115,22 @@ def row_from_wire(message: types_pb2.Row) -> Row:
     """One row."""
     label = message.label if message.HasField("label") else None
     return Row(message.token, np.array(message.values, dtype=np.float64), label)
+
+
+def disclosures_from_wire(texts: Sequence[str], most: int) -> list[Disclosure]:
+    """Events that a peer wrote in its ledger.
+
+    Raises:
+        ProtocolError: more than `most`, one of them long, or one that is no disclosure.
+    """
+    if len(texts) > most or any(len(text) > _DISCLOSURE for text in texts):
+        raise ProtocolError("a peer declares too many events", "Install the same release of fedkme.")
+    try:
+        return [disclosure_from_json(json.loads(text)) for text in texts]
+    except (ValueError, RecursionError):
+        raise ProtocolError(
+            "a peer declares an event that cannot be read", "Install the same release of fedkme."
+        ) from None
 
 
 def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:

@@ -14,65 +14,46 @@ probabilities bound mu = Phi^-1(there) - Phi^-1(here), and gaussian_epsilon(1/mu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedkme.privacy.gaussian import gaussian_epsilon
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 
 Scores = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 _CANDIDATES = 200  # thresholds that are tried on the first half
 _MISS = 0.05  # of each of two counts: together the power is 0.9
-
-
-def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]:
-    """Lower and upper bound of a probability; each fails with probability at most alpha."""
-    low = float(stats.beta.ppf(alpha, hits, trials - hits + 1)) if hits else 0.0
-    high = float(stats.beta.isf(alpha, hits + 1, trials - hits)) if hits < trials else 1.0
-    return low, high
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A set of outputs, and in which world it is expected.
-
-    Attributes:
-        threshold: of the score.
-        above: scores >= threshold, else those below.
-        swapped: the event is the likelier one in the first world.
-    """
-
-    threshold: float
-    above: bool
-    swapped: bool
-
-    def hits(self, first: Scores, second: Scores) -> tuple[int, int]:
-        """How often it happened where it is expected, and in the other world."""
-        there, here = (first, second) if self.swapped else (second, first)
-        counts = [int((scores >= self.threshold).sum()) for scores in (there, here)]
-        return (
-            (counts[0], counts[1])
-            if self.above
-            else (len(there) - counts[0], len(here) - counts[1])
-        )
+_LARGEST_FACTOR = 1e3
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A lower bound of epsilon, and what it rests on."""
+    """A lower bound of epsilon, and the event that it rests on.
+
+    Attributes:
+        epsilon: holds with probability 1 - alpha; >= 0.
+        rate: how often the event happened where it is likelier.
+        trials: of each world, in the half that counts.
+    """
 
     epsilon: float
-    gdp_epsilon: float
-    there: int
-    here: int
+    rate: float
     trials: int
 
 
-def split_bound(first: Scores, second: Scores, delta: float, alpha: float) -> Bound:
+def clopper_pearson(hits: Counts, trials: int, alpha: float) -> tuple[Scores, Scores]:
+    """Lower and upper bounds of probabilities, (k,) each; each fails with probability at most alpha."""
+    low = np.where(hits > 0, stats.beta.ppf(alpha, np.maximum(hits, 1), trials - hits + 1), 0.0)
+    high = np.where(hits < trials, stats.beta.isf(alpha, hits + 1, np.maximum(trials - hits, 1)), 1.0)
+    return low, high
+
+
+def split_bound(first: Scores, second: Scores, delta: float, alpha: float, gaussian: bool = False) -> Bound:
     """Choose the event on one half, bound epsilon on the other.
 
     Args:
@@ -80,79 +61,88 @@ def split_bound(first: Scores, second: Scores, delta: float, alpha: float) -> Bo
         second: scores in its neighbour, (n,).
         delta: of the claim.
         alpha: chance that the bound is too large.
+        gaussian: the mechanism adds Gaussian noise to a score that is linear in it.
     """
     half = len(first) // 2
-    chosen = max(
-        _events(np.concatenate([first[:half], second[:half]])),
-        key=lambda event: _epsilon(*event.hits(first[:half], second[:half]), half, delta, alpha),
-    )
-    there, here = chosen.hits(first[half:], second[half:])
+    chosen = np.concatenate([first[:half], second[:half]])
+    thresholds = np.unique(np.quantile(chosen, np.linspace(0.0, 1.0, _CANDIDATES), method="nearest"))
+    bound = _mu if gaussian else _epsilon
+    there, here = _events(first[:half], second[:half], thresholds)
+    best = int(np.argmax(bound(there, here, half, delta, alpha)))
     trials = len(first) - half
-    gaussian = max(
-        _events(np.concatenate([first[:half], second[:half]])),
-        key=lambda event: _mu(*event.hits(first[:half], second[:half]), half, alpha),
-    )
-    mu = _mu(*gaussian.hits(first[half:], second[half:]), trials, alpha)
-    gdp = gaussian_epsilon(1.0 / mu, delta) if mu > 0 and delta > 0 else 0.0
-    return Bound(max(0.0, _epsilon(there, here, trials, delta, alpha)), gdp, there, here, trials)
+    there, here = (counts[best : best + 1] for counts in _events(first[half:], second[half:], thresholds))
+    found = float(bound(there, here, trials, delta, alpha)[0])
+    if gaussian and found > 0:
+        found = gaussian_epsilon(1.0 / found, delta)
+    return Bound(max(0.0, found), int(there[0]) / trials, trials)
 
 
-def smallest_factor(epsilon: float, delta: float, rate: float, trials: int, alpha: float) -> float:
+def smallest_factor(epsilon: float, delta: float, bound: Bound, alpha: float) -> float:
     """The least f such that a true epsilon of f times the claimed one would be found with probability 0.9.
 
-    For an event of probability `rate` in the likelier world and (rate - delta) e^(-f epsilon) in the other.
+    For an event as likely as the one found, of probability (rate - delta) e^(-f epsilon) in the other world.
     """
-    there = int(stats.binom.ppf(_MISS, trials, rate))
+    there = _low_count(bound.rate, bound.trials)
 
     def found(factor: float) -> bool:
-        other = max(rate - delta, 0.0) * math.exp(-factor * epsilon)
-        here = int(stats.binom.ppf(1.0 - _MISS, trials, other))
-        return _epsilon(there, here, trials, delta, alpha) > epsilon
+        rate = max(bound.rate - delta, 0.0) * math.exp(-factor * epsilon)
+        here = _high_count(rate, bound.trials)
+        return bool(_epsilon(there, here, bound.trials, delta, alpha)[0] > epsilon)
 
     return _least(found)
 
 
-def smallest_gdp_factor(epsilon: float, delta: float, trials: int, alpha: float) -> float:
-    """Likewise for the Gaussian bound, for the factor by which the noise is too small."""
-    mu = 2.0 / _sigma_of(epsilon, delta)
+def smallest_gaussian_factor(epsilon: float, delta: float, trials: int, alpha: float) -> float:
+    """Likewise for a Gaussian mechanism: the least factor by which its noise is too small."""
+    mu = 1.0 / gaussian_sigma(epsilon, delta)
 
     def found(factor: float) -> bool:
-        rate = float(stats.norm.cdf(0.25 * mu * factor))  # the threshold in the middle
-        there = int(stats.binom.ppf(_MISS, trials, rate))
-        here = int(stats.binom.ppf(1.0 - _MISS, trials, 1.0 - rate))
-        bound = _mu(there, here, trials, alpha)
-        return bound > 0 and gaussian_epsilon(1.0 / bound, delta) > epsilon
+        rate = float(stats.norm.cdf(0.5 * mu * factor))  # at the threshold in the middle
+        there, here = _low_count(rate, trials), _high_count(1.0 - rate, trials)
+        return bool(_mu(there, here, trials, delta, alpha)[0] > mu)
 
     return _least(found)
 
 
-def _sigma_of(epsilon: float, delta: float) -> float:
-    low, high = 1e-3, 1e6
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if gaussian_epsilon(middle, delta) <= epsilon else (middle, high)
-    return 2.0 * high
+def _events(first: Scores, second: Scores, thresholds: Scores) -> tuple[Counts, Counts]:
+    """How often each event happened where it is expected, and in the other world, (4k,) each.
+
+    Events are "score >= t" and "score < t", each expected in the second world and in the first.
+    """
+    size = len(first)
+    above = [size - np.searchsorted(np.sort(scores), thresholds, side="left") for scores in (first, second)]
+    below = [size - counts for counts in above]
+    there = np.concatenate([above[1], below[1], above[0], below[0]])
+    here = np.concatenate([above[0], below[0], above[1], below[1]])
+    return there, here
 
 
-def _least(found: object) -> float:
-    raise NotImplementedError
-
-
-def _events(scores: Scores) -> Iterator[Event]:
-    values = np.unique(np.quantile(scores, np.linspace(0.0, 1.0, _CANDIDATES), method="nearest"))
-    for threshold in values:
-        for above in (True, False):
-            for swapped in (True, False):
-                yield Event(float(threshold), above, swapped)
-
-
-def _epsilon(there: int, here: int, trials: int, delta: float, alpha: float) -> float:
+def _epsilon(there: Counts, here: Counts, trials: int, delta: float, alpha: float) -> Scores:
     low = clopper_pearson(there, trials, alpha / 2.0)[0] - delta
     high = clopper_pearson(here, trials, alpha / 2.0)[1]
-    return math.log(low / high) if low > 0 else -math.inf
+    return np.log(np.maximum(low, 1e-300)) - np.log(high)
 
 
-def _mu(there: int, here: int, trials: int, alpha: float) -> float:
+def _mu(there: Counts, here: Counts, trials: int, delta: float, alpha: float) -> Scores:
     low = clopper_pearson(there, trials, alpha / 2.0)[0]
     high = clopper_pearson(here, trials, alpha / 2.0)[1]
-    return float(stats.norm.ppf(low) - stats.norm.ppf(high)) if 0 < low and high < 1 else -math.inf
+    return np.asarray(stats.norm.ppf(np.maximum(low, 1e-300)) - stats.norm.ppf(np.minimum(high, 1 - 1e-16)))
+
+
+def _low_count(rate: float, trials: int) -> Counts:
+    return np.array([stats.binom.ppf(_MISS, trials, rate)], dtype=np.int64)
+
+
+def _high_count(rate: float, trials: int) -> Counts:
+    return np.array([stats.binom.ppf(1.0 - _MISS, trials, rate)], dtype=np.int64)
+
+
+def _least(found: Callable[[float], bool]) -> float:
+    """Bisect for the least factor that is found; inf beyond 1000."""
+    low, high = 1.0, _LARGEST_FACTOR
+    if not found(high):
+        return math.inf
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if found(middle) else (middle, high)
+    return high

@@ -15,6 +15,8 @@ AUDIT_ALPHA = 1e-4
 """Chance that an audit of everything finds a violation where there is none, at most."""
 MOST_STATISTICS = 50
 """Bonferroni: every statistic of an audit of everything gets AUDIT_ALPHA / MOST_STATISTICS."""
+FULL_SCALE = 10.0
+"""Trials of a full audit over those of a quick one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Claim:
     """What is claimed for one mechanism, as the audit sets it up.
 
     Attributes:
-        epsilon: inf where nothing is claimed.
+        epsilon: inf where nothing is claimed, NaN where it is not about privacy.
         delta: 0 for pure differential privacy.
         relation: neighbouring relation, and who looks.
     """
@@ -37,18 +39,18 @@ class Effort:
     """How hard to look.
 
     Attributes:
-        quick: about a minute for everything, else about ten times the trials.
+        scale: trials as a multiple of a quick audit's, which takes about a minute for everything.
         seed: of all simulated randomness of the audit.
         alpha: false alarm of one statistic.
     """
 
-    quick: bool = True
+    scale: float = 1.0
     seed: int = 0
     alpha: float = AUDIT_ALPHA / MOST_STATISTICS
 
     def trials(self, quick: int) -> int:
-        """Trials of a check that takes `quick` of them when in a hurry."""
-        return quick if self.quick else 10 * quick
+        """Trials of a check that takes `quick` of them in a quick audit; at least 4."""
+        return max(4, round(self.scale * quick))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ class Verdict:
         return max(bounds) if bounds else None
 
     @property
+    def trials(self) -> int:
+        """Of the largest black box; 0 without one."""
+        return max((f.trials for f in self.findings if f.layer == "black box"), default=0)
+
+    @property
     def power(self) -> float | None:
         """The smallest violation factor that some black box would have found; None without one."""
         powers = [f.power for f in self.findings if f.layer == "black box" and f.power is not None]
@@ -174,6 +181,8 @@ class Verdict:
         }
 
 
-def plain(number: float) -> float | str:
-    """A number that JSON can hold."""
+def plain(number: float) -> float | str | None:
+    """A number that JSON can hold; None for NaN."""
+    if math.isnan(number):
+        return None
     return number if math.isfinite(number) else str(number)

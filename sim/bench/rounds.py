@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.conduct import conduct
+from curator.gate import Gate
 from curator.public import draw_features, public_seed
 from curator.sessions import OwnerSession
 from curator.summary.record import RoundRecord, SummaryRecord
@@ -168,12 +169,12 @@ async def _real_block(
     )
     h1 = RandomFourier(spec)
     validation = encoded(scenario.schema, scenario.validation)
-    target = release_target(simulated.summary.target, h1, validation, noise("target"))
+    target, _ = release_target(simulated.summary.target, h1, validation, noise("target"))
     seeds = h1.fixed_point(encoded(scenario.schema, scenario.seeds))
     task = SummaryTask("bench", simulated.summary.p, scenario.schema, h1, target, seeds)
     ports = [Metered(session) for session in fleet.sessions[:owners]]
     watch = RoundEnds()
-    await conduct(task, settings, ports, noise, SummaryRecord(), watch)
+    await conduct(task, settings, ports, noise, SummaryRecord(), watch, Gate("bench"))
     phases: list[Phases] = [
         [
             {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+import curator.gate
 from curator.conduct import conduct
 from curator.ports import OwnerPort
 from curator.summary.auctions import AnyAuction, AskEveryoneSettings
@@ -101,7 +102,9 @@ def run(
 ) -> SummaryRecord:
     """One whole run over these ports."""
     record = SummaryRecord() if record is None else record
-    asyncio.run(conduct(task, settings, owner_ports, noise or noise_for(0, "curator"), record, Nobody()))
+    gate = curator.gate.Gate(task.run)
+    noise = noise or noise_for(0, "curator")
+    asyncio.run(conduct(task, settings, owner_ports, noise, record, Nobody(), gate))
     return record
 
 

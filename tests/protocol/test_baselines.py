@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from curator.summary.auctions import AskEveryoneSettings, PrivAuctionSettings, WinnerOnlySettings
+from curator.summary.auctions import AskEveryoneSettings, ClockSettings, WinnerOnlySettings
 from curator.summary.record import SummaryRecord
 from fedkme.data import Table
 from fedkme.mmd import mmd2
@@ -51,7 +51,7 @@ def test_a_baseline_changes_its_own_rule_and_nothing_else() -> None:
     for table_of_run in (TABLE, drawn):
         for name, changes in expected.items():
             assert altered(table_of_run, name) == table_of_run.model_copy(update=changes)
-    assert isinstance(TABLE.auction, PrivAuctionSettings)
+    assert isinstance(TABLE.auction, ClockSettings)
 
 
 def test_every_baseline_costs_the_rows_that_its_rule_says() -> None:

@@ -21,6 +21,7 @@ from fedkme.errors import DataError, OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import MeanVector, ScoredFeatures, quantize_mean
 from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
+from fedkme.privacy.ledger import Ledger
 from fedkme.protocol import Assignment, Bid, Broadcast
 from fedkme.schema import Numeric, Schema
 from owner.bidder import Bidder
@@ -165,12 +166,13 @@ def test_draws_never_repeat_a_row_and_end_when_there_is_none() -> None:
 def test_the_gate_writes_every_row_down_before_it_goes() -> None:
     # DESIGN.md, decision 3: nothing leaves a party except through its gate. The ledger names no row's place.
     ledger = io.StringIO()
-    owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), Gate("a", ledger))
+    owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), Gate("a", Ledger("a", ledger)))
     owner.prepare(assignment(TASK))
     rows = owner.draw(2, 2)
-    events = [json.loads(line) for line in ledger.getvalue().splitlines()]
-    about = {"run": "run-1", "round": 2, "protected": "a", "observer": "curator", "what": "row"}
-    assert events == [{**about, "token": row.token} for row in rows]
+    events = [json.loads(line)["disclosure"] for line in ledger.getvalue().splitlines()]
+    about = {"run": "run-1", "round": 2, "protected": "a", "observer": "curator"}
+    row_event = {"event": {"kind": "raw-rows", "count": 1}, "relation": "replace-one", "sensitivity": None}
+    assert events == [{**about, **row_event, "nonce": f"row {row.token}"} for row in rows]
 
 
 def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:

@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
+from curator.gate import Gate
 from curator.summary.algorithm3 import algorithm3
-from curator.summary.auctions.clock import Clock, ClockSettings
+from curator.summary.auctions.clock import EXCHANGED_ROWS, Clock, ClockSettings
 from curator.summary.market import Market
 from curator.summary.record import SummaryRecord
 from curator.summary.roster import Roster
 from fedkme.party import noise_for
+from fedkme.privacy.events import ExactStatistic
+from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Assignment, Broadcast, Row
 from owner.bidder import Bidder
@@ -99,6 +102,7 @@ class PublicMean:
     """A broadcast that depends on nobody's rows."""
 
     size = 0
+    cost = Cost(ExactStatistic("nothing"), None)
 
     def __init__(self, means: NDArray[np.float64]) -> None:
         self._means = iter(means)
@@ -120,7 +124,7 @@ def follow(tables: dict[str, Any], means: NDArray[np.float64], stops: Sequence[i
     async def go() -> None:
         said = dict.fromkeys(roster.names, assignment(task))
         record.owner_rows = await roster.ask(0, lambda owner, a: owner.prepare(a), said)
-        await algorithm3(task, roster, PublicMean(means), auction, record, Nobody())
+        await algorithm3(task, roster, PublicMean(means), auction, record, Nobody(), Gate("run-1"))
 
     asyncio.run(go())
     return record, auction.pools
@@ -153,6 +157,23 @@ def test_with_the_transcript_fixed_one_row_more_exchanges_one_row_at_most(seed: 
     for first, second in zip(pools_one, pools_two, strict=True):
         assert (Counter(second) - Counter(first)).total() <= 1
         assert not Counter(first) - Counter(second)
+
+
+@given(st.integers(0, 10_000))
+def test_one_row_replaced_exchanges_two_at_most(seed: int) -> None:
+    # EXCHANGED_ROWS: replacing a row is removing one and adding one, hence two exchanges, and twice the noise.
+    rng = np.random.default_rng(seed)
+    tables = owners(8, 8, 8, seed=seed % 100)
+    other = dict(tables)
+    values = tables["b"].values.copy()
+    values[rng.integers(len(values))] = table(1, seed).values[0]
+    other["b"] = type(tables["b"])(values, tables["b"].labels)
+    means = 0.3 * rng.normal(size=(12, 16))
+    stops = rng.integers(4, 22, 3).tolist()
+    (one, _), (two, _) = follow(tables, means, stops), follow(other, means, stops)
+    selected = [Counter(row.values.tobytes() for row in record.selected) for record in (one, two)]
+    assert (selected[0] - selected[1]).total() <= EXCHANGED_ROWS
+    assert (selected[1] - selected[0]).total() <= EXCHANGED_ROWS
 
 
 @given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 20))

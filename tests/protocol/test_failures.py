@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from curator.conduct import conduct
+from curator.gate import Gate
 from curator.ports import OwnerPort
 from curator.summary.auctions import AskEveryoneSettings
 from curator.summary.record import RoundRecord, SummaryRecord
@@ -118,7 +119,7 @@ def test_an_observer_sees_rounds_and_losses_as_they_happen() -> None:
     diary, record = Diary(), SummaryRecord()
     settings, task = make_settings(), make_task(3)
     owner_ports = with_mortal((9, 9), "bid", 2)
-    asyncio.run(conduct(task, settings, owner_ports, noise_for(0, "curator"), record, diary))
+    asyncio.run(conduct(task, settings, owner_ports, noise_for(0, "curator"), record, diary, Gate("run-1")))
     assert diary.pages == [record.rounds[0], *record.faults, *record.rounds[1:]]
 
 

@@ -30,7 +30,7 @@ STABLE = {
 OURS = {
     *("status", "reason", "code", "scenario", "gamma", "dimension", "faults", "curator_only"),
     *("mmd2_counted", "mmd2_test", "percent_over_greedy", "percent_over_greedy_counted"),
-    *("points_accessed_baselines", "downstream_baselines"),
+    *("points_accessed_baselines", "downstream_baselines", "privacy_published"),
 }
 STABLE_PARTS = {
     "points_accessed": {"total", "by_owner", "wasted", "rho", "bound"},
@@ -121,7 +121,7 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
 def test_a_run_cut_short_has_metrics_too(last: str, rounds: int, tmp_path: Path) -> None:
     # Issue 2, Bad input: it stops, keeping what it has; no key is missing and nothing is NaN.
     mortals: list[DirectPort] = [Mortal(bidder("a", table(9, 1)), last, rounds + 1)]
-    metrics, _ = metrics_of(tmp_path, mortals)
+    metrics, _ = metrics_of(tmp_path, mortals, preset="published")
     assert metrics.keys() == STABLE | OURS
     assert metrics["status"] == "stopped"
     assert "quorum" in metrics["reason"]

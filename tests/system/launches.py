@@ -77,17 +77,36 @@ def read_lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def rows_in(path: Path, owner: str) -> list[Any]:
+    """What a ledger says of an owner's rows seen by the curator, in order."""
+    events = [line["disclosure"] for line in read_lines(path)]
+    return [
+        event
+        for event in events
+        if event["protected"] == owner
+        and event["observer"] == "curator"
+        and event["event"]["kind"] == "raw-rows"
+    ]
+
+
 def rounds(directory: Path) -> list[dict[str, str]]:
     """rounds.csv without times."""
     with (directory / "rounds.csv").open(newline="", encoding="utf-8") as file:
         return [{k: v for k, v in row.items() if k != "milliseconds"} for row in csv.DictReader(file)]
 
 
+def ledgers(directory: Path) -> list[Path]:
+    """Every party's, relative to the run's folder."""
+    return sorted(
+        path.relative_to(directory) for path in directory.rglob("*.jsonl") if path.name != "log.jsonl"
+    )
+
+
 def transcript(directory: Path) -> dict[str, Any]:
     """Everything of a run that engines must agree on, bit for bit."""
     return {
         "rounds": rounds(directory),
-        "ledger": (directory / "ledger.jsonl").read_bytes(),
+        "ledger": {str(path): (directory / path).read_bytes() for path in ledgers(directory)},
         "summary": (directory / "summary.npz").read_bytes(),
         "record": read_json(directory / "record.json") | {"bytes": None},
         "evaluation": (directory / "consumer" / "evaluation.json").read_bytes(),
@@ -96,12 +115,10 @@ def transcript(directory: Path) -> dict[str, Any]:
 
 def owners_agree(directory: Path) -> bool:
     """Whether each owner wrote down itself, in order, what the curator wrote down of it."""
-    ledger = read_lines(directory / "ledger.jsonl")
-    for path in (directory / "owners").iterdir():
-        own = [{key: value for key, value in event.items() if key != "run"} for event in read_lines(path)]
-        if own != [event for event in ledger if event["protected"] == path.stem]:
-            return False
-    return True
+    return all(
+        rows_in(path, path.stem) == rows_in(directory / "ledger.jsonl", path.stem)
+        for path in (directory / "owners").iterdir()
+    )
 
 
 def write_own_files(folder: Path, sizes: Mapping[str, int], **texts: str) -> Path:

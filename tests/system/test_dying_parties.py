@@ -13,7 +13,7 @@ from fedkme.data import read_arrays
 from fedkme.errors import OwnerLostError, PartyFailedError, QuorumError
 from sim.children import Child
 
-from .launches import Watcher, alive, launch, read_json, read_lines, rounds
+from .launches import Watcher, alive, launch, read_json, read_lines, rounds, rows_in
 
 LONG = "p=400"  # a second or two after the first round, in which somebody dies
 
@@ -30,9 +30,9 @@ def test_a_killed_owner_leaves_and_the_run_goes_on(tmp_path: Path, parties: dict
     assert fault["line"] in watcher.notes
     assert len(fault["line"].splitlines()) == 1
     # what it sent before stays in the record, and its own ledger has all of it
-    sent = {event["token"] for event in read_lines(directory / "owners" / "owner-3.jsonl")}
-    seen = [e for e in read_lines(directory / "ledger.jsonl") if e["protected"] == "owner-3"]
-    assert {event["token"] for event in seen} <= sent
+    sent = {event["nonce"] for event in rows_in(directory / "owners" / "owner-3.jsonl", "owner-3")}
+    seen = rows_in(directory / "ledger.jsonl", "owner-3")
+    assert {event["nonce"] for event in seen} <= sent
     assert "owner-3" not in read_json(directory / "record.json")["closings"]
     after = [row for row in rounds(directory) if int(row["round"]) > fault["round"]]
     assert {row["owners"] for row in after} == {"4"}

@@ -12,8 +12,9 @@ import pytest
 from fedkme.data import read_arrays
 from fedkme.errors import ConnectionFailedError, InterruptedRunError
 from fedkme.wire.tls import LOOPBACK, Authority
+from sim.reconcile import verify
 
-from .launches import Start, end_of, line_with, read_json, read_lines, write_own_files
+from .launches import Start, end_of, line_with, read_json, rows_in, write_own_files
 
 TLS = 'identity = "identities/{}"\n'
 PLAINTEXT = "plaintext = true\n"
@@ -79,10 +80,13 @@ def test_a_deployment(begin: Start, tmp_path: Path, tls: bool) -> None:
     record = read_json(folder / "runs" / "run-1" / "record.json")
     assert record["status"] == "complete"
     assert record["closings"] == record["accessed"]
-    ledger = read_lines(folder / "runs" / "run-1" / "ledger.jsonl")
+    ledger = folder / "runs" / "run-1" / "ledger.jsonl"
     for name in ("north", "south"):
-        own = read_lines(folder / f"{name}.jsonl")
-        assert own == [{**event, "run": "run-1"} for event in ledger if event["protected"] == name]
+        assert rows_in(folder / f"{name}.jsonl", name) == rows_in(ledger, name)
+    elsewhere = [folder / "north.jsonl", folder / "south.jsonl", folder / "out" / "ledger.jsonl"]
+    verdicts = verify(folder / "runs" / "run-1", elsewhere)
+    assert len(verdicts) == 7
+    assert not [verdict for verdict in verdicts if verdict.fault]
 
 
 def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:

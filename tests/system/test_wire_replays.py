@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.data import Table
+from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import simulated
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -48,7 +49,10 @@ def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int]]) -> None:
     table = Table(np.random.default_rng(0).random((6, 3)))
     ledgers = [io.StringIO(), io.StringIO()]
     once, again = (
-        Desk(Bidder("a", table, SCHEMA, simulated(1, "a", "draw"), Gate("a", ledger)), SCHEMA.encoded_width)
+        Desk(
+            Bidder("a", table, SCHEMA, simulated(1, "a", "draw"), Gate("a", Ledger("a", ledger))),
+            SCHEMA.encoded_width,
+        )
         for ledger in ledgers
     )
     for seq, (name, times) in enumerate([("prepare", 1), *said], start=1):
@@ -65,7 +69,9 @@ def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int]]) -> None:
 def test_an_old_directive_is_refused() -> None:
     # It is no replay of the last one: its answer is gone, and a second one would touch rows again.
     ledger = io.StringIO()
-    bidder = Bidder("a", Table(np.full((3, 3), 0.5)), SCHEMA, simulated(1, "a", "draw"), Gate("a", ledger))
+    bidder = Bidder(
+        "a", Table(np.full((3, 3), 0.5)), SCHEMA, simulated(1, "a", "draw"), Gate("a", Ledger("a", ledger))
+    )
     desk = Desk(bidder, SCHEMA.encoded_width)
     for seq, body in enumerate((PREPARE, BROADCAST, BODIES["ask 0"], BROADCAST), start=1):
         directive = pb.Directive()

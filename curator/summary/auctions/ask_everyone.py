@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from curator.summary.auctions.base import AuctionSettings, RankAuction, ranked
+from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
 
@@ -18,6 +19,14 @@ class AskEveryoneSettings(AuctionSettings):
     def make(self, owners: int, noise: NoiseSource) -> AskEveryone:
         """The auction of one run."""
         return AskEveryone()
+
+    def event(self, rows: int, owners: int) -> ExactStatistic:
+        """What keeps the whole without a figure.
+
+        Being asked says nothing: whoever bids is asked. But no proof bounds how far one row changes the
+        pool, hence the summary, so that no figure for the broadcasts would hold.
+        """
+        return ExactStatistic("what the pool holds when everyone is asked")
 
     def access_bound(self, rows: int, owners: int) -> float:
         """K rows a round."""

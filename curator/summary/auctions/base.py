@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from curator.summary.market import Market
 from fedkme.config import Settings
+from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
 
@@ -30,13 +31,24 @@ class Auction(Protocol):
 class AuctionSettings(Settings):
     """Parameters of an auction."""
 
+    exchanged_rows: ClassVar[int] = 1
+    """Rows of the summary that replacing one row of an owner may replace, all said to owners being fixed. An
+    auction without a proof has an event without a finite epsilon, and broadcasts are entered as published."""
+
     @abstractmethod
     def make(self, owners: int, noise: NoiseSource) -> Auction:
         """The auction of a run over `owners` owners; coins come from `noise`."""
 
     @abstractmethod
-    def access_bound(self, rows: int, owners: int) -> float:
-        """Bound on the expected points accessed for a summary of `rows` rows (Lemma 5 and its kin)."""
+    def event(self, rows: int, owners: int) -> Event:
+        """What owners learn of others' rows from being asked, or not, in a run of `rows` rounds.
+
+        It is written once for every round in which owners are asked.
+        """
+
+    @abstractmethod
+    def access_bound(self, rows: int, owners: int) -> float | None:
+        """Bound on the expected points accessed for a summary of `rows` rows, where there is one (Lemma 5)."""
 
 
 class RankAuction(ABC):

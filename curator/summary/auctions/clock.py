@@ -19,11 +19,17 @@ in P'. Survival at earlier prices under D' with xi + 1 is at least that under D 
 (ii) P'(k) <= e^eps P(k): survival under D is at least that under D', and min(1, e^-c) >= e^-eps min(1,
 e^-(c - eps)) with c = eps (T + xi - N_k). QED.
 
-*What it rests on*: prices, T, B, the grid and the number of rounds are public (a round that finds the
-pool empty adds a zero row); every row worth the price is sent, with no cap; nothing tells an owner which
-of its rows were used; the pool is scored with what was broadcast. The curator, who is trusted, learns
-N(v) of each owner exactly. The broadcasts cost their own price, for one row of the summary replaced: with
-the transcript fixed, adding x changes the summary at any time by one exchanged row at most.
+*What it rests on*: prices, T, B, the grid and the number of rounds are public (a round that finds the pool
+empty adds a zero row); every row worth the price is sent, with no cap; nothing tells an owner which of its
+rows were used; the pool is scored with what was broadcast. The curator, who is trusted, learns N(v) of each
+owner exactly.
+
+**What the broadcasts cost** (one-exchange lemma). With the transcript fixed, rows in the summary and the pool
+together are those of the other world plus x, once x is sent. Selection takes the best of the pool: by
+induction the two summaries differ at any time by one exchanged row at most (x in, one row out that x
+displaced, not always the same). So one row added or removed at an owner is one row of the summary replaced,
+and one row replaced at an owner is two: `EXCHANGED_ROWS`, by which sensitivities of broadcasts are multiplied.
+Tests replay both.
 """
 
 from __future__ import annotations
@@ -36,12 +42,18 @@ from pydantic import Field
 
 from curator.summary.auctions.base import AuctionSettings
 from curator.summary.market import Market, Prices
+from fedkme.privacy import events
 from fedkme.privacy.noise import NoiseSource
+
+
+EXCHANGED_ROWS = 2
+"""Rows of the summary that one replaced row of an owner may exchange."""
 
 
 class ClockSettings(AuctionSettings):
     """Parameters of the clock; all public."""
 
+    exchanged_rows: ClassVar[int] = EXCHANGED_ROWS
     kind: Literal["clock"] = "clock"
     epsilon: float = Field(0.25, gt=0)
     """For all clocks of the run together, add or remove one row; twice that for replacing one."""
@@ -51,7 +63,7 @@ class ClockSettings(AuctionSettings):
     """The first price, in standard deviations of the scores of public rows above their mean."""
     lowest: float = -4.0
     """The last price, likewise; there the clock stops."""
-    step: float = Field(0.25, gt=0)
+    step: float = Field(0.1, gt=0)
     """Between prices, likewise."""
 
     def threshold(self) -> float:
@@ -62,12 +74,12 @@ class ClockSettings(AuctionSettings):
         """The auction of one run."""
         return Clock(self, noise)
 
-    def access_bound(self, rows: int, owners: int) -> float:
-        """Rows expected of ceil(p / B) clocks that stop at T + E[xi] = T + 1 / eps, if the grid were fine.
+    def event(self, rows: int, owners: int) -> events.Clock:
+        """The claim above, for replacing a row."""
+        return events.Clock(self.epsilon, "replace-one")
 
-        Not a theorem: a coarse grid overshoots by the rows between two prices.
-        """
-        return math.ceil(rows / self.block) * (self.threshold() + 1.0 / self.epsilon)
+    def access_bound(self, rows: int, owners: int) -> None:
+        """None is proven; docs/decisions/004 has measurements."""
 
 
 class Clock:

@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import Field
 
 from curator.summary.auctions.base import AuctionSettings, RankAuction, ranked
+from fedkme.privacy import events
 from fedkme.privacy.accounting import lemma5_bound, privauction_patience, privauction_rate
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
@@ -42,6 +43,11 @@ class PrivAuctionSettings(AuctionSettings):
     def make(self, owners: int, noise: NoiseSource) -> PrivAuction:
         """The auction of one run."""
         return PrivAuction(*self.parameters(owners), noise)
+
+    def event(self, rows: int, owners: int) -> events.PrivAuction:
+        """The claim of Theorem 6, which does not hold."""
+        rate, patience = self.parameters(owners)
+        return events.PrivAuction(rate, patience, rows, self.epsilon, self.delta)
 
     def access_bound(self, rows: int, owners: int) -> float:
         """Lemma 5, corrected: p (K / tau + 1 + 1 / eps_auc)."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from curator.summary.auctions.base import AuctionSettings, RankAuction, ranked
+from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
 
@@ -21,6 +22,10 @@ class WinnerOnlySettings(AuctionSettings):
     def make(self, owners: int, noise: NoiseSource) -> WinnerOnly:
         """The auction of one run."""
         return WinnerOnly()
+
+    def event(self, rows: int, owners: int) -> ExactStatistic:
+        """Who won, exactly."""
+        return ExactStatistic("the winner of a round")
 
     def access_bound(self, rows: int, owners: int) -> float:
         """One row per row used."""

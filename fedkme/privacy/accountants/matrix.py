@@ -50,7 +50,7 @@ def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: flo
 
 
 def paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
-    """The events that one observer saw of one data set, without `Composed`; a whole run's event once a run."""
+    """What one observer saw of one data set, without `Composed`; a whole run's event once a run."""
     seen: set[tuple[str, Event]] = set()
     for disclosure in cell:
         for event in leaves([disclosure.event]):

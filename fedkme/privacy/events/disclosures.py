@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import dataclass, fields
@@ -19,6 +20,13 @@ REQUEST = "request"
 """In place of the run's name, for what a consumer discloses before the run has one."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_quoted = json.encoder.encode_basestring_ascii
+
+
+@functools.lru_cache(maxsize=256)
+def _spelled(event: Event) -> str:
+    return _ENCODER.encode(event.to_json())
+
 
 @dataclass(frozen=True)
 class Disclosure:
@@ -61,7 +69,12 @@ class Disclosure:
 
     def canonical(self) -> bytes:
         """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
-        return _ENCODER.encode(self.to_json()).encode("ascii")
+        # Spelled out, because a party writes one for every row that leaves: a third of what JSON would take.
+        return (
+            f'{{"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
+            f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
+            f'"run":{_quoted(self.run)},"sensitivity":{_ENCODER.encode(self.sensitivity)}}}'
+        ).encode("ascii")
 
 
 def disclosure_from_json(plain: object) -> Disclosure:

@@ -1,0 +1,55 @@
+"""The one way out: what a consumer discloses of D_v is written down before it goes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from fedkme.features.fixed_point import MeanVector
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    REQUEST,
+    VALIDATION,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    RawRows,
+)
+from fedkme.privacy.ledger import Ledger, nonce_of
+from fedkme.privacy.means import Cost
+
+_GAMMA = ExactStatistic("gamma, a median distance of D_v")
+
+
+class Gate:
+    """One request's disclosures.
+
+    Attributes:
+        declared: what was disclosed so far, for the curator's ledger.
+    """
+
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self._ledger = ledger
+        self.declared: list[Disclosure] = []
+
+    def pass_gamma(self, gamma: float) -> None:
+        """Let out a gamma that comes from D_v: the curator hears it, and owners in the plan."""
+        digest = hashlib.sha256(np.float64(gamma).tobytes()).hexdigest()
+        self._write(REQUEST, _GAMMA, None, f"gamma {digest[:32]}", CURATOR, OWNERS)
+
+    def pass_target(self, run: str, target: MeanVector, cost: Cost) -> None:
+        """Let out g~, which the curator passes on to owners."""
+        self._write(run, cost.event, cost.sensitivity, nonce_of(target), CURATOR, OWNERS)
+
+    def pass_rows(self, run: str, count: int) -> None:
+        """Let out D_v itself, for a curator that is trusted with it."""
+        self._write(run, RawRows(count), None, "rows", CURATOR)
+
+    def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:
+        for observer in observers:
+            about = Disclosure(run, 0, VALIDATION, observer, event, "replace-one", sensitivity, nonce)
+            self.declared.append(about)
+            if self._ledger is not None:
+                self._ledger.append(about)

@@ -1,0 +1,147 @@
+"""What the curator lets out, and what came to it, written down: one event a disclosure, before its bytes go.
+
+A row and g~ are written here and by who sent them, in the same words, so that two ledgers can be reconciled.
+Owners' bids and counts are in the owners' ledgers alone: a line for each owner and round would be most of
+what the curator writes.
+
+Every release of the summary's mean counts as told to owners, also in the rounds between two clocks, in which
+nothing is said: the pool is scored with it, so it decides what is sent later, and the clock's proof holds for
+a transcript that includes it. The first release reads the public seed set alone, or nothing: no disclosure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from curator.summary.record import SelectedRow
+from fedkme.errors import ProtocolError
+from fedkme.features.fixed_point import MeanVector
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    REQUEST,
+    VALIDATION,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    RawRows,
+)
+from fedkme.privacy.ledger import Ledger, nonce_of
+from fedkme.privacy.means import Cost
+from fedkme.protocol import Row
+
+MOST_DECLARED = 8
+"""Events about one request that a consumer may declare."""
+
+_ROW = RawRows(1)
+_PROGRESS = ExactStatistic("points accessed, round by round")
+_UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not declare")
+
+
+class Gate:
+    """The curator's side of one run's disclosures."""
+
+    def __init__(self, run: str, ledger: Ledger | None = None) -> None:
+        self._run = run
+        self._ledger = ledger
+        self._auction: Event | None = None
+        self._exchanged = 1
+        self._last_auction = 0
+
+    def head(self) -> Mapping[str, int | str] | None:
+        """Length and last hash of the ledger so far."""
+        return None if self._ledger is None else self._ledger.head()
+
+    def receive_target(self, target: MeanVector, declared: Sequence[Disclosure]) -> None:
+        """Take in g~, which goes on to owners, under the mechanism that the consumer declared.
+
+        Raises:
+            ProtocolError: the consumer declared what is not about this request.
+        """
+        self._check(declared)
+        nonce = nonce_of(target)
+        for about in declared:
+            self._append(about)
+        for observer in (CURATOR, OWNERS):
+            if not any(about.nonce == nonce and about.observer == observer for about in declared):
+                self._write(0, VALIDATION, observer, _UNDECLARED, None, nonce)
+
+    def receive_validation(self, count: int, declared: Sequence[Disclosure]) -> None:
+        """Take in D_v itself, whose size the curator sees.
+
+        Raises:
+            ProtocolError: the consumer declared what is not about this request.
+        """
+        self._check(declared)
+        for about in declared:
+            if about.nonce != "rows":
+                self._append(about)
+        self._write(0, VALIDATION, CURATOR, RawRows(count), None, "rows")
+
+    def pass_target(self, target: MeanVector, cost: Cost) -> None:
+        """Let owners have g~, made here of rows of D_v."""
+        self._write(0, VALIDATION, OWNERS, cost.event, cost.sensitivity, nonce_of(target))
+
+    def open(self, auction: Event | None, exchanged: int = 1) -> None:
+        """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.
+
+        Args:
+            auction: what being asked, or not, tells owners; written in every round with questions.
+            exchanged: rows of the summary that one replaced row of an owner may replace.
+        """
+        self._auction, self._exchanged = auction, exchanged
+        self._write(0, OWNERS, CONSUMER, _PROGRESS, None, "progress")
+
+    def pass_mean(self, number: int, cost: Cost) -> None:
+        """Let a release of the summary's mean out to owners; see the head of the module."""
+        if number > 1:
+            cost = cost.of_rows(self._exchanged)
+            self._write(number, OWNERS, OWNERS, cost.event, cost.sensitivity, "mean")
+
+    def pass_questions(self, number: int) -> None:
+        """Let owners know whom the auction asks: once a round, however often it asks."""
+        if self._auction is not None and number != self._last_auction:
+            self._last_auction = number
+            self._write(number, OWNERS, OWNERS, self._auction, None, "auction")
+
+    def receive_rows(self, number: int, owner: str, rows: Iterable[Row]) -> None:
+        """Take in rows that did not come before."""
+        if self._ledger is not None:
+            self._ledger.extend(
+                Disclosure(self._run, number, owner, CURATOR, _ROW, "replace-one", None, f"row {row.token}")
+                for row in rows
+            )
+
+    def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
+        """Let the summary out to the consumer: rows of owners, as they are."""
+        for owner, count in sorted(Counter(row.owner for row in selected).items()):
+            self._write(number, owner, CONSUMER, RawRows(count), None, "summary")
+
+    def _check(self, declared: Sequence[Disclosure]) -> None:
+        for about in declared:
+            here = about.run in (self._run, REQUEST) and about.round == 0
+            if not here or about.protected != VALIDATION or about.observer not in (CURATOR, OWNERS):
+                raise ProtocolError(
+                    "the consumer declared an event that is not about its request",
+                    "Install the same release of fedkme on both sides.",
+                )
+
+    def _write(
+        self,
+        number: int,
+        protected: str,
+        observer: str,
+        event: Event,
+        sensitivity: float | None,
+        nonce: str,
+    ) -> None:
+        if self._ledger is not None:
+            self._append(
+                Disclosure(self._run, number, protected, observer, event, "replace-one", sensitivity, nonce)
+            )
+
+    def _append(self, about: Disclosure) -> None:
+        if self._ledger is not None:
+            self._ledger.append(about)

@@ -1,0 +1,75 @@
+"""From a total (epsilon, delta) per pair of parties to the parameters of every mechanism.
+
+`sound`, the default: one exact Gaussian release of D_v at (epsilon, delta); towards other owners the descending
+clock and jointly calibrated Gaussian broadcasts, which share epsilon. Replacing one row of an owner costs a clock of
+parameter e 2 e, and exchanges up to two rows of the summary (curator/summary/auctions/clock.py), so that the noise of
+the broadcasts is twice what one exchanged row would need.
+
+`published`: the paper's h2, PRIVAUCTION and parameters, for which no finite guarantee exists.
+
+Whatever a configuration says by hand stays as it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fedkme.config import Settings
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+
+Preset = Literal["sound", "published"]
+
+
+class PrivacyTarget(Settings):
+    """What a run may cost: D_v towards everybody, and each owner's rows towards the other owners."""
+
+    epsilon: float = Field(1.0, gt=0)
+    delta: float = Field(1e-5, gt=0, lt=1)
+    clock_share: float = Field(0.5, gt=0, lt=1)
+    """Part of epsilon that the auction gets; the rest is for the broadcasts."""
+
+
+def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of summary settings with the mechanisms that its preset and privacy target ask for.
+
+    Args:
+        values: the table as it was written; mechanisms that it names are left alone, and a table that changes
+            parameters of the preset's own mechanism need not name it.
+    """
+    filled = dict(values)
+    privacy = filled.get("privacy", {})
+    target = privacy if isinstance(privacy, PrivacyTarget) else PrivacyTarget.model_validate(privacy)
+    if filled.get("preset", "sound") == "published":
+        defaults: dict[str, dict[str, Any]] = {
+            "target": {"mechanism": "mwem"},
+            "broadcast": {"mechanism": "mwem"},
+            "auction": {"kind": "privauction"},
+        }
+        seed_set = "counted"
+    else:
+        defaults = {
+            "target": {"mechanism": "gaussian", "epsilon": target.epsilon, "delta": target.delta},
+            "broadcast": {
+                "mechanism": "gaussian",
+                "epsilon": _for_two_rows(target.epsilon * (1.0 - target.clock_share), target.delta),
+                "delta": target.delta,
+            },
+            "auction": {"kind": "clock", "epsilon": target.epsilon * target.clock_share / 2.0},
+        }
+        seed_set = "subtracted"
+    filled.setdefault("seed_set", seed_set)
+    for key, default in defaults.items():
+        written = filled.get(key, {})
+        if isinstance(written, Mapping):
+            discriminator = "kind" if key == "auction" else "mechanism"
+            same = written.get(discriminator, default[discriminator]) == default[discriminator]
+            filled[key] = default | dict(written) if same else dict(written)
+    return filled
+
+
+def _for_two_rows(epsilon: float, delta: float) -> float:
+    """The epsilon for one row at which a Gaussian mechanism gives (epsilon, delta) for two rows."""
+    return gaussian_epsilon(2.0 * gaussian_sigma(epsilon, delta), delta)

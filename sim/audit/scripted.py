@@ -1,0 +1,60 @@
+"""Noise that an audit controls or counts, in place of a mechanism's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.privacy.noise import NoiseSource
+
+Floats = NDArray[np.float64]
+
+
+class ScriptedNoise:
+    """Noise without chance: every draw is `units` times its scale, every coin shows `coin`."""
+
+    def __init__(self, units: float = 0.0, coin: float = 0.0) -> None:
+        self._units = units
+        self._coin = coin
+
+    def uniform(self, size: int) -> Floats:
+        """`coin`, (size,)."""
+        return np.full(size, self._coin)
+
+    def laplace(self, scale: float, size: int) -> Floats:
+        """`units` times the scale, (size,)."""
+        return np.full(size, self._units * scale)
+
+    def gaussian(self, scale: float, size: int) -> Floats:
+        """`units` times the scale, (size,)."""
+        return np.full(size, self._units * scale)
+
+
+class TalliedNoise:
+    """Noise of another source, and a tally of what was asked of it.
+
+    Attributes:
+        laplace_draws: how many numbers of each scale.
+        gaussian_calls: how many vectors of each scale.
+    """
+
+    def __init__(self, source: NoiseSource) -> None:
+        self._source = source
+        self.laplace_draws: Counter[float] = Counter()
+        self.gaussian_calls: Counter[float] = Counter()
+
+    def uniform(self, size: int) -> Floats:
+        """As the source."""
+        return self._source.uniform(size)
+
+    def laplace(self, scale: float, size: int) -> Floats:
+        """As the source."""
+        self.laplace_draws[scale] += size
+        return self._source.laplace(scale, size)
+
+    def gaussian(self, scale: float, size: int) -> Floats:
+        """As the source."""
+        self.gaussian_calls[scale] += 1
+        return self._source.gaussian(scale, size)

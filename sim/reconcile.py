@@ -1,0 +1,161 @@
+"""Whether the ledgers of a run are whole, and whether both sides of each exchange wrote the same.
+
+Mirrored are an owner's rows to the curator, and all that a consumer discloses of D_v. An owner's bids and
+counts, what the curator tells owners and the rows that it delivers are in one ledger only: there the chain
+shows what was changed, and record.json, which holds the hash of the curator's last line, a cut at the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkme.errors import ConfigError
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, REQUEST, VALIDATION, Disclosure, RawRows
+from fedkme.privacy.ledger import Entry, check_chain, read_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found about one ledger, or about a pair; `fault` is empty when all is well."""
+
+    about: str
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A ledger on disk, by the party that it should be of."""
+
+    party: str
+    path: Path
+    entries: Sequence[Entry]
+
+
+def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
+    """Check every chain of a run, and the curator's against each owner's and the consumer's.
+
+    Args:
+        directory: the run's folder.
+        others: ledgers of parties that keep theirs elsewhere; their other runs are left out.
+
+    Raises:
+        ConfigError: the folder holds no curator's ledger.
+        LedgerError: a file cannot be read.
+    """
+    verdicts, ledgers = [], []
+    for party, path in locate(directory, others):
+        fault = check_chain(path)
+        verdict = Verdict(str(path), "" if fault is None else f"line {fault.line}: {fault.what}")
+        if fault is None:
+            ledgers.append(found := Found(party, path, read_ledger(path)))
+            verdict = Verdict(str(path), _misplaced(found) or _cut(found, directory))
+        verdicts.append(verdict)
+    if any(verdict.fault for verdict in verdicts):
+        return verdicts  # a broken chain is the news; a comparison would repeat it
+    curator, *parties = ledgers
+    sent = {entry.disclosure.protected for entry in curator.entries if _is_row(entry.disclosure)}
+    for name in sorted(sent - {party.party for party in parties}):
+        verdicts.append(Verdict(f"{name} and {CURATOR}", f"there is no ledger of {name}"))
+    return [*verdicts, *(_compare(curator, party) for party in parties)]
+
+
+def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
+    """The ledgers of a run with the parties that they should be of, the curator's first.
+
+    Raises:
+        ConfigError: the folder holds no curator's ledger.
+    """
+    if not (curator := directory / "ledger.jsonl").is_file():
+        raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")
+    consumer = directory / "consumer" / "ledger.jsonl"
+    owners = sorted((directory / "owners").glob("*.jsonl"))
+    return [
+        (CURATOR, curator),
+        *((path.stem, path) for path in owners),
+        *([(CONSUMER, consumer)] if consumer.is_file() else []),
+        *((entries[-1].party, path) for path in others if (entries := read_ledger(path))),
+    ]
+
+
+def disclosures(directory: Path) -> list[Disclosure]:
+    """Everything that the ledgers of a run hold.
+
+    Raises:
+        ConfigError: the folder holds no curator's ledger.
+        LedgerError: a ledger cannot be read, or is not whole.
+    """
+    return [entry.disclosure for _, path in locate(directory) for entry in read_ledger(path)]
+
+
+def _misplaced(found: Found) -> str:
+    if found.entries and found.entries[0].party != found.party:
+        return f"line 1: this is the ledger of {found.entries[0].party}, in the place of {found.party}'s"
+    return ""
+
+
+def _cut(found: Found, directory: Path) -> str:
+    """Whether the curator's ledger ends where record.json says."""
+    record = directory / "record.json"
+    if found.party != CURATOR or not record.is_file():
+        return ""
+    head = json.loads(record.read_text(encoding="utf-8")).get("ledger")
+    last = found.entries[-1] if found.entries else None
+    if head is None or (last is not None and head == {"entries": last.seq, "hash": last.hash}):
+        return ""
+    return f"line {len(found.entries)}: record.json says that entry {head['entries']} is the last"
+
+
+def _compare(curator: Found, party: Found) -> Verdict:
+    runs = {entry.disclosure.run for entry in curator.entries} - {REQUEST}
+    theirs = [entry for run, entry in _by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
+    ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
+    if party.party == CONSUMER and any(isinstance(e.disclosure.event, RawRows) for e in theirs):
+        ours = [e for e in ours if e.disclosure.observer != OWNERS or e.disclosure.run == REQUEST]
+    faults = [
+        f"{here.path}, line {entry.seq}: {_spelled(entry.disclosure)} is not in {there.path}"
+        for here, there, entry in (
+            (party, curator, _first_extra(theirs, ours)),
+            (curator, party, _first_extra(ours, theirs)),
+        )
+        if entry is not None
+    ]
+    return Verdict(f"{party.party} and {CURATOR}: {len(theirs)} events", "; ".join(faults))
+
+
+def _by_run(entries: Sequence[Entry]) -> Iterable[tuple[str, Entry]]:
+    """Entries with their run; what was said before a run had a name belongs to the run that follows."""
+    run, found = "", []
+    for entry in reversed(entries):
+        if entry.disclosure.run != REQUEST:
+            run = entry.disclosure.run
+        found.append((run, entry))
+    return reversed(found)
+
+
+def _is_row(about: Disclosure) -> bool:
+    return about.observer == CURATOR and about.protected != VALIDATION and isinstance(about.event, RawRows)
+
+
+def _is_mirrored(entry: Entry, party: Found) -> bool:
+    about = entry.disclosure
+    if party.party == CONSUMER:
+        return about.protected == VALIDATION
+    return about.protected == party.party and _is_row(about)
+
+
+def _first_extra(entries: Iterable[Entry], others: Iterable[Entry]) -> Entry | None:
+    """The first entry that the others do not have, or not as often."""
+    left = Counter(other.disclosure for other in others)
+    for entry in entries:
+        if not left[entry.disclosure]:
+            return entry
+        left[entry.disclosure] -= 1
+    return None
+
+
+def _spelled(about: Disclosure) -> str:
+    return f"'{about.event.kind}' of {about.protected} in {about.run}, round {about.round} ({about.nonce})"

@@ -1,0 +1,167 @@
+"""The ledger: append-only, hash-chained, and no byte of it can change unnoticed (issue 3, item 1)."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkme.errors import ConfigError, LedgerError
+from fedkme.privacy.events import Disclosure, Gaussian, RawRows
+from fedkme.privacy.ledger import GENESIS, Ledger, check_chain, nonce_of, open_ledger, read_ledger
+
+
+def about(number: int) -> Disclosure:
+    event = Gaussian(2.5) if number % 2 else RawRows(1)
+    return Disclosure("run-1", number, "a", "curator", event, "replace-one", None, f"row {number}")
+
+
+@cache
+def chain(entries: int = 5) -> bytes:
+    """The bytes of a ledger."""
+    file = io.StringIO()
+    ledger = Ledger("a", file)
+    for number in range(1, entries + 1):
+        ledger.append(about(number))
+    return file.getvalue().encode()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ledger") / "a.jsonl"
+
+
+def fault_of(path: Path, text: bytes) -> tuple[int, str]:
+    path.write_bytes(text)
+    fault = check_chain(path)
+    assert fault is not None
+    with pytest.raises(LedgerError, match=f"line {fault.line}: "):
+        read_ledger(path)
+    return fault.line, fault.what
+
+
+def test_what_is_written_is_read_back(path: Path) -> None:
+    path.write_bytes(chain())
+    entries = read_ledger(path)
+    assert check_chain(path) is None
+    assert [entry.disclosure for entry in entries] == [about(number) for number in range(1, 6)]
+    assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5]
+    assert [entry.previous for entry in entries] == [GENESIS, *(entry.hash for entry in entries[:-1])]
+
+
+def test_a_line_is_out_before_append_returns(tmp_path: Path) -> None:
+    # "Each disclosure is written before its bytes leave": another process sees it at once.
+    with open_ledger("a", tmp_path / "a.jsonl") as ledger:
+        entry = ledger.append(about(1))
+        assert read_ledger(tmp_path / "a.jsonl") == [entry]
+        assert ledger.head() == {"entries": 1, "hash": entry.hash}
+
+
+@given(st.data())
+def test_altering_one_byte_is_detected(path: Path, data: st.DataObject) -> None:
+    # Issue 3, "Done means": altering one byte of a ledger is detected; here, in the line where it is.
+    text = bytearray(chain())
+    position = data.draw(st.integers(0, len(text) - 1))
+    text[position] = data.draw(st.integers(0, 255).filter(lambda byte: byte != text[position]))
+    line, _ = fault_of(path, bytes(text))
+    assert line == chain()[:position].count(b"\n") + 1
+
+
+@given(st.integers(0, len(chain()) - 1))
+def test_a_byte_more_or_less_is_detected(path: Path, position: int) -> None:
+    text = chain()
+    fault_of(path, text[:position] + text[position + 1 :])
+    fault_of(path, text[:position] + text[position : position + 1] + text[position:])
+
+
+@pytest.mark.parametrize(
+    ("order", "line", "what"),
+    [
+        ([1, 3, 4, 5], 2, "entry 2 is missing: entry 3 stands in its place"),
+        ([2, 3, 4, 5], 1, "entry 1 is missing"),
+        ([1, 3, 2, 4, 5], 2, "entry 2 is missing"),
+        ([1, 2, 2, 3, 4, 5], 3, "entry 2 stands again"),
+        ([1, 2, 3, 4, 1], 5, "entry 1 stands again"),
+    ],
+)
+def test_removed_reordered_and_repeated_lines(path: Path, order: list[int], line: int, what: str) -> None:
+    # "Detects a removed, reordered or altered line."
+    lines = chain().splitlines(keepends=True)
+    found = fault_of(path, b"".join(lines[number - 1] for number in order))
+    assert found[0] == line
+    assert what in found[1]
+
+
+def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
+    other = io.StringIO()
+    ledger = Ledger("a", other)
+    for number in (9, 2, 3, 4, 5):
+        ledger.append(about(number))
+    lines = chain().splitlines(keepends=True)
+    forged = other.getvalue().encode().splitlines(keepends=True)
+    assert fault_of(path, b"".join([lines[0], forged[1], *lines[2:]]))[1].startswith(
+        "entry 2 does not follow"
+    )
+    stranger = io.StringIO()
+    ledger = Ledger("b", stranger)
+    for number in (1, 2):
+        ledger.append(about(number))
+    second = stranger.getvalue().encode().splitlines(keepends=True)[1]
+    assert "an entry of b" in fault_of(path, lines[0] + second)[1]
+
+
+def test_lines_that_hash_well_and_say_nothing(path: Path) -> None:
+    # A whole chain of what no ledger writes is no ledger either.
+    for body in (b'{"a":1', b'{"disclosure":{},"party":"a","previous":"","seq":1', b"{" + b"[" * 10**5):
+        digest = hashlib.sha256(body + b"}").hexdigest().encode()
+        assert "no disclosure" in fault_of(path, body + b',"hash":"' + digest + b'"}\n')[1]
+
+
+def test_a_chain_goes_on_over_runs(tmp_path: Path) -> None:
+    # Continuing a file is as if it was never closed; nobody writes in another's, nor after a fault.
+    path = tmp_path / "a.jsonl"
+    for number in range(1, 6):
+        with open_ledger("a", path) as ledger:
+            ledger.append(about(number))
+    assert path.read_bytes() == chain()
+    with pytest.raises(LedgerError, match="is the ledger of a, not of b"), open_ledger("b", path):
+        pass
+    path.write_bytes(chain()[:-1])
+    with pytest.raises(LedgerError, match="line 5: the line has no end"), open_ledger("a", path):
+        pass
+    with pytest.raises(ConfigError, match="cannot be written"), open_ledger("a", tmp_path / "no" / "a"):
+        pass
+    with pytest.raises(LedgerError, match="cannot be read"):
+        check_chain(tmp_path / "none")
+
+
+def test_the_spelling_never_changes() -> None:
+    # An old ledger must verify: this line was written by the first version.
+    line = json.loads(chain(1))
+    assert list(line) == ["disclosure", "party", "previous", "seq", "hash"]
+    assert line["hash"] == "ce20fb0e6c7784ac74e03d9b0b5c337208af2a24e6af9dccc1203d58002a6ddc"
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.integers(0, 10**6), st.floats(1e-9, 1e9) | st.none())
+def test_the_canonical_spelling_is_json_with_sorted_keys(
+    name: str, nonce: str, number: int, sensitivity: float | None
+) -> None:
+    # `Disclosure.canonical` is spelled out for speed.
+    event = Gaussian(number + 0.1, 3)
+    about = Disclosure(name, number, name, nonce, event, "add-remove", sensitivity, nonce)
+    plain = json.dumps(about.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    assert about.canonical() == plain.encode("ascii")
+
+
+def test_nonces_of_vectors() -> None:
+    # The same bytes on every host and from every integer width.
+    vector = np.array([1, -2, 3])
+    assert nonce_of(vector.astype(np.int32)) == nonce_of(vector.astype(np.int64).astype(np.int32))
+    assert nonce_of(vector.astype(np.int32)) != nonce_of(-vector.astype(np.int32))
