@@ -19,7 +19,7 @@ _VERBS = {
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
-    "audit": ("sim.audit_cli", "app", "check ledgers against each other, and what they cost in privacy"),
+    "audit": ("sim.audit_cli", "app", "check ledgers against each other, count their cost, attack the mechanisms"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.cli", "bench_app", "measure rounds against a bare echo of the same messages"),
 }

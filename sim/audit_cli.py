@@ -13,16 +13,20 @@ from rich.table import Table
 from fedkme.errors import LedgerError
 from fedkme.privacy.accountants import Figure, Published, Row, Sound, matrix, paid
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
+from sim.audit.cli import attack
 from sim.reconcile import disclosures, verify
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, no_args_is_help=True, help="Check ledgers, and what they cost in privacy."
+    pretty_exceptions_enable=False, no_args_is_help=True, help="Check ledgers; attack the mechanisms."
 )
 
 
 @app.callback()
 def audit() -> None:
-    """Check ledgers, and what they cost in privacy."""
+    """Check ledgers, and what they cost in privacy; attack the mechanisms."""
+
+
+app.command()(attack)
 
 
 @app.command("verify")

@@ -225,7 +225,7 @@ def test_an_owner_that_does_not_sell_what_it_counted_is_out(lie: str, code: int)
     # Issue 2, item 5, for the clock: what comes is checked against what was said; the run goes on.
     tables = owners(20, 20, 20)
     honest = ports({name: rows for name, rows in tables.items() if name != "b"})
-    settings = make_settings(ClockSettings(block=5, epsilon=2.0))
+    settings = make_settings(ClockSettings(block=5, epsilon=0.5))
     record = run(make_task(8, seeds=20), settings, [*honest, Swindler(bidder("b", tables["b"]), lie)])
     assert {(fault.owner, fault.code) for fault in record.faults} == {("b", code)}
     assert "b" not in {row.owner for row in record.selected}

@@ -143,7 +143,10 @@ async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> As
         "owners": tuple(owners),
         "connect_s": WAIT_S,
         "summary": SummarySettings(
-            features=FeatureSettings(dimension=DIMENSION), broadcast=ExactSettings(), target=ExactSettings()
+            preset="published",
+            features=FeatureSettings(dimension=DIMENSION),
+            broadcast=ExactSettings(),
+            target=ExactSettings(),
         ),
         **changes,
     }
