@@ -20,7 +20,7 @@ _VERBS = {
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
-    "bench": ("sim.cli", "bench_app", "measure rounds against a bare echo of the same messages"),
+    "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }
 _EXTRAS = {"sklearn": "sim", "pandas": "sim", "pyarrow": "sim", "matplotlib": "sim"}
 _HELP = "usage: fedkme VERB ...\n\n" + "".join(
