@@ -21,7 +21,7 @@ _VERBS = {
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
     "audit": ("sim.audit_cli", "app", "check ledgers against each other, count their cost, attack the mechanisms"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
-    "bench": ("sim.cli", "bench_app", "measure rounds against a bare echo of the same messages"),
+    "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }
 _EXTRAS = {"sklearn": "sim", "pandas": "sim", "pyarrow": "sim", "matplotlib": "sim"}
 _HELP = "usage: fedkme VERB ...\n\n" + "".join(

@@ -19,6 +19,9 @@ from sim.bench.result import BenchSettings, Result, to_json
 
 app = typer.Typer(pretty_exceptions_enable=False, help="Measure speed and memory as ratios within one run.")
 
+_PLAIN_WIDTH = 120
+"""Characters of a line where there is no terminal to say."""
+
 
 class Name(StrEnum):
     """The benchmarks, in the order in which they run."""
@@ -40,7 +43,8 @@ def bench(
     """Measure rounds against a bare echo, the start, bids and memory."""
     chosen = {"owners": owners.split(","), "rounds": rounds, "tls": tls}
     settings = validate(BenchSettings, chosen, "fedkme bench")
-    results = run_benchmarks([name] if name else list(Name), settings, Console())
+    console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+    results = run_benchmarks([name] if name else list(Name), settings, console)
     if file is not None:
         file.write_text(json.dumps(to_json(settings, results), indent=2) + "\n", encoding="utf-8")
 

@@ -85,6 +85,7 @@ async def _unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child],
     finally:
         for waiting in everything:
             waiting.cancel()
+        await asyncio.gather(*everything, return_exceptions=True)
 
 
 def _listen(server: grpc.aio.Server, folder: Path | None) -> int:

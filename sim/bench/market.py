@@ -8,14 +8,15 @@ from fedkme.data import Table
 from fedkme.schema import Numeric, Schema
 from sim.config import SimulationSettings, load_simulation
 from sim.scenarios import Scenario
+from sim.scenarios.base import owner_names
 
-COLUMNS = 64
 OWNER_ROWS = 200
+_COLUMNS = 64
 _VALIDATION_ROWS = 200
 _SEED_ROWS = 150
 
 
-def synthetic_schema(columns: int = COLUMNS, largest: float = 1.0) -> Schema:
+def synthetic_schema(columns: int = _COLUMNS, largest: float = 1.0) -> Schema:
     """Numbers from 0 to `largest`."""
     return Schema(columns=(Numeric(name="x", bounds=(0.0, largest), count=columns),))
 
@@ -25,15 +26,14 @@ def synthetic_scenario(owners: int) -> Scenario:
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
 
     def rows(count: int) -> Table:
-        return Table(rng.random((count, COLUMNS)))
+        return Table(rng.random((count, _COLUMNS)))
 
-    digits = len(str(owners))
     return Scenario(
         name="synthetic",
         schema=synthetic_schema(),
-        owners={f"owner-{number:0{digits}}": rows(OWNER_ROWS) for number in range(1, owners + 1)},
+        owners={name: rows(OWNER_ROWS) for name in owner_names(owners)},
         validation=rows(_VALIDATION_ROWS),
-        test=Table(np.empty((0, COLUMNS))),
+        test=Table(np.empty((0, _COLUMNS))),
         seeds=rows(_SEED_ROWS),
     )
 

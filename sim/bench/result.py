@@ -6,7 +6,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 from rich.box import SIMPLE
@@ -14,17 +14,19 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.config import Settings
+from sim.bench.market import OWNER_ROWS
 
 Cell = str | int | float
+Positive = Annotated[int, Field(ge=1)]
 
 
 class BenchSettings(Settings):
     """How much to measure."""
 
-    owners: tuple[int, ...] = Field((2, 10, 50), min_length=1)
+    owners: tuple[Positive, ...] = Field((2, 10, 50), min_length=1)
     """Numbers of owners K of `rounds`."""
-    rounds: int = Field(100, ge=2, le=199)
-    """Rounds in a block; an owner has 200 rows and loses at most one a round."""
+    rounds: int = Field(100, ge=2, lt=OWNER_ROWS)
+    """Rounds in a block; an owner loses at most one row a round."""
     blocks: int = Field(5, ge=1)
     """Blocks of real rounds, each followed by a block of the echo."""
     tls: bool = True
@@ -33,7 +35,7 @@ class BenchSettings(Settings):
     """K of `start`."""
     repeats: int = Field(5, ge=1)
     """Launches of `start`, blocks of `bids`."""
-    bid_rows: tuple[int, ...] = Field((1_000, 12_000, 60_000), min_length=1)
+    bid_rows: tuple[Positive, ...] = Field((1_000, 12_000, 60_000), min_length=1)
     """Rows m of `bids`."""
     memory_rows: int = Field(12_000, ge=1)
     """Rows of `memory`."""
@@ -56,12 +58,12 @@ class Result:
     def show(self, console: Console) -> None:
         """Print a column for each row: names are longer than numbers."""
         first, *others = self.rows[0]
-        table = Table(first, title=self.title, title_justify="left", box=SIMPLE)
+        table = Table(first, box=SIMPLE)
         for row in self.rows:
             table.add_column(_text(row[first]), justify="right")
         for name in others:
             table.add_row(name, *(_text(row[name]) for row in self.rows))
-        console.print(table)
+        console.print(f"{self.name}: {self.title}", table, highlight=False)
 
 
 def _text(cell: Cell) -> str:

@@ -146,7 +146,7 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
                 summary = _summary_settings(simulated, auction)
                 paired = Paired()
                 for _ in range(settings.blocks + 1):
-                    ours, phases = await _real_block(scenario, simulated, summary, everybody, owners)
+                    ours, phases = await real_block(scenario, simulated, summary, everybody, owners)
                     paired.ours.append(ours)
                     paired.echo.append(await _echo_block(everybody.echoes, phases))
                 del paired.ours[0], paired.echo[0]  # the first block warms both up
@@ -159,7 +159,7 @@ def _summary_settings(simulated: SimulationSettings, auction: str) -> SummarySet
     return SummarySettings.model_validate(default.model_dump() | {"auction": {"kind": auction}})
 
 
-async def _real_block(
+async def real_block(
     scenario: Scenario, simulated: SimulationSettings, settings: SummarySettings, fleet: Fleet, owners: int
 ) -> tuple[np.ndarray, list[Phases]]:
     """One run over the first owners: times of its rounds, and sizes of their messages."""
