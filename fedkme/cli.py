@@ -19,7 +19,11 @@ _VERBS = {
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
-    "audit": ("sim.audit_cli", "app", "check ledgers against each other, count their cost, attack the mechanisms"),
+    "audit": (
+        "sim.audit_cli",
+        "app",
+        "check ledgers against each other, count their cost, attack the mechanisms",
+    ),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }

@@ -149,6 +149,13 @@ class LedgerError(FedkmeError):
     title = "ledger"
 
 
+class AuditError(FedkmeError):
+    """The audit of a mechanism did not come out as its claim says it must."""
+
+    code = 51
+    title = "audit"
+
+
 class InterruptedRunError(FedkmeError):
     """The user interrupted the run; what was gathered so far is kept."""
 

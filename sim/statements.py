@@ -1,14 +1,14 @@
 """The privacy list of metrics.json: what each observer can learn, by the paper's arithmetic and by proof.
 
-Mechanisms become events, and two accountants read the same ones. Only `sound` figures are guarantees; what has
-no proof says so, with epsilon = inf and the reason.
+Mechanisms become events, and two accountants read the same ones. Only `sound` figures are guarantees; what
+has no proof says so, with epsilon = inf and the reason.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from curator.summary.auctions import ClockSettings, PrivAuctionSettings
 from curator.summary.auctions.clock import EXCHANGED_ROWS
@@ -118,7 +118,7 @@ def _figures(
             continue
         figure = accountant.epsilon(events, delta)
         reason = figure.reason or figure.method
-        name = "published" if isinstance(accountant, Published) else "sound"
+        name: Literal["published", "sound"] = "published" if isinstance(accountant, Published) else "sound"
         shown = delta if math.isfinite(figure.epsilon) else 0.0
         yield PrivacyStatement(protected, observer, name, figure.epsilon, shown, REPLACE, 0, reason)
 

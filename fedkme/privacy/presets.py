@@ -1,9 +1,10 @@
 """From a total (epsilon, delta) per pair of parties to the parameters of every mechanism.
 
-`sound`, the default: one exact Gaussian release of D_v at (epsilon, delta); towards other owners the descending
-clock and jointly calibrated Gaussian broadcasts, which share epsilon. Replacing one row of an owner costs a clock of
-parameter e 2 e, and exchanges up to two rows of the summary (curator/summary/auctions/clock.py), so that the noise of
-the broadcasts is twice what one exchanged row would need.
+`sound`, the default: one exact Gaussian release of D_v at (epsilon, delta); towards other owners the
+descending clock and jointly calibrated Gaussian broadcasts, which share epsilon. Replacing one row of an
+owner costs a clock of parameter e 2 e, and exchanges up to two rows of the summary
+(curator/summary/auctions/clock.py), so that the noise of the broadcasts is twice what one exchanged row
+would need.
 
 `published`: the paper's h2, PRIVAUCTION and parameters, for which no finite guarantee exists.
 

@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fedkme.errors import ConfigError
-from sim.audit.errors import AuditError
+from fedkme.errors import AuditError, ConfigError
 from sim.audit.finding import AUDIT_ALPHA, FULL_SCALE, Effort, Subject, Verdict
 from sim.audit.subjects import chosen
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.errors import ConfigError
+from fedkme.errors import AuditError, ConfigError
 from sim.audit import public, subjects
 from sim.audit.cli import app
-from sim.audit.errors import AuditError
 
 from .faults import AwayFromZero
 

@@ -161,7 +161,7 @@ def test_with_the_transcript_fixed_one_row_more_exchanges_one_row_at_most(seed: 
 
 @given(st.integers(0, 10_000))
 def test_one_row_replaced_exchanges_two_at_most(seed: int) -> None:
-    # EXCHANGED_ROWS: replacing a row is removing one and adding one, hence two exchanges, and twice the noise.
+    # EXCHANGED_ROWS: replacing is removing one and adding one, hence two exchanges, and twice the noise.
     rng = np.random.default_rng(seed)
     tables = owners(8, 8, 8, seed=seed % 100)
     other = dict(tables)

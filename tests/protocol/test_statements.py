@@ -32,7 +32,7 @@ def of(
 
 
 def test_the_default_is_sound_and_keeps_to_its_target() -> None:
-    # Issue 3, item 4: a run states a total per pair and the configuration is derived from it; defaults are sound.
+    # Issue 3, item 4: a run states a total per pair, its parameters are derived from it; sound by default.
     for privacy in ({}, {"epsilon": 0.3, "delta": 1e-6}, {"epsilon": 4.0, "clock_share": 0.2}):
         epsilon, delta = privacy.get("epsilon", 1.0), privacy.get("delta", 1e-5)
         for pair in (("D_v", "owners and curator"), ("each owner", "other owners")):

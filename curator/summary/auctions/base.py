@@ -48,7 +48,7 @@ class AuctionSettings(Settings):
 
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float | None:
-        """Bound on the expected points accessed for a summary of `rows` rows, where there is one (Lemma 5)."""
+        """Bound on the expected points accessed for a summary of `rows` rows, if there is one (Lemma 5)."""
 
 
 class RankAuction(ABC):

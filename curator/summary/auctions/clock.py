@@ -28,8 +28,8 @@ owner exactly.
 together are those of the other world plus x, once x is sent. Selection takes the best of the pool: by
 induction the two summaries differ at any time by one exchanged row at most (x in, one row out that x
 displaced, not always the same). So one row added or removed at an owner is one row of the summary replaced,
-and one row replaced at an owner is two: `EXCHANGED_ROWS`, by which sensitivities of broadcasts are multiplied.
-Tests replay both.
+and one row replaced at an owner is two: `EXCHANGED_ROWS`, by which sensitivities of broadcasts are
+multiplied. Tests replay both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from curator.summary.auctions.base import AuctionSettings
 from curator.summary.market import Market, Prices
 from fedkme.privacy import events
 from fedkme.privacy.noise import NoiseSource
-
 
 EXCHANGED_ROWS = 2
 """Rows of the summary that one replaced row of an owner may exchange."""
