@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def ledger(
 ) -> None:
     """What each observer can learn of each data set: epsilon by both accountants, and rows seen."""
     found = disclosures(directory)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(as_table(matrix(found, Sound(), delta), matrix(found, Published(), delta), delta))
     for (protected, observer), cell in _published_cells(found).items():
         console.print(f"published arithmetic for {protected}, seen by {observer}:", highlight=False)
