@@ -40,5 +40,11 @@ def synthetic_scenario(owners: int) -> Scenario:
 
 def simulation(rows: int, tls: bool) -> SimulationSettings:
     """Settings of a shipped simulation, with the default protocol, for p rows of a synthetic scenario."""
-    changes = (f"summary.p={rows}", f"tls={str(tls).lower()}", "downstream=false", "connect_s=600")
+    changes = (
+        "preset=published",
+        f"summary.p={rows}",
+        f"tls={str(tls).lower()}",
+        "downstream=false",
+        "connect_s=600",
+    )
     return load_simulation("digits", changes)
