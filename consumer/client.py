@@ -18,9 +18,10 @@ from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
-from fedkme.privacy.events import CONSUMER
-from fedkme.privacy.ledger import open_ledger
-from fedkme.privacy.settings import release_target
+from fedkme.privacy.budget import check_budget
+from fedkme.privacy.events import CONSUMER, CURATOR, VALIDATION, Event, ExactStatistic, RawRows
+from fedkme.privacy.ledger import open_ledger, read_ledger
+from fedkme.privacy.settings import release_target, target_event
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
 from fedkme.supervision import Voice
@@ -182,6 +183,7 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     schema.check(validation, settings.name)
     _make(settings.output)
+    _check_budget(settings)
     voice.say("loaded", rows=len(validation))
     address = await voice.hear() if settings.curator == "-" else settings.curator
     settings.check_address(address)
@@ -201,6 +203,24 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
         accessed=summary.points_accessed,
     )
     _judge(settings, schema, validation, summary, voice)
+
+
+def _check_budget(settings: ConsumerSettings) -> None:
+    """Refuse a request that D_v cannot pay for, before anything of D_v is computed.
+
+    Raises:
+        BudgetError: it cannot.
+    """
+    if settings.budget is None:
+        return
+    request = settings.request
+    shared: Event = RawRows(1) if request.share == "rows" else target_event(request.target)
+    planned = [shared]
+    if request.kernel.gamma == "median-validation":
+        planned.append(ExactStatistic("gamma, a median distance of D_v"))
+    path = settings.output / "ledger.jsonl"
+    spent = [entry.disclosure for entry in read_ledger(path)] if path.exists() else []
+    check_budget(settings.budget, VALIDATION, CURATOR, spent, planned)
 
 
 def _make(output: Path) -> None:

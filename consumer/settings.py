@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.party import PartySettings
+from fedkme.privacy.budget import Budget
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyTarget, GaussianSettings
 
@@ -64,4 +65,6 @@ class ConsumerSettings(PartySettings):
     """The public seed set, to judge the summary together with it."""
     downstream: bool = True
     """Train models on the summary and score them on the test rows, where there are labels."""
+    budget: Budget | None = None
+    """What D_v may cost towards owners and curator, over all requests with this output; none: no limit."""
     request: RequestSettings

@@ -14,8 +14,8 @@ from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 class OwnerPort(Protocol):
     """One owner as a protocol sees it. An engine is a way to make these.
 
-    Every call may raise `OwnerLostError` (the owner is gone) or `OwnerFaultError` (it answered with a
-    fault); the protocol then goes on without the owner.
+    Every call may raise `OwnerLostError` (the owner is gone), `OwnerFaultError` (it answered with a fault) or
+    `BudgetError` (it may not send more); the protocol then goes on without the owner.
     """
 
     @property

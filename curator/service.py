@@ -35,8 +35,9 @@ from fedkme.errors import (
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import RandomFourier
 from fedkme.kernels import median_gamma
-from fedkme.privacy.events import CURATOR, Disclosure
-from fedkme.privacy.ledger import open_ledger
+from fedkme.privacy.budget import check_budget
+from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
+from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
@@ -148,7 +149,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
 
     async def _serve(self, line: Line) -> None:
         request = await self._request(line)
-        run = next_run(self._settings.directory)
+        self._check_budget(request.rows)
+        run = next_run(self._settings.directory, self._settings.simulation_seed is not None)
         h1 = RandomFourier(
             draw_features(
                 self._settings.summary.features,
@@ -217,6 +219,23 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         if request.rows < 1 or request.WhichOneof("kernel") is None:
             raise ProtocolError("a request has no rows or no kernel", "Install the same release of fedkme.")
         return request
+
+    def _check_budget(self, rows: int) -> None:
+        """Refuse a run that owners' rows cannot pay for, before anything is computed.
+
+        Raises:
+            BudgetError: they cannot.
+        """
+        settings = self._settings
+        if settings.budget is None:
+            return
+        spent = [
+            entry.disclosure
+            for path in sorted(settings.directory.glob("run-*/ledger.jsonl"))
+            for entry in read_ledger(path)
+        ]
+        planned = settings.summary.between_owners(rows, max(len(settings.owners), 1))
+        check_budget(settings.budget, OWNERS, OWNERS, spent, planned)
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._seeds):

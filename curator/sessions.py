@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import (
+    BudgetError,
     FedkmeError,
     IdentityError,
     MissingOwnersError,
@@ -177,7 +178,8 @@ class OwnerSession:
             raise self._lost()
         if reply.HasField("fault"):
             fault = codecs.fault_from_wire(reply.fault)
-            raise OwnerFaultError(f"{self.name}, round {self._round}: {fault.cause}", fault.remedy)
+            kind = BudgetError if isinstance(fault, BudgetError) else OwnerFaultError
+            raise kind(f"{self.name}, round {self._round}: {fault.cause}", fault.remedy)
         if reply.at.seq != self._seq or reply.WhichOneof("body") not in expected:
             self.over.set()
             raise OwnerFaultError(

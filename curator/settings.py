@@ -8,6 +8,7 @@ from pydantic import Field
 
 from curator.summary.settings import SummarySettings
 from fedkme.party import PartySettings
+from fedkme.privacy.budget import Budget
 
 
 class CuratorSettings(PartySettings):
@@ -31,4 +32,6 @@ class CuratorSettings(PartySettings):
     """How long one answer of an owner may take before the run goes on without it."""
     runs: int | None = Field(None, ge=1)
     """Stop after this many runs; by default serve until told to stop."""
+    budget: Budget | None = None
+    """What owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
     summary: SummarySettings = SummarySettings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,17 @@ from curator.summary.record import RoundRecord, SummaryRecord, round_row
 from fedkme.data import Table, save_table
 
 
-def next_run(directory: Path) -> str:
-    """A run name that no folder in `directory` has."""
+def next_run(directory: Path, repeatable: bool) -> str:
+    """A run name that no folder in `directory` has.
+
+    Ledgers tell runs apart by it, also those of an owner that serves two curators, so that outside of
+    simulations it is unique.
+    """
     number = 1
-    while (directory / f"run-{number}").exists():
+    names = {folder.name.split("-")[1] for folder in directory.glob("run-*")}
+    while str(number) in names:
         number += 1
-    return f"run-{number}"
+    return f"run-{number}" if repeatable else f"run-{number}-{secrets.token_hex(4)}"
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:

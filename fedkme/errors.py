@@ -156,6 +156,13 @@ class AuditError(FedkmeError):
     title = "audit"
 
 
+class BudgetError(FedkmeError):
+    """A release would go over a budget; refused before anything is computed."""
+
+    code = 52
+    title = "budget"
+
+
 class InterruptedRunError(FedkmeError):
     """The user interrupted the run; what was gathered so far is kept."""
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
 
 from fedkme.errors import DataError
 
@@ -87,6 +86,8 @@ def median_gamma(x: Rows, limit: int = 1000) -> float:
     Raises:
         DataError: fewer than two rows, or at least half of the pairs are equal.
     """
+    from scipy.spatial.distance import pdist  # a quarter of a second that an owner's start need not wait for
+
     rows = x if len(x) <= limit else x[np.linspace(0, len(x) - 1, limit).round().astype(np.intp)]
     # Differences, not the expansion used by `rbf`: equal rows must be at distance exactly 0.
     squared = pdist(np.asarray(rows, np.float64), "sqeuclidean")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc.aio
 import numpy as np
 
 from fedkme.data import load_table
 from fedkme.errors import FedkmeError, ProtocolError
-from fedkme.privacy.ledger import open_ledger
+from fedkme.privacy.events import RawRows
+from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.protocol import Assignment, Broadcast
 from fedkme.schema import load_schema
 from fedkme.supervision import Voice
@@ -129,7 +131,10 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
         ledger = None
         if settings.ledger is not None:
             ledger = files.enter_context(open_ledger(settings.name, settings.ledger))
-        bidder = Bidder(settings.name, table, schema, noise, Gate(settings.name, ledger))
+        gate = Gate(
+            settings.name, ledger, most_rows=settings.most_rows, sent_before=_rows_sent(settings.ledger)
+        )
+        bidder = Bidder(settings.name, table, schema, noise, gate)
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
@@ -138,3 +143,11 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
         async with channel:
             await attend(channel, address, settings.name, Desk(bidder, schema.encoded_width), voice)
         voice.say("left", rows_sent=bidder.close().rows_sent)
+
+
+def _rows_sent(ledger: Path | None) -> int:
+    """Rows that left in earlier runs, by the owner's own ledger."""
+    if ledger is None or not ledger.exists():
+        return 0
+    events = (entry.disclosure.event for entry in read_ledger(ledger))
+    return sum(event.count for event in events if isinstance(event, RawRows))

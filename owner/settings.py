@@ -20,5 +20,7 @@ class OwnerSettings(PartySettings):
     """This owner's rows: .npz, .csv or .parquet."""
     schema_file: Path
     """The public schema that all parties share."""
+    most_rows: int | None = Field(None, ge=0)
+    """Rows that may leave in all, over all runs in the ledger; none: no limit."""
     ledger: Path | None = None
     """Where everything that leaves is written down before it goes; one chain over all runs."""

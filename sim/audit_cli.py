@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -55,11 +56,20 @@ def verify_runs(
 
 @app.command()
 def ledger(
-    directory: Annotated[Path, typer.Argument(help="The run's folder.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Folders of runs, or ledgers: a party's own over its lifetime.")
+    ],
     delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
 ) -> None:
-    """What each observer can learn of each data set: epsilon by both accountants, and rows seen."""
-    found = disclosures(directory)
+    """What each observer can learn of each data set: epsilon by both accountants, and rows seen.
+
+    Several runs are composed: what one owner, or one consumer's D_v, has cost over all of them.
+    """
+    found = [
+        replace(about, run=f"{number} {about.run}")  # simulations call every run alike
+        for number, path in enumerate(paths)
+        for about in disclosures(path)
+    ]
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(as_table(matrix(found, Sound(), delta), matrix(found, Published(), delta), delta))
     for (protected, observer), cell in _published_cells(found).items():

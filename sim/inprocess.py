@@ -21,7 +21,7 @@ from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
 from fedkme.data import Table
-from fedkme.errors import FedkmeError, OwnerFaultError
+from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
@@ -79,7 +79,8 @@ class DirectPort:
         try:
             yield
         except FedkmeError as error:
-            raise OwnerFaultError(f"{self.name}, round {round_number}: {error.cause}", error.remedy) from None
+            kind = BudgetError if isinstance(error, BudgetError) else OwnerFaultError
+            raise kind(f"{self.name}, round {round_number}: {error.cause}", error.remedy) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

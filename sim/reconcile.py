@@ -82,13 +82,14 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
 
 
 def disclosures(directory: Path) -> list[Disclosure]:
-    """Everything that the ledgers of a run hold.
+    """Everything that the ledgers of a run hold, or one ledger.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
         LedgerError: a ledger cannot be read, or is not whole.
     """
-    return [entry.disclosure for _, path in locate(directory) for entry in read_ledger(path)]
+    files = [directory] if directory.is_file() else [path for _, path in locate(directory)]
+    return [entry.disclosure for path in files for entry in read_ledger(path)]
 
 
 def _misplaced(found: Found) -> str:

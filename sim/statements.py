@@ -10,13 +10,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from curator.summary.auctions import ClockSettings, PrivAuctionSettings
-from curator.summary.auctions.clock import EXCHANGED_ROWS
+from curator.summary.auctions import PrivAuctionSettings
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
-from fedkme.privacy.events import Clock, Event, ExactStatistic, Gaussian, MwemCall, PrivAuction
-from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.settings import GaussianSettings, MwemSettings, MwemTargetSettings
+from fedkme.privacy.events import Event, ExactStatistic, MwemCall, PrivAuction
+from fedkme.privacy.settings import GaussianSettings, MwemTargetSettings, target_event
 from sim.config import SummaryTable
 
 REPLACE = "replace one row"
@@ -59,15 +57,12 @@ def _of_validation(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[P
     if table.kernel.gamma == "median-validation":
         events.append(ExactStatistic("gamma, a median distance of D_v"))
     target = table.target
+    events.append(target_event(target))
     if isinstance(target, MwemTargetSettings):
-        events.append(MwemCall(target.epsilon, target.iterations))
         yield from _figures("D_v", observer, events, TARGET_DELTA, TARGET_DELTA)
-    elif isinstance(target, GaussianSettings):
-        events.append(Gaussian(gaussian_sigma(target.epsilon, target.delta)))
-        yield from _figures("D_v", observer, events, None, target.delta)
     else:
-        events.append(ExactStatistic("the mean of h1 over D_v"))
-        yield from _figures("D_v", observer, events, None, table.privacy.delta)
+        delta = target.delta if isinstance(target, GaussianSettings) else table.privacy.delta
+        yield from _figures("D_v", observer, events, None, delta)
 
 
 def _between_owners(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
@@ -77,36 +72,13 @@ def _between_owners(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[
         reason = "owners draw their own rows and are told nothing about others"
         yield PrivacyStatement(*who, "sound", 0.0, 0.0, REPLACE, 0, reason)
         return
-    events = [*_broadcasts(table), *_auction(table, len(record["owner_rows"]))]
+    events = table.between_owners(table.p, len(record["owner_rows"]))
     published = all(isinstance(event, MwemCall | PrivAuction) for event in events)
     delta = table.privacy.delta
     claimed = SUMMARY_DELTA
     if published and isinstance(table.auction, PrivAuctionSettings):
         claimed += table.auction.delta
     yield from _figures(*who, events, claimed if published else None, delta)
-
-
-def _broadcasts(table: SummaryTable) -> list[Event]:
-    broadcast = table.broadcast
-    if isinstance(broadcast, MwemSettings):
-        epsilon = broadcast.later_epsilon(table.p)
-        if isinstance(table.auction, ClockSettings):
-            epsilon *= EXCHANGED_ROWS
-        return [MwemCall(epsilon, broadcast.iterations * table.p)]
-    if isinstance(broadcast, GaussianSettings):
-        sigma = gaussian_sigma(broadcast.epsilon, broadcast.delta, table.p)
-        return [Gaussian(sigma / EXCHANGED_ROWS, table.p)]
-    return [ExactStatistic("the mean of h1 over the summary")]
-
-
-def _auction(table: SummaryTable, owners: int) -> list[Event]:
-    auction = table.auction
-    if isinstance(auction, ClockSettings):
-        return [Clock(auction.epsilon)]
-    if isinstance(auction, PrivAuctionSettings) and owners:
-        rate, patience = auction.parameters(owners)
-        return [PrivAuction(rate, patience, table.p, auction.epsilon, auction.delta)]
-    return [ExactStatistic(f"what the auction '{auction.kind}' tells owners")]
 
 
 def _figures(

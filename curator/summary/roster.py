@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from curator.ports import OwnerPort
-from fedkme.errors import FedkmeError, IdentityError, OwnerFaultError, OwnerLostError, QuorumError
+from fedkme.errors import (
+    BudgetError,
+    FedkmeError,
+    IdentityError,
+    OwnerFaultError,
+    OwnerLostError,
+    QuorumError,
+)
 
 Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
@@ -86,7 +93,7 @@ class Roster:
         )
         good: dict[str, Answer] = {}
         for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, OwnerLostError | OwnerFaultError):
+            if isinstance(answer, OwnerLostError | OwnerFaultError | BudgetError):
                 self.remove(round_number, name, answer)
             elif isinstance(answer, BaseException):
                 raise answer

@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 
 from curator.summary.auctions import AnyAuction, ClockSettings
 from fedkme.config import Settings
+from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
-from fedkme.privacy.settings import AnyMean, AnyTarget, GaussianSettings
+from fedkme.privacy.settings import AnyMean, AnyTarget, GaussianSettings, broadcast_events
 
 
 class FeatureSettings(Settings):
@@ -46,3 +47,11 @@ class SummarySettings(Settings):
     @classmethod
     def _fill(cls, values: Any) -> Any:
         return with_preset(values) if isinstance(values, dict) else values
+
+    def between_owners(self, rows: int, owners: int) -> list[Event]:
+        """What owners will learn of each other in a run of `rows` rows over `owners` owners."""
+        if self.protocol == "uniform" or not owners:
+            return []
+        auction = self.auction
+        broadcasts = broadcast_events(self.broadcast, rows, auction.exchanged_rows)
+        return [*broadcasts, auction.event(rows, owners)]

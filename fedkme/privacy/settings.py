@@ -12,8 +12,9 @@ from pydantic import Discriminator, Field, Tag
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import RandomFourier
+from fedkme.privacy.events import Event, Gaussian, MwemCall
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
-from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import NoiseSource, SecureNoise
 
 
 class ExactSettings(Settings):
@@ -155,3 +156,29 @@ def release_target(
     release.add(normalised_features(h1.fixed_point(validation)))
     cost = release.cost
     return quantize_mean(release.release()), cost
+
+
+def target_event(settings: ExactSettings | MwemTargetSettings | GaussianSettings) -> Event:
+    """What the release of D_v's mean will cost, before anything is computed."""
+    single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
+    return make_release(single, 2, 1.0, 1, SecureNoise()).cost.event
+
+
+def broadcast_events(
+    settings: ExactSettings | MwemSettings | GaussianSettings, releases: int, exchanged: int
+) -> list[Event]:
+    """What all broadcasts of a run will cost owners' rows, before anything is computed.
+
+    Args:
+        settings: of the mechanism.
+        releases: p; each is counted, although the first reads the public seed set alone.
+        exchanged: rows of the summary that one replaced row of an owner may replace.
+    """
+    mechanism = make_release(settings, 2, 1.0, releases, SecureNoise())
+    mechanism.release()  # of nothing: the first call's parameters are spent on it
+    event = mechanism.cost.of_rows(exchanged).event
+    if isinstance(event, Gaussian):
+        return [Gaussian(event.noise_multiplier, releases)]
+    if isinstance(event, MwemCall):
+        return [MwemCall(event.epsilon, event.iterations * releases)]
+    return [event]

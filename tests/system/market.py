@@ -95,7 +95,11 @@ class Market:
     def consumer(self, p: int = 6, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
         """Let a well-behaved consumer ask for a summary."""
         save_table(self.folder / "validation.npz", rows(15, 1000))
-        request = RequestSettings(p=p, target=ExactSettings(), share=changes.pop("share", "embedding"))
+        request = RequestSettings(
+            p=p,
+            target=changes.pop("target", ExactSettings()),
+            share=changes.pop("share", "embedding"),
+        )
         values: dict[str, Any] = {
             "curator": self.address,
             "plaintext": "identity" not in changes,
@@ -142,6 +146,7 @@ async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> As
         "schema_file": folder / "schema.toml",
         "owners": tuple(owners),
         "connect_s": WAIT_S,
+        "simulation_seed": 0,
         "summary": SummarySettings(
             preset="published",
             features=FeatureSettings(dimension=DIMENSION),

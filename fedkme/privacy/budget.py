@@ -1,0 +1,50 @@
+"""Budgets: what a data set may cost in all, checked before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from fedkme.config import Settings
+from fedkme.errors import BudgetError
+from fedkme.privacy.events import Disclosure, Event
+
+
+class Budget(Settings):
+    """A total (epsilon, delta), over everything that a party's ledgers hold; by the sound accountant."""
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(gt=0, lt=1)
+
+
+def check_budget(
+    budget: Budget, protected: str, observer: str, spent: Iterable[Disclosure], planned: Iterable[Event]
+) -> None:
+    """Refuse a plan that would go over a budget.
+
+    Args:
+        budget: the total.
+        protected: the data set.
+        observer: who learns of it.
+        spent: what the ledgers hold; of other data sets and observers too.
+        planned: what is about to be released.
+
+    Raises:
+        BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
+    """
+    from fedkme.privacy.accountants import Sound, paid
+
+    about = [d for d in dict.fromkeys(spent) if (d.protected, d.observer) == (protected, observer)]
+    before = tuple(paid(about))
+    sound = Sound()
+    after = sound.epsilon((*before, *planned), budget.delta)
+    if after.epsilon <= budget.epsilon:
+        return
+    used = sound.epsilon(before, budget.delta).epsilon if before else 0.0
+    why = f" ({after.reason})" if after.reason else ""
+    raise BudgetError(
+        f"{protected} towards {observer}: epsilon {used:.4g} is spent of {budget.epsilon:g} at delta "
+        f"{budget.delta:g}, and this would make it {after.epsilon:.4g}{why}",
+        "Ask for a smaller epsilon, or agree on a larger budget.",
+    )

@@ -1,0 +1,51 @@
+"""Budgets over the real wire: refusals are typed, and come before anything is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.errors import BudgetError
+from fedkme.privacy.budget import Budget
+from fedkme.privacy.settings import GaussianSettings
+
+from .launches import read_json
+from .market import DIMENSION, market
+
+SMALL = FeatureSettings(dimension=DIMENSION)
+
+
+async def test_a_consumer_does_not_spend_more_of_d_v_than_it_may(tmp_path: Path) -> None:
+    # Its own ledger counts over requests; the first is paid for, the second would be too much.
+    budget = Budget(epsilon=1.2, delta=1e-5)
+    async with market(tmp_path, ["a"], summary=SummarySettings(preset="published", features=SMALL)) as at:
+        at.owner("a")
+        await at.consumer(target=GaussianSettings(), budget=budget)
+        with pytest.raises(BudgetError, match=r"D_v towards curator: epsilon 1 is spent of 1\.2"):
+            await at.consumer(target=GaussianSettings(), budget=budget)
+        assert at.ear.said[-1][0] != "refused"  # the curator never heard of it
+
+
+async def test_a_curator_refuses_a_run_that_owners_rows_cannot_pay_for(tmp_path: Path) -> None:
+    # Over all runs in its directory, towards other owners.
+    changes = {"summary": SummarySettings(features=SMALL), "budget": Budget(epsilon=1.5, delta=1e-5)}
+    async with market(tmp_path, ["a"], **changes) as at:
+        at.owner("a", 60)
+        await at.consumer()
+        with pytest.raises(BudgetError, match=r"owners towards owners: epsilon 0\.9"):
+            await at.consumer()
+        assert not (tmp_path / "runs" / "run-2").exists()
+
+
+async def test_an_owner_that_may_not_send_more_is_out_of_the_run(tmp_path: Path) -> None:
+    # The refusal is recorded as what it is, and the others go on.
+    async with market(tmp_path, ["a", "b"]) as at:
+        at.owner("a", most_rows=2)
+        at.owner("b")
+        await at.consumer(p=8)
+        record = read_json(tmp_path / "runs" / "run-1" / "record.json")
+        assert [(fault["owner"], fault["code"]) for fault in record["faults"]] == [("a", BudgetError.code)]
+        assert record["status"] == "complete"
+        assert record["accessed"]["a"] == 2
