@@ -122,14 +122,19 @@ class Launch:
                 task.cancel()
 
     async def _cause(self, child: Child, status: int) -> FedkmeError:
-        """The first cause: a broken connection may be a dead curator's, missing owners may have said why."""
+        """The first cause: a broken connection may be a dead curator's, missing owners may have said why.
+
+        A curator that ends well has refused the consumer, who says why; an owner that comes later finds
+        nobody there.
+        """
         own = child.died(status, self._errors(child.party))
-        curator = self._children["curator"]
-        if isinstance(own, ConnectionFailedError) and child is not curator:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GRACE_S):
-                    if status := await curator.ended():
-                        own = curator.died(status, self._errors("curator"))
+        for party in ("curator", "consumer"):
+            other = self._children[party]
+            if isinstance(own, ConnectionFailedError) and child is not other:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(GRACE_S):
+                        if status := await other.ended():
+                            own = other.died(status, self._errors(party))
         if isinstance(own, MissingOwnersError):
             for other in self._children.values():
                 if other.failure is not None and other is not child:
