@@ -20,6 +20,13 @@ TLS = 'identity = "identities/{}"\n'
 PLAINTEXT = "plaintext = true\n"
 
 
+def only_run(folder: Path) -> Path:
+    """The folder of a deployment's only run, whose name nobody else's run has."""
+    (run,) = (folder / "runs").iterdir()
+    assert re.fullmatch(r"run-1-[0-9a-f]{8}", run.name)
+    return run
+
+
 class Deployment:
     """A folder with a configuration for each party, and the processes started from it."""
 
@@ -77,14 +84,14 @@ def test_a_deployment(begin: Start, tmp_path: Path, tls: bool) -> None:
     folder = at.folder
     assert len(read_arrays(folder / "out" / "summary.npz", "test")["x"]) == 12
     assert "mmd2" in read_json(folder / "out" / "evaluation.json")
-    record = read_json(folder / "runs" / "run-1" / "record.json")
+    record = read_json(only_run(folder) / "record.json")
     assert record["status"] == "complete"
     assert record["closings"] == record["accessed"]
-    ledger = folder / "runs" / "run-1" / "ledger.jsonl"
+    ledger = only_run(folder) / "ledger.jsonl"
     for name in ("north", "south"):
         assert rows_in(folder / f"{name}.jsonl", name) == rows_in(ledger, name)
     elsewhere = [folder / "north.jsonl", folder / "south.jsonl", folder / "out" / "ledger.jsonl"]
-    verdicts = verify(folder / "runs" / "run-1", elsewhere)
+    verdicts = verify(only_run(folder), elsewhere)
     assert len(verdicts) == 7
     assert not [verdict for verdict in verdicts if verdict.fault]
 
@@ -112,10 +119,10 @@ def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
         assert status == ConnectionFailedError.code
         assert lines[-1].startswith("error 34 (connection): ")
         assert not [line for line in lines if "Traceback" in line]
-    record = read_json(at.folder / "runs" / "run-1" / "record.json")
+    record = read_json(only_run(at.folder) / "record.json")
     assert record["status"] == "interrupted"
     assert record["rounds"] > 0
-    assert len(read_arrays(at.folder / "runs" / "run-1" / "summary.npz", "t")["x"]) == record["rounds"]
+    assert len(read_arrays(only_run(at.folder) / "summary.npz", "t")["x"]) == record["rounds"]
     assert [fault["owner"] for fault in record["faults"]] == ["north"]
 
 
