@@ -28,6 +28,9 @@ def _spelled(event: Event) -> str:
     return _ENCODER.encode(event.to_json())
 
 
+_RELATIONS: frozenset[str] = frozenset(get_args(Relation))
+
+
 @dataclass(frozen=True)
 class Disclosure:
     """What left a party, about whom and for whom.
@@ -59,7 +62,7 @@ class Disclosure:
             if isinstance(self.sensitivity, str | bool) or not 0 < self.sensitivity < math.inf:
                 raise _wrong("with a sensitivity that bounds nothing")
             object.__setattr__(self, "sensitivity", float(self.sensitivity))
-        if self.relation not in get_args(Relation) or not self.event.assumes <= {self.relation}:
+        if self.relation not in _RELATIONS or not self.event.assumes <= {self.relation}:
             raise _wrong(f"under a relation that its event '{self.event.kind}' was not described under")
 
     def to_json(self) -> dict[str, Any]:
