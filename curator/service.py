@@ -20,7 +20,7 @@ from curator.public import draw_features, public_seed, reference_rows
 from curator.sessions import OwnerSession, Registry
 from curator.settings import CuratorSettings
 from curator.store import next_run, write_run
-from curator.summary.record import RoundRecord, SummaryRecord
+from curator.summary.record import RoundRecord, SummaryRecord, columns
 from curator.summary.roster import Fault
 from curator.summary.task import SummaryTask
 from fedkme.data import Table, load_table
@@ -88,7 +88,7 @@ class Watcher:
         record, self._untold = self._untold, None
         if record is None:
             return
-        self._voice.say("round", record={name: getattr(record, name) for name in RoundRecord.__slots__})
+        self._voice.say("round", record=columns(record))
         progress = pb.Progress(round=record.round, selected=record.round, points_accessed=record.accessed)
         self._messages.put_nowait(pb.CuratorMessage(progress=progress))
 

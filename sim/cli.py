@@ -18,7 +18,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False, no_args_is_help=True, help="Simulate: real parties on this machine."
 )
 report_app = typer.Typer(pretty_exceptions_enable=False, help="Write the HTML report of a run's folder.")
-apps = {"sim": app, "report": report_app}
 
 
 @app.callback()

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from consumer.evaluation import evaluate_tables
 from curator.store import write_run
-from curator.summary.record import RoundRecord, SummaryRecord
+from curator.summary.record import RoundRecord, SummaryRecord, columns
 from curator.summary.roster import Fault
 from fedkme.data import Table
 from fedkme.errors import FedkmeError, InterruptedRunError
@@ -92,7 +92,7 @@ class Shown:
         """See `RunObserver`."""
         if self.first_round is None:
             self.first_round = time.monotonic() - record.milliseconds / 1e3
-        self.progress.round({name: getattr(record, name) for name in RoundRecord.__slots__})
+        self.progress.round(columns(record))
 
     def owner_left(self, fault: Fault) -> None:
         """See `RunObserver`."""

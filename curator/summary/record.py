@@ -180,6 +180,11 @@ def _exact(value: Any) -> Any:
     return value.hex() if isinstance(value, float) else value
 
 
+def columns(record: RoundRecord) -> dict[str, Any]:
+    """A round by the columns of rounds.csv."""
+    return {name: getattr(record, name) for name in RoundRecord.__slots__}
+
+
 def round_row(record: RoundRecord) -> Sequence[str]:
     """A line of rounds.csv; floats round-trip."""
-    return [str(getattr(record, name)) for name in RoundRecord.__slots__]
+    return [str(value) for value in columns(record).values()]
