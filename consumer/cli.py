@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from consumer.client import run
+from consumer.runs import Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
 from fedkme.config import load_toml, validate
 from fedkme.party import resolve_paths
 from fedkme.supervision import Supervised, run_party
+
+Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -26,12 +29,31 @@ def consumer() -> None:
 
 
 @app.command()
-def summary(
-    config: Annotated[Path, typer.Argument(help="CONSUMER.toml")], supervised: Supervised = False
-) -> None:
-    """Ask for a summary, receive its rows, judge them."""
+def summary(config: Config, supervised: Supervised = False) -> None:
+    """Ask for a summary, receive its rows, judge them; after a failure, go on with the same request."""
+    _do(config, run, supervised)
 
+
+@app.command()
+def runs(config: Config, json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """List this consumer's runs at its curator."""
+    _do(config, listing(json))
+
+
+@app.command()
+def watch(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+    """Follow a run to its end and write its rows, also of one that has ended."""
+    _do(config, watching(name))
+
+
+@app.command()
+def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+    """End a run; what it has cost stays counted."""
+    _do(config, cancelling(name))
+
+
+def _do(config: Path, work: Work, supervised: bool = False) -> NoReturn:
     def settings() -> ConsumerSettings:
         return resolve_paths(validate(ConsumerSettings, load_toml(config), config.name), config)
 
-    raise typer.Exit(run_party(settings, supervised, run))
+    raise typer.Exit(run_party(settings, supervised, work))

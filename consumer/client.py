@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,23 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.gate import Gate
+from consumer.pending import Pending
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
 from fedkme.data import Table, load_table, save_table
-from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
+from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import check_budget
-from fedkme.privacy.events import CONSUMER, CURATOR, VALIDATION, Event, ExactStatistic, RawRows
+from fedkme.privacy.events import CURATOR, Event, ExactStatistic, RawRows, validation_of
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
+from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
-from fedkme.wire.dial import dial
-from fedkme.wire.tls import Identity
+from fedkme.wire.dial import dial, own_identity
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
@@ -42,6 +44,7 @@ class Summary:
     """What the consumer receives.
 
     Attributes:
+        run: the run that made it.
         table: the rows, in the order in which they were chosen.
         features: the run's h1, with its gamma.
         complete: whether there are as many as were asked for.
@@ -50,6 +53,7 @@ class Summary:
         points_accessed: how many rows the curator saw for them.
     """
 
+    run: str
     table: Table
     features: FourierSpec
     complete: bool
@@ -82,10 +86,12 @@ def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> flo
 
 
 def make_request(
-    request: RequestSettings, schema: Schema, validation: Table, gate: Gate
+    request: RequestSettings, schema: Schema, validation: Table, gate: Gate, again: bool = False
 ) -> pb.SummaryRequest:
-    """The first message of a consumer."""
+    """The first message of a consumer; made again, it discloses nothing more."""
     message = pb.SummaryRequest(
+        name=gate.consumer,
+        request_id=secrets.token_bytes(16),
         versions=codecs.VERSIONS,
         rows=request.p,
         schema_digest=schema.digest(),
@@ -96,7 +102,7 @@ def make_request(
     else:
         rows = schema.encode(validation.values)
         message.gamma = gamma_of(request.kernel, rows, rows[:0])
-        if request.kernel.gamma == "median-validation":
+        if request.kernel.gamma == "median-validation" and not again:
             gate.pass_gamma(message.gamma)
     return message
 
@@ -109,38 +115,88 @@ async def summarize(
     noise_for: NoiseFor,
     voice: Voice,
     gate: Gate,
+    pending: Pending,
+    heard: Callable[[], None] = lambda: None,
 ) -> Summary:
-    """One summary over an open stream.
+    """One summary over an open stream; asked again, it is the same request, with the same g~.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
     """
     messages = _messages(stream)
-    await stream.write(pb.ConsumerMessage(request=make_request(request, schema, validation, gate)))
-    opening = await anext(messages, None)
-    if opening is None or not opening.HasField("plan"):
-        raise ProtocolError("the curator did not begin with a plan", "Install the same release of fedkme.")
-    plan = opening.plan
-    codecs.common_version(VersionRange(oldest=plan.version, newest=plan.version), "the curator")
+    document = pending.document
+    await stream.write(pb.ConsumerMessage(request=document.request))
+    plan = await _plan(messages)
     features = codecs.features_from_wire(plan.features, schema.encoded_width)
+    heard()
+    if not plan.offered:
+        if document.run != plan.run or document.features != plan.features or not document.offer:
+            outgoing = _offer(request, plan.run, features, schema, validation, noise_for, gate)
+            document.run = plan.run
+            document.features.CopyFrom(plan.features)
+            del document.offer[:]
+            document.offer.extend(outgoing)
+            pending.keep()
+        for said_now in document.offer:
+            await stream.write(said_now)
+    return await _receive(plan.run, messages, schema, features, voice)
+
+
+def _offer(
+    request: RequestSettings,
+    run: str,
+    features: FourierSpec,
+    schema: Schema,
+    validation: Table,
+    noise_for: NoiseFor,
+    gate: Gate,
+) -> list[pb.ConsumerMessage]:
+    """g~, or D_v, and what is declared about it."""
     if request.share == "rows":
-        gate.pass_rows(plan.run, len(validation))
+        gate.pass_rows(run, len(validation))
         outgoing = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(_rows(validation))]
     else:
         h1 = RandomFourier(features)
         encoded, noise = schema.encode(validation.values), noise_for("target")
         target, cost = release_target(request.target, h1, encoded, noise)
-        gate.pass_target(plan.run, target, cost)
+        gate.pass_target(run, target, cost)
         outgoing = [pb.ConsumerMessage(target=codecs.mean_to_wire(target))]
     outgoing[0].disclosures.extend(event.canonical().decode("ascii") for event in gate.declared)
-    for said_now in outgoing:
-        await stream.write(said_now)
+    return outgoing
+
+
+async def receive_summary(run: str, stream: Stream, schema: Schema, voice: Voice) -> Summary:
+    """The summary of a run, on a stream that is attached to it.
+
+    Raises:
+        FedkmeError: the curator's refusal or failure, in its own words.
+    """
+    messages = _messages(stream)
+    plan = await _plan(messages)
+    features = codecs.features_from_wire(plan.features, schema.encoded_width)
+    return await _receive(run, messages, schema, features, voice)
+
+
+async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
+    opening = await anext(messages, None)
+    if opening is None or not opening.HasField("plan"):
+        raise ProtocolError("the curator did not begin with a plan", "Install the same release of fedkme.")
+    plan = opening.plan
+    codecs.common_version(VersionRange(oldest=plan.version, newest=plan.version), "the curator")
+    return plan
+
+
+async def _receive(
+    run: str, messages: AsyncIterator[pb.CuratorMessage], schema: Schema, features: FourierSpec, voice: Voice
+) -> Summary:
+    """Progress, rows, and how the run ended."""
     parts = []
     async for message in messages:
         match message.WhichOneof("body"):
             case "progress":
                 said = message.progress
-                voice.say("progress", round=said.round, rows=said.selected, accessed=said.points_accessed)
+                counts = {"rows": said.selected, "accessed": said.points_accessed}
+                voice.say("progress", run=run, round=said.round, **counts)
             case "summary":
                 parts.append(message.summary)
             case "outcome":
@@ -148,7 +204,7 @@ async def summarize(
                 outcome = message.outcome
                 complete = outcome.status == pb.Outcome.STATUS_COMPLETE
                 return Summary(
-                    table, features, complete, outcome.reason, outcome.rounds, outcome.points_accessed
+                    run, table, features, complete, outcome.reason, outcome.rounds, outcome.points_accessed
                 )
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
@@ -183,26 +239,77 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     schema.check(validation, settings.name)
     _make(settings.output)
-    _check_budget(settings)
     voice.say("loaded", rows=len(validation))
     address = await voice.hear() if settings.curator == "-" else settings.curator
     settings.check_address(address)
-    identity = None if settings.identity is None else Identity.load(settings.identity)
-    async with await dial(address, identity, settings.connect_s) as channel:
-        stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-        with open_ledger(CONSUMER, settings.output / "ledger.jsonl") as ledger, explained(address):
-            noise_for = settings.noise_for(settings.name)
-            gate = Gate(ledger)
-            summary = await summarize(stream, settings.request, schema, validation, noise_for, voice, gate)
+    with open_ledger(settings.name, settings.output / "ledger.jsonl") as ledger:
+        gate, pending = Gate(settings.name, ledger), Pending(settings.output)
+        summary = await _ask(settings, schema, validation, address, gate, pending, voice)
     save_table(settings.output / "summary.npz", summary.table)
+    pending.done()
     voice.say(
         "received",
+        run=summary.run,
+        round=summary.rounds,
         rows=len(summary.table),
         complete=summary.complete,
         reason=summary.reason,
         accessed=summary.points_accessed,
     )
     _judge(settings, schema, validation, summary, voice)
+
+
+async def _ask(
+    settings: ConsumerSettings,
+    schema: Schema,
+    validation: Table,
+    address: str,
+    gate: Gate,
+    pending: Pending,
+    voice: Voice,
+) -> Summary:
+    """Ask, and ask again after a broken connection, until there is an outcome.
+
+    Raises:
+        FedkmeError: the curator's refusal, or no curator for too long.
+    """
+    again = pending.document.HasField("request")
+    if not again:
+        _check_budget(settings)
+    request = make_request(settings.request, schema, validation, gate, again)
+    pending.take_up(request)
+    if again:
+        gate.declared += codecs.disclosures_from_wire(pending.document.disclosures, codecs.MOST_DECLARED)
+        voice.say("resumed", run=pending.document.run)
+    else:
+        pending.document.disclosures.extend(codecs.disclosure_to_wire(about) for about in gate.declared)
+        pending.keep()
+    absence = Absence(voice, settings.away_s)
+    identity = own_identity(settings.identity, voice)
+    while True:
+        try:
+            async with await dial(address, identity, settings.connect_s) as channel:
+                stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
+                with explained(address):
+                    summary = await summarize(
+                        stream,
+                        settings.request,
+                        schema,
+                        validation,
+                        settings.noise_for(settings.name),
+                        voice,
+                        gate,
+                        pending,
+                        absence.over,
+                    )
+            return summary
+        except ConnectionFailedError as error:
+            await absence.wait(error)
+        except StoreError:
+            raise  # the curator's: the run goes on when it can
+        except FedkmeError:
+            pending.done()
+            raise
 
 
 def _check_budget(settings: ConsumerSettings) -> None:
@@ -220,7 +327,7 @@ def _check_budget(settings: ConsumerSettings) -> None:
         planned.append(ExactStatistic("gamma, a median distance of D_v"))
     path = settings.output / "ledger.jsonl"
     spent = [entry.disclosure for entry in read_ledger(path)] if path.exists() else []
-    check_budget(settings.budget, VALIDATION, CURATOR, spent, planned)
+    check_budget(settings.budget, validation_of(settings.name), CURATOR, spent, planned)
 
 
 def _make(output: Path) -> None:
@@ -252,4 +359,4 @@ def _judge(
     )
     text = json.dumps(evaluation.to_json(), indent=2)
     (settings.output / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-    voice.say("judged", mmd2=evaluation.mmd2)
+    voice.say("judged", run=summary.run, round=summary.rounds, mmd2=evaluation.mmd2)

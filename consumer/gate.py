@@ -11,11 +11,11 @@ from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
     REQUEST,
-    VALIDATION,
     Disclosure,
     Event,
     ExactStatistic,
     RawRows,
+    validation_of,
 )
 from fedkme.privacy.ledger import Ledger, nonce_of
 from fedkme.privacy.means import Cost
@@ -27,10 +27,13 @@ class Gate:
     """One request's disclosures.
 
     Attributes:
+        consumer: whose they are.
         declared: what was disclosed so far, for the curator's ledger.
     """
 
-    def __init__(self, ledger: Ledger | None = None) -> None:
+    def __init__(self, consumer: str, ledger: Ledger | None = None) -> None:
+        self.consumer = consumer
+        self._protected = validation_of(consumer)
         self._ledger = ledger
         self.declared: list[Disclosure] = []
 
@@ -49,7 +52,7 @@ class Gate:
 
     def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:
         for observer in observers:
-            about = Disclosure(run, 0, VALIDATION, observer, event, "replace-one", sensitivity, nonce)
+            about = Disclosure(run, 0, self._protected, observer, event, "replace-one", sensitivity, nonce)
             self.declared.append(about)
             if self._ledger is not None:
                 self._ledger.append(about)

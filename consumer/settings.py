@@ -8,8 +8,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.party import PartySettings
+from fedkme.party import ConsumerName, PartySettings
 from fedkme.privacy.budget import Budget
+from fedkme.privacy.events import CONSUMER
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyTarget, GaussianSettings
 
@@ -49,8 +50,8 @@ class RequestSettings(Settings):
 class ConsumerSettings(PartySettings):
     """CONSUMER.toml."""
 
-    name: str = Field("consumer", pattern=r"^[a-z0-9][a-z0-9-]*$")
-    """The consumer's name, the one in its certificate."""
+    name: ConsumerName = CONSUMER
+    """The consumer's name, the one in its certificate and in every ledger."""
     curator: str
     """host:port of the curator; '-' to be told by the launcher."""
     schema_file: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,9 @@ from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml, validate
 from fedkme.party import resolve_paths
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.export import export_ledger
+from fedkme.store.reading import read_store
 from fedkme.supervision import Supervised, run_party
 
 app = typer.Typer(
@@ -30,8 +34,20 @@ def serve(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")], supervised: Supervised = False
 ) -> None:
     """Serve owners and consumers until told to stop."""
+    raise typer.Exit(run_party(lambda: _settings(config), supervised, serve_runs, service=True))
 
-    def settings() -> CuratorSettings:
-        return resolve_paths(validate(CuratorSettings, load_toml(config), config.name), config)
 
-    raise typer.Exit(run_party(settings, supervised, serve_runs))
+@app.command()
+def ledger(
+    config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
+    out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
+) -> None:
+    """Write the curator's ledger to a file, also while it serves, for `fedkme audit`."""
+    settings = _settings(config)
+    with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
+        lines = export_ledger(CURATOR, store, out)
+    typer.echo(f"{out}: {lines} lines of the ledger of the curator")
+
+
+def _settings(config: Path) -> CuratorSettings:
+    return resolve_paths(validate(CuratorSettings, load_toml(config), config.name), config)

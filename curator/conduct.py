@@ -14,6 +14,8 @@ from curator.summary.task import SummaryTask
 from curator.summary.uniform import uniform
 from fedkme.errors import NotEnoughRowsError
 from fedkme.party import NoiseFor
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.means import MeanRelease, later_cost
 from fedkme.privacy.settings import make_release
 from fedkme.protocol import Assignment, Closing
 
@@ -33,7 +35,13 @@ async def conduct(
         NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
     """
     roster = Roster(ports, settings.quorum, observer.owner_left, record.faults)
-    assignment = Assignment(task.run, task.h1.spec, task.schema.digest(), task.target)
+    h2 = None
+    if settings.protocol != "uniform":
+        spec = task.h1.spec
+        h2 = make_release(
+            settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
+        )
+    assignment = _assignment(task, settings, len(roster), h2, gate)
     arguments = dict.fromkeys(roster.names, assignment)
     record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
     available = sum(record.owner_rows.values())
@@ -44,20 +52,37 @@ async def conduct(
             f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
             f"Ask for p <= {available}.",
         )
-    elif settings.protocol == "uniform":
+    elif h2 is None:
         gate.open(None)  # what owners are asked for follows from the public sizes
         await uniform(task, roster, record, observer, gate)
     else:
-        auction_event = settings.auction.event(task.rows, len(roster))
-        gate.open(auction_event, settings.auction.exchanged_rows)
-        spec = task.h1.spec
-        h2 = make_release(
-            settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
-        )
+        gate.open(settings.auction.event(task.rows, len(roster)), settings.auction.exchanged_rows)
         auction = settings.auction.make(len(roster), noise_for("auction"))
         await algorithm3(task, roster, h2, auction, record, observer, gate)
     await close(roster, record)
     gate.pass_summary(len(record.rounds), record.selected)
+
+
+def _assignment(
+    task: SummaryTask, settings: SummarySettings, owners: int, h2: MeanRelease | None, gate: Gate
+) -> Assignment:
+    """What owners are told before round 1, and what their policies decide by."""
+    heard: tuple[Disclosure, ...] = ()
+    if h2 is not None:
+        heard = gate.to_be_heard(
+            later_cost(h2).of_rows(settings.auction.exchanged_rows), settings.auction.event_heard(task.rows)
+        )
+    return Assignment(
+        task.run,
+        task.h1.spec,
+        task.schema.digest(),
+        task.target,
+        task.consumer,
+        "uniform" if h2 is None else settings.auction.kind,
+        task.rows,
+        tuple(settings.between_owners(task.rows, owners)),
+        heard,
+    )
 
 
 async def close(roster: Roster, record: SummaryRecord) -> None:

@@ -22,18 +22,15 @@ from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
     REQUEST,
-    VALIDATION,
     Disclosure,
     Event,
     ExactStatistic,
     RawRows,
+    validation_of,
 )
-from fedkme.privacy.ledger import Ledger, nonce_of
+from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
 from fedkme.protocol import Row
-
-MOST_DECLARED = 8
-"""Events about one request that a consumer may declare."""
 
 _ROW = RawRows(1)
 _PROGRESS = ExactStatistic("points accessed, round by round")
@@ -43,9 +40,18 @@ _UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not
 class Gate:
     """The curator's side of one run's disclosures."""
 
-    def __init__(self, run: str, ledger: Ledger | None = None) -> None:
+    def __init__(self, run: str, ledger: LedgerSink | None = None, consumer: str = CONSUMER) -> None:
+        """Open for one run.
+
+        Args:
+            run: its name.
+            ledger: where disclosures are written; None: nowhere.
+            consumer: the name of the consumer who asked for it.
+        """
         self._run = run
         self._ledger = ledger
+        self._consumer = consumer
+        self._validation = validation_of(consumer)
         self._auction: Event | None = None
         self._exchanged = 1
         self._last_auction = 0
@@ -66,7 +72,7 @@ class Gate:
             self._append(about)
         for observer in (CURATOR, OWNERS):
             if not any(about.nonce == nonce and about.observer == observer for about in declared):
-                self._write(0, VALIDATION, observer, _UNDECLARED, None, nonce)
+                self._write(0, self._validation, observer, _UNDECLARED, None, nonce)
 
     def receive_validation(self, count: int, declared: Sequence[Disclosure]) -> None:
         """Take in D_v itself, whose size the curator sees.
@@ -78,11 +84,11 @@ class Gate:
         for about in declared:
             if about.nonce != "rows":
                 self._append(about)
-        self._write(0, VALIDATION, CURATOR, RawRows(count), None, "rows")
+        self._write(0, self._validation, CURATOR, RawRows(count), None, "rows")
 
     def pass_target(self, target: MeanVector, cost: Cost) -> None:
         """Let owners have g~, made here of rows of D_v."""
-        self._write(0, VALIDATION, OWNERS, cost.event, cost.sensitivity, nonce_of(target))
+        self._write(0, self._validation, OWNERS, cost.event, cost.sensitivity, nonce_of(target))
 
     def open(self, auction: Event | None, exchanged: int = 1) -> None:
         """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.
@@ -92,7 +98,22 @@ class Gate:
             exchanged: rows of the summary that one replaced row of an owner may replace.
         """
         self._auction, self._exchanged = auction, exchanged
-        self._write(0, OWNERS, CONSUMER, _PROGRESS, None, "progress")
+        self._write(0, OWNERS, self._consumer, _PROGRESS, None, "progress")
+
+    def to_be_heard(self, mean: Cost, question: Event | None) -> tuple[Disclosure, ...]:
+        """What owners will hear of each other's rows, as lines of round 1, for their own ledgers.
+
+        Args:
+            mean: cost of a broadcast, for the rows that one replaced row exchanges.
+            question: of being asked, or not.
+        """
+        heard = [(mean.event, mean.sensitivity, "mean")]
+        if question is not None:
+            heard.append((question, None, "auction"))
+        return tuple(
+            Disclosure(self._run, 1, OWNERS, OWNERS, event, "replace-one", sensitivity, nonce)
+            for event, sensitivity, nonce in heard
+        )
 
     def pass_mean(self, number: int, cost: Cost) -> None:
         """Let a release of the summary's mean out to owners; see the head of the module."""
@@ -117,12 +138,12 @@ class Gate:
     def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
         """Let the summary out to the consumer: rows of owners, as they are."""
         for owner, count in sorted(Counter(row.owner for row in selected).items()):
-            self._write(number, owner, CONSUMER, RawRows(count), None, "summary")
+            self._write(number, owner, self._consumer, RawRows(count), None, "summary")
 
     def _check(self, declared: Sequence[Disclosure]) -> None:
         for about in declared:
             here = about.run in (self._run, REQUEST) and about.round == 0
-            if not here or about.protected != VALIDATION or about.observer not in (CURATOR, OWNERS):
+            if not here or about.protected != self._validation or about.observer not in (CURATOR, OWNERS):
                 raise ProtocolError(
                     "the consumer declared an event that is not about its request",
                     "Install the same release of fedkme on both sides.",
@@ -144,4 +165,4 @@ class Gate:
 
     def _append(self, about: Disclosure) -> None:
         if self._ledger is not None:
-            self._ledger.append(about)
+            self._ledger.extend([about])

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import grpc.aio
 
+from curator.admission import Admission
 from fedkme.errors import ConnectionFailedError, IdentityError, ProtocolError
 from fedkme.wire.channel import receive
-from fedkme.wire.tls import peer_names
+from fedkme.wire.tls import Role, peer_names
 from fedkme.wire.v1 import summaries_pb2 as pb
 
 Context = grpc.aio.ServicerContext[pb.ConsumerMessage, pb.CuratorMessage]
@@ -19,9 +20,10 @@ Context = grpc.aio.ServicerContext[pb.ConsumerMessage, pb.CuratorMessage]
 class Line:
     """The call of one consumer. One who is silent or deaf for too long does not keep the others waiting."""
 
-    def __init__(self, context: Context, progress_s: float) -> None:
+    def __init__(self, context: Context, progress_s: float, admission: Admission) -> None:
         self._context = context
         self._progress_s = progress_s
+        self._admission = admission
 
     def check_caller(self, consumers: Sequence[str], owners: Sequence[str]) -> None:
         """Hold the caller to the consumers that may call; an owner's certificate is not a consumer's.
@@ -40,6 +42,23 @@ class Line:
             raise IdentityError(
                 "the caller's certificate is not one of a consumer of this curator",
                 "Use a consumer's certificate, or add its name to 'consumers' of the curator.",
+            )
+
+    def check_name(self, name: str, consumers: Sequence[str]) -> None:
+        """Hold the caller to the name that it says it has; in plaintext it is taken at its word.
+
+        Args:
+            name: what it says.
+            consumers: names that may call; empty for any.
+
+        Raises:
+            IdentityError: its certificate has another name, or it may not call.
+        """
+        self._admission.check(self._context, name, Role.CONSUMER)
+        if consumers and name not in consumers:
+            raise IdentityError(
+                f"{name[:64]!r} is not one of this curator's consumers",
+                "Add its name to 'consumers' of the curator.",
             )
 
     async def hear(self, *expected: str) -> pb.ConsumerMessage:

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
+import numpy as np
+from numpy.typing import NDArray
 
+from curator.admission import Admission
+from curator.conductor import Conductor
+from curator.health import add_health
+from curator.members import Members
+from curator.names import Names
+from curator.registry import Registry
+from curator.runs import Runs
 from curator.service import SummaryService
-from curator.sessions import Registry
 from curator.settings import CuratorSettings
-from fedkme.errors import ConfigError
+from fedkme.data import load_table
+from fedkme.errors import ConfigError, FedkmeError
+from fedkme.pki.identity import IdentityFile, expiry_warning
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.schema import Schema, load_schema
+from fedkme.store import Store, open_store
 from fedkme.supervision import Voice
 from fedkme.wire.channel import SERVER_OPTIONS
-from fedkme.wire.tls import Identity
+from fedkme.wire.tls import renewing_server_credentials
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
+
+if TYPE_CHECKING:
+    from curator.metrics import CuratorMetrics  # imported only where figures are asked for
 
 GRACE_S = 2.0
 """How long open calls may take to end when the curator stops."""
@@ -23,28 +45,158 @@ GRACE_S = 2.0
 async def serve(settings: CuratorSettings, voice: Voice) -> None:
     """Serve until told to stop, or until the runs that the settings allow are done.
 
+    Runs that an earlier process left open go on.
+
     Raises:
-        ConfigError: the address cannot be listened on, or the directory not be made.
+        ConfigError: an address cannot be listened on, or the directory not be made.
+        IdentityError: the certificate, or the list of revoked ones, cannot be relied on.
+        StoreError: the journal cannot be opened.
     """
     settings.check_address(settings.listen)
+    if settings.revoked is not None and settings.identity is None:
+        raise ConfigError("'revoked' is of no use without an 'identity'", "Remove one, or add the other.")
     _make(settings.directory)
-    registry = Registry(settings.owners, settings.progress_s)
-    service = SummaryService(settings, registry, voice)
-    server = grpc.aio.server(options=SERVER_OPTIONS)
-    owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
-    summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)
-    port = _listen(server, settings)
-    await server.start()
-    host = settings.listen.rpartition(":")[0]
-    voice.say("listening", address=f"{host}:{port}")
-    try:
-        await service.served.wait()
-        registry.end()
-        await server.stop(GRACE_S)
-    except asyncio.CancelledError:  # told to stop: a run in progress ends here, and is recorded
-        await server.stop(None)
-        await service.idle()
+    place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
+    with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
+        await _serve(settings, store, voice)
+
+
+async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
+    with contextlib.ExitStack() as open_now:
+        say, meter, kept = voice.say, None, store
+        if settings.metrics is not None:
+            say, meter, kept = _metered(settings.metrics, settings.metrics_anywhere, store, voice, open_now)
+        schema = load_schema(settings.schema_file)
+        names = Names(settings.owners, settings.consumers)
+        members = Members(
+            settings.owners,
+            settings.progress_s,
+            settings.grace_s,
+            functools.partial(_next_epoch, kept),
+            say,
+        )
+        conductor = Conductor(
+            settings,
+            schema,
+            _encoded_seeds(settings, schema),
+            members,
+            kept,
+            stored_ledger(CURATOR, kept),
+            settings.noise_for(CURATOR),
+            say,
+            meter,
+        )
+        runs = Runs(kept, conductor.conduct, settings.runs_at_once)
+        if meter is not None:
+            meter.watch(members, runs)
+        for run in runs.left_open():
+            members.enlist(run.name, run.document.owners)
+        identity = None if settings.identity is None else IdentityFile(settings.identity)
+        admission = Admission(settings.revoked, b"" if identity is None else identity.identity.authority, say)
+        service = SummaryService(conductor, runs, names, admission)
+        registry = Registry(members, names, settings.connect_s, admission, say)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
+        summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)
+        reflection = settings.plaintext if settings.reflection is None else settings.reflection
+        health = await add_health(server, reflection)
+        port = _listen(server, settings, identity, voice)
+        await server.start()
+        runs.start()
+        await health.serving(True)
+        voice.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
+        voice.on_reload = admission.recheck
+        voice.ready()
+        try:
+            if await _told_to_stop(service, voice):
+                await health.serving(False)
+                await _drain(service, runs, settings.drain_s, voice)
+                await runs.suspend()
+                await server.stop(None)
+            else:
+                await health.serving(False)
+                await members.end()
+                await server.stop(GRACE_S)
+        except asyncio.CancelledError:  # told to stop at once: runs are left open, and owners come back
+            await runs.suspend()
+            await server.stop(None)
+        finally:
+            _export(store, settings.directory / "ledger.jsonl")
     voice.say("stopped")
+
+
+def _metered(
+    address: str, anywhere: bool, store: Store, voice: Voice, open_now: contextlib.ExitStack
+) -> tuple[Callable[..., None], CuratorMetrics, Store]:
+    """What `metrics` adds: a voice that is counted, a meter, and a store that is measured."""
+    from curator.metrics import CuratorMetrics
+    from fedkme.ops.metrics import Spending, exported, timed
+
+    loop = asyncio.get_running_loop()
+    metrics = CuratorMetrics()
+
+    def unreadable(error: FedkmeError) -> None:  # in a thread
+        loop.call_soon_threadsafe(partial(voice.say, "warning", code=error.code, line=str(error)))
+
+    where = open_now.enter_context(exported(address, anywhere, metrics.registry))
+    spending = open_now.enter_context(contextlib.closing(Spending(store, metrics.registry, unreadable)))
+    voice.say("metrics", address=where)
+
+    def say(event: str, **fields: Any) -> None:
+        voice.say(event, **fields)
+        if event == "refused":
+            metrics.refused(fields["code"])
+        elif event == "ended":
+            spending.refresh()
+
+    return say, metrics, timed(store, metrics.registry)
+
+
+async def _told_to_stop(service: SummaryService, voice: Voice) -> bool:
+    """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
+    told = asyncio.Event()
+    voice.on_terminate = told.set
+    waits = [asyncio.ensure_future(event.wait()) for event in (told, service.served)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return told.is_set()
+
+
+async def _drain(service: SummaryService, runs: Runs, drain_s: float, voice: Voice) -> None:
+    """Take nothing new, and let what is under way end if it does so in time."""
+    service.stopping = True
+    under_way = runs.hold()
+    voice.say("draining", runs=under_way, seconds=drain_s)
+    if drain_s:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(drain_s):
+                await runs.idle()
+                await service.delivered()
+
+
+def _next_epoch(store: Store, owner: str) -> int:
+    """Counts processes of a name, over all of the curator's own."""
+    key = f"epoch/{owner}"
+    epoch = int(store.get(key) or b"0") + 1
+    store.put(key, b"%d" % epoch)
+    return epoch
+
+
+def _export(store: Store, path: Path) -> None:
+    """The ledger as a file of lines, for people and for other sides."""
+    with contextlib.suppress(OSError), path.open("w", encoding="ascii", newline="\n") as file:
+        file.writelines(f"{kept.line}\n" for kept in store.ledger())
+
+
+def _encoded_seeds(settings: CuratorSettings, schema: Schema) -> NDArray[np.float32]:
+    if settings.seeds is None:
+        return np.empty((0, schema.encoded_width), dtype=np.float32)
+    table = load_table(settings.seeds, schema, "the seed set")
+    schema.check(table, "the seed set")
+    return schema.encode(table.values)
 
 
 def _make(directory: Path) -> None:
@@ -54,12 +206,20 @@ def _make(directory: Path) -> None:
         raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Correct 'directory'.") from None
 
 
-def _listen(server: grpc.aio.Server, settings: CuratorSettings) -> int:
+def _listen(
+    server: grpc.aio.Server, settings: CuratorSettings, file: IdentityFile | None, voice: Voice
+) -> int:
     try:
-        if settings.identity is None:
+        if file is None:
             return server.add_insecure_port(settings.listen)
-        credentials = Identity.load(settings.identity).server_credentials()
-        return server.add_secure_port(settings.listen, credentials)
+        if (line := expiry_warning(file.identity)) is not None:
+            voice.say("warning", line=line)
+        loop = asyncio.get_running_loop()
+
+        def tell(event: str, line: str) -> None:  # in a thread of gRPC's
+            loop.call_soon_threadsafe(partial(voice.say, event, line=line))
+
+        return server.add_secure_port(settings.listen, renewing_server_credentials(file, tell))
     except RuntimeError:
         raise ConfigError(
             f"{settings.listen} cannot be listened on", "Choose a free port and an address of this machine."

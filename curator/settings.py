@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from curator.quotas import Quota
 from curator.summary.settings import SummarySettings
-from fedkme.party import PartySettings
+from fedkme.party import ConsumerName, CuratorName, OwnerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
+from fedkme.privacy.events import CURATOR
 
 
-class CuratorSettings(PartySettings):
+class CuratorSettings(StoredPartySettings):
     """CURATOR.toml."""
 
-    name: str = Field("curator", pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: CuratorName = CURATOR
     """The curator's name, the one in its certificate."""
     listen: str = "127.0.0.1:0"
     """host:port; port 0 lets the system choose."""
@@ -24,14 +27,38 @@ class CuratorSettings(PartySettings):
     """The public schema that all parties share."""
     seeds: Path | None = None
     """A public seed set D_init; counted in the summary while rows are chosen, never returned."""
-    owners: tuple[str, ...] = ()
+    owners: tuple[OwnerName, ...] = ()
     """Names of the owners that may join and that a run waits for; empty for whoever comes."""
-    consumers: tuple[str, ...] = ()
+    consumers: tuple[ConsumerName, ...] = ()
     """Names of the consumers that may call; empty for anybody of the authority who is not an owner."""
     progress_s: float = Field(60.0, gt=0)
     """How long one answer of an owner may take before the run goes on without it."""
+    grace_s: float = Field(30.0, ge=0)
+    """How long an owner may be without a connection before a run goes on without it."""
+    runs_at_once: int = Field(4, ge=1)
+    """Runs that may be under way at the same time; others wait in a queue."""
+    quota: Quota = Quota()
+    """What each consumer may have."""
+    quotas: dict[ConsumerName, Quota] = Field({})
+    """What single consumers may have instead."""
+    revoked: Path | None = None
+    """The authority's list of revoked certificates; read again when it changes."""
+    reflection: bool | None = None
+    """Describe the services to whoever asks (gRPC server reflection); none: in plaintext alone."""
+    drain_s: float = Field(0.0, ge=0)
+    """How long runs under way may go on after SIGTERM; what is not over then goes on at the next start."""
     runs: int | None = Field(None, ge=1)
     """Stop after this many runs; by default serve until told to stop."""
     budget: Budget | None = None
     """What owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
     summary: SummarySettings = SummarySettings()
+
+    def quota_of(self, consumer: str) -> Quota:
+        """What a consumer may have."""
+        return self.quotas.get(consumer, self.quota)
+
+    @model_validator(mode="after")
+    def _one_name_one_party(self) -> Self:
+        if twice := set(self.owners) & set(self.consumers):
+            raise ValueError(f"'{min(twice)}' is both an owner and a consumer, which ledgers would mix up")
+        return self

@@ -7,18 +7,21 @@ import difflib
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
-
-import typer
+from typing import TYPE_CHECKING, NoReturn
 
 from fedkme import __version__
-from fedkme.errors import FedkmeError, MissingDependencyError
+from fedkme.errors import FedkmeError, InterruptedRunError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import typer  # not earlier than `main` can answer ctrl-C: it is most of what is to be imported
 
 _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
+    "pki": ("fedkme.pki.cli", "app", "make an authority; issue, renew and revoke certificates"),
+    "doctor": ("sim.doctor.cli", "app", "find what would keep a party from working"),
     "audit": (
         "sim.audit_cli",
         "app",
@@ -28,6 +31,7 @@ _VERBS = {
     "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }
 _EXTRAS = {"sklearn": "sim", "pandas": "sim", "pyarrow": "sim", "matplotlib": "sim"}
+_INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 _HELP = "usage: fedkme VERB ...\n\n" + "".join(
     f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items()
 )
@@ -75,12 +79,24 @@ def _explained() -> Iterator[None]:
         yield
     except FedkmeError as error:
         _end(error)
+    except KeyboardInterrupt:
+        _end(_INTERRUPTED)
+    except SystemExit as end:
+        if _was_interrupted(end):  # typer makes a status of it, and no line
+            _end(_INTERRUPTED)
+        raise
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRAS:
             raise
         remedy = f"Run `pip install 'fedkme[{_EXTRAS[package]}]'`."
         _end(MissingDependencyError(f"the package {package} is not installed", remedy))
+
+
+def _was_interrupted(end: BaseException | None) -> bool:
+    while end is not None and not isinstance(end, KeyboardInterrupt):
+        end = end.__context__
+    return end is not None
 
 
 def _end(error: FedkmeError) -> NoReturn:

@@ -135,6 +135,13 @@ class ConnectionFailedError(FedkmeError):
     title = "connection"
 
 
+class FencedError(FedkmeError):
+    """A later process of the same identity took this one's place."""
+
+    code = 35
+    title = "fenced"
+
+
 class PartyFailedError(FedkmeError):
     """A process that the launcher started ended with an error."""
 
@@ -161,6 +168,48 @@ class BudgetError(FedkmeError):
 
     code = 52
     title = "budget"
+
+
+class PkiError(FedkmeError):
+    """An authority's folder cannot do what is asked of it; nothing was issued, revoked or written."""
+
+    code = 60
+    title = "pki"
+
+
+class StoreError(FedkmeError):
+    """A party's store cannot be opened or written, is in use, or is of a newer version."""
+
+    code = 53
+    title = "store"
+
+
+class PolicyError(FedkmeError):
+    """An owner's policy does not allow what was asked; refused before anything is computed."""
+
+    code = 54
+    title = "policy"
+
+
+class QuotaError(FedkmeError):
+    """A consumer asks for more than the curator lets it have."""
+
+    code = 55
+    title = "quota"
+
+
+class CancelledRunError(FedkmeError):
+    """A run was cancelled; what was gathered so far is kept."""
+
+    code = 56
+    title = "cancelled"
+
+
+class StoppingError(FedkmeError):
+    """The curator is being stopped and takes no new runs."""
+
+    code = 57
+    title = "stopping"
 
 
 class InterruptedRunError(FedkmeError):

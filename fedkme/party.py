@@ -3,31 +3,73 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
+from fedkme.ops.logs import LogFormat
+from fedkme.privacy.events import CONSUMER, CURATOR, RESERVED
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
+from fedkme.store import Durability
 
 NoiseFor = Callable[[str], NoiseSource]
 """A party's private randomness, by purpose."""
+
+Role = Literal["owner", "curator", "consumer"]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}
+
+
+def fault_of_name(name: str, role: Role) -> str:
+    """Why a party cannot be called so, in a line; empty where it can.
+
+    A name is that of a certificate and of a folder, and what ledgers call the party: it may be no word that
+    stands there for something else.
+    """
+    if not _NAME.fullmatch(name):
+        return f"{name[:64]!r} is no name: 1 to 63 of a-z, 0-9 and '-', which does not come first"
+    if name in RESERVED and name != _OWN_WORDS.get(role):
+        return f"{name!r} stands for something else in every ledger, and no {role} is called so"
+    return ""
+
+
+def _checked(role: Role) -> AfterValidator:
+    def check(name: str) -> str:
+        if fault := fault_of_name(name, role):
+            raise ValueError(fault)
+        return name
+
+    return AfterValidator(check)
+
+
+OwnerName = Annotated[str, _checked("owner")]
+CuratorName = Annotated[str, _checked("curator")]
+ConsumerName = Annotated[str, _checked("consumer")]
 
 
 class PartySettings(Settings):
     """Settings of any party. Exactly one of `identity` and `plaintext` is needed."""
 
     identity: Path | None = None
-    """Folder with certificate.pem, key.pem and authority.pem."""
+    """A bundle of `fedkme pki`, or a folder with certificate.pem, key.pem and authority.pem."""
     plaintext: bool = False
     """No TLS; only on loopback."""
     simulation_seed: int | None = Field(None, ge=0)
     """Makes this party's private randomness repeatable; only in simulations on loopback."""
     connect_s: float = Field(30.0, gt=0)
     """How long to wait for the other parties."""
+    away_s: float | None = Field(None, ge=0)
+    """After how long without a connection to give up, once there was one; none: never."""
+    log: LogFormat = "text"
+    """How log lines look: `text`, or `json` with one object a line."""
+    log_file: Path | None = None
+    """Where they go; none: standard error."""
 
     def check_address(self, address: str) -> None:
         """Refuse what is fit only for one machine when another one is meant.
@@ -46,7 +88,7 @@ class PartySettings(Settings):
             raise ConfigError("there is neither 'identity' nor 'plaintext'", "Name the identity's folder.")
         if self.identity is not None and self.plaintext:
             raise ConfigError("'identity' and 'plaintext' exclude each other", "Keep one of them.")
-        if _is_loopback(host):
+        if is_loopback(host):
             return
         if self.plaintext:
             raise ConfigError(
@@ -62,7 +104,7 @@ class PartySettings(Settings):
         """This party's private randomness: seeded in a simulation, else the operating system's."""
         return noise_for(self.simulation_seed, party)
 
-    def relative_to(self, directory: Path) -> dict[str, Path | None]:
+    def relative_to(self, directory: Path) -> dict[str, Any]:
         """The paths of these settings, resolved against the folder of the file that they stand in."""
         return {
             name: directory / value
@@ -71,7 +113,28 @@ class PartySettings(Settings):
         }
 
 
-def _is_loopback(host: str) -> bool:
+class StoredPartySettings(PartySettings):
+    """Settings of a party that outlives its process."""
+
+    journal: str = "journal.db"
+    """What survives a restart: open runs and the ledger, one chain over all of them. A file, or
+    postgresql://USER@HOST/DATABASE."""
+    durability: Durability = "power"
+    """`power` waits for the disk before anything leaves; `process` survives the process, not the machine."""
+    metrics: str | None = None
+    """host:port at which Prometheus may read figures, for example 127.0.0.1:9464; none: nowhere."""
+    metrics_anywhere: bool = False
+    """Let `metrics` be off loopback: whoever reaches it reads names of parties and what they spent."""
+
+    def relative_to(self, directory: Path) -> dict[str, Any]:
+        """As for any party; a journal that is a file too."""
+        changes: dict[str, Any] = dict(super().relative_to(directory))
+        if "://" not in self.journal and self.journal != ":memory:":
+            changes["journal"] = str(directory / self.journal)
+        return changes
+
+
+def is_loopback(host: str) -> bool:
     """Whether a host, as it is written in an address, is this machine and no name of another one."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec
+from fedkme.privacy.events import Disclosure, Event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,12 +24,22 @@ class Assignment:
         features: the public draw of h1.
         schema: digest of the public schema that the rows must follow.
         target: g~, the released mean of h1 over D_v, (d,).
+        consumer: who will receive the summary.
+        protocol: by which protocol it is made.
+        rows: p.
+        planned: what owners' rows will cost towards other owners in the whole run.
+        heard: what owners will hear of each other's rows, as the curator's ledger will say it of round 1.
     """
 
     run: str
     features: FourierSpec
     schema: str
     target: MeanVector
+    consumer: str = "consumer"
+    protocol: str = "algorithm3"
+    rows: int = 0
+    planned: tuple[Event, ...] = ()
+    heard: tuple[Disclosure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

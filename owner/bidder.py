@@ -49,19 +49,25 @@ class Bidder:
 
         Raises:
             SchemaError: the curator's public schema is another one.
+            PolicyError: the owner does not take part in such a run.
+            BudgetError: no row may leave any more.
         """
         if assignment.schema != self._schema.digest():
             raise SchemaError(
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
+        self._gate.open(assignment)
+        self._load(assignment)
+        return len(self._table)
+
+    def _load(self, assignment: Assignment) -> None:
         self._run = assignment.run
         self._sent[:] = False
         self._gains = np.full(len(self._table), -np.inf)
         self._left = len(self._sent)
         self._rows.clear()
         self._tokens.clear()
-        self._gate.open()
         h1 = RandomFourier(assignment.features)
         count = len(self._table)
         scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
@@ -70,7 +76,41 @@ class Bidder:
             block = self._schema.encode(self._table.values[start : start + step])
             scored.append(h1.fixed_point(block))
         self._scored = scored
-        return count
+
+    @property
+    def rows_named(self) -> int:
+        """How many rows have a token."""
+        return len(self._rows)
+
+    def named_since(self, count: int) -> list[int]:
+        """Rows that got the tokens from `count` on: with `restore_rows`, what a journal needs."""
+        return self._rows[count:]
+
+    def restore_assignment(self, assignment: Assignment) -> None:
+        """As `prepare`, for a run that the owner is in already."""
+        self._gate.restore(assignment)
+        self._load(assignment)
+
+    def restore_quote(self, broadcast: Broadcast) -> None:
+        """As `quote`, whose counts have left already."""
+        self._gains = self._gains_after(broadcast)
+
+    def skip_draw(self) -> None:
+        """Leave seeded noise as after `draw`."""
+        self._noise.uniform(self._left)
+
+    def restore_rows(self, named: Sequence[int], sent: Sequence[int]) -> None:
+        """Give rows the next tokens, and count tokens as sent.
+
+        Args:
+            named: row indices, as `named_since` gave them.
+            sent: tokens whose rows have left.
+        """
+        for row in named:
+            self._token(row)
+        self._gate.restore_rows(sent)
+        for token in sent:
+            self._retired(self._rows[token], token)
 
     def bid(self, broadcast: Broadcast) -> Bid | None:
         """The best unsent row by marginal gain (Algorithm 3, step 6, with the derived sign).
@@ -94,7 +134,7 @@ class Bidder:
     def sell(self, round_number: int, price: float) -> Sequence[Row]:
         """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
         worth = np.flatnonzero(~self._sent & (self._gains >= price))
-        return self._send(round_number, worth.tolist())
+        return self._send(round_number, worth.tolist(), "auction")
 
     def reveal(self, round_number: int, token: int) -> Row:
         """The row behind a token; it is not bid again (step 16).
@@ -104,7 +144,7 @@ class Bidder:
         """
         if not 0 <= token < len(self._rows):
             raise OwnerFaultError(f"{self.name} never bid a row {token}", "Check the curator's software.")
-        (row,) = self._send(round_number, [self._rows[token]])
+        (row,) = self._send(round_number, [self._rows[token]], "auction")
         return row
 
     def draw(self, round_number: int, count: int) -> Sequence[Row]:
@@ -129,9 +169,9 @@ class Bidder:
             self._rows.append(row)
         return token
 
-    def _send(self, round_number: int, rows: Sequence[int]) -> list[Row]:
+    def _send(self, round_number: int, rows: Sequence[int], question: str = "") -> list[Row]:
         tokens = [self._token(row) for row in rows]
-        self._gate.pass_rows(self._run, round_number, tokens)
+        self._gate.pass_rows(self._run, round_number, tokens, question)
         return [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
 
     def _retired(self, row: int, token: int) -> Row:

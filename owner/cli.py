@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from fedkme.config import load_toml, validate
-from fedkme.party import resolve_paths
+from fedkme.errors import ConfigError
+from fedkme.party import fault_of_name, resolve_paths
+from fedkme.store.reading import read_store
 from fedkme.supervision import Supervised, run_party
 from owner.agent import join as join_curator
+from owner.approvals import approve as leave_approval
+from owner.export import export_ledger
+from owner.protocols import fault_of_protocol
 from owner.settings import OwnerSettings
 
 app = typer.Typer(
     pretty_exceptions_enable=False, no_args_is_help=True, help="Run a data owner beside its private rows."
 )
+
+WIDTH = 100
+"""Columns of tables that do not go to a terminal."""
+
+Config = Annotated[Path, typer.Argument(help="OWNER.toml")]
 
 
 @app.callback()
@@ -24,10 +38,59 @@ def owner() -> None:
 
 
 @app.command()
-def join(config: Annotated[Path, typer.Argument(help="OWNER.toml")], supervised: Supervised = False) -> None:
+def join(config: Config, supervised: Supervised = False) -> None:
     """Load this owner's rows, join a curator, serve its runs until it ends the session."""
+    raise typer.Exit(run_party(lambda: _settings(config), supervised, join_curator))
 
-    def settings() -> OwnerSettings:
-        return resolve_paths(validate(OwnerSettings, load_toml(config), config.name), config)
 
-    raise typer.Exit(run_party(settings, supervised, join_curator))
+@app.command()
+def status(
+    config: Config, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False
+) -> None:
+    """What left, to whom, what the policy still allows, and which runs wait for approval."""
+    from owner.status import read_status, show  # it imports accountants
+
+    settings = _settings(config)
+    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
+        found = read_status(settings, store)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        show(found, Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False))
+
+
+@app.command()
+def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")]) -> None:
+    """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
+    settings = _settings(config)
+    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
+        lines = export_ledger(settings.name, store, out)
+    typer.echo(f"{out}: {lines} lines of the ledger of {settings.name}")
+
+
+@app.command()
+def approve(
+    config: Config,
+    consumer: Annotated[str, typer.Option(help="For whom.")],
+    protocol: Annotated[str, typer.Option(help="By which protocol.")],
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the summary, at most.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many runs.")] = 1,
+) -> None:
+    """Approve runs that this owner will then take part in, where its policy says `approval = "manual"`."""
+    settings = _settings(config)
+    if settings.policy.approval != "manual":
+        raise ConfigError(
+            f"{config.name} asks for no approval",
+            "Set 'approval = \"manual\"' in [policy], and start the owner.",
+        )
+    if fault := fault_of_name(consumer, "consumer") or fault_of_protocol(protocol):
+        raise ConfigError(f"nothing was approved: {fault}", "Correct the name.")
+    approval = leave_approval(settings.approvals, consumer, protocol, rows, runs)
+    typer.echo(
+        f"{settings.name} takes part in runs of at most {rows} rows for {consumer} by {protocol}: {runs}; "
+        f"to take that back before it is used, remove {settings.approvals / approval.id}.json"
+    )
+
+
+def _settings(config: Path) -> OwnerSettings:
+    return resolve_paths(validate(OwnerSettings, load_toml(config), config.name), config)

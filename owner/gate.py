@@ -1,20 +1,56 @@
-"""The one way out: what leaves an owner is counted, and written down, before it goes."""
+"""The one way out: what leaves an owner is checked, counted and written down before it goes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from fedkme.errors import BudgetError
-from fedkme.privacy.events import CURATOR, Disclosure, Event, ExactStatistic, RawRows
-from fedkme.privacy.ledger import Ledger
+from fedkme.errors import BudgetError, FedkmeError, PolicyError, ProtocolError
+from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, RawRows
+from fedkme.privacy.ledger import LedgerSink
+from fedkme.protocol import Assignment
+from owner.policy import Policy
 
 _ROW = RawRows(1)
 _BID = ExactStatistic("best marginal gain")
 _COUNTS = ExactStatistic("counts at public prices")
 
 
+@dataclass(slots=True)
+class Allowance:
+    """Rows that left an owner and may leave it, over all its runs.
+
+    Attributes:
+        rows: how many left.
+        most: how many may leave in all; None for no limit.
+        most_per_run: how many may leave in one run; None for no limit.
+    """
+
+    rows: int = 0
+    most: int | None = None
+    most_per_run: int | None = None
+
+    def check(self, in_this_run: int, more: int) -> None:
+        """Refuse more rows than may leave.
+
+        Raises:
+            BudgetError: they are too many; none leaves.
+        """
+        limits = (
+            ("in all", self.rows, self.most, "most_rows"),
+            ("in one run", in_this_run, self.most_per_run, "most_rows_per_run"),
+        )
+        for scope, left, most, setting in limits:
+            if most is not None and left + more > most:
+                raise BudgetError(
+                    f"{left} of {most} rows that may leave {scope} have left, and {more} more are asked for",
+                    f"The owner decides whether '{setting}' may be larger.",
+                )
+
+
 class Gate:
-    """Counts the distinct rows that left this owner.
+    """One run's way out of an owner.
 
     Attributes:
         rows_sent: rows of this run whose content left.
@@ -23,23 +59,27 @@ class Gate:
     def __init__(
         self,
         owner: str,
-        ledger: Ledger | None = None,
-        *,
-        most_rows: int | None = None,
-        sent_before: int = 0,
+        ledger: LedgerSink | None = None,
+        allowance: Allowance | None = None,
+        policy: Policy | None = None,
+        refused: Callable[[str, FedkmeError], None] | None = None,
     ) -> None:
         """Open for one owner.
 
         Args:
             owner: its name.
             ledger: where disclosures are written.
-            most_rows: rows that may leave in all; None for no limit.
-            sent_before: rows that left in earlier runs.
+            allowance: rows that may leave, shared by all runs.
+            policy: in which runs the owner takes part; None for any.
+            refused: told which run was refused what, and why.
         """
         self._owner = owner
         self._ledger = ledger
-        self._most_rows = most_rows
-        self._sent_before = sent_before
+        self._allowance = allowance or Allowance()
+        self._policy = policy
+        self._refused = refused
+        self._heard: dict[str, Disclosure] = {}
+        self._written: set[tuple[int, str]] = set()
         self._sent: set[int] = set()
 
     @property
@@ -47,47 +87,89 @@ class Gate:
         """Distinct rows sent in this run."""
         return len(self._sent)
 
-    def open(self) -> None:
+    def open(self, assignment: Assignment) -> None:
         """Start a run: nothing was sent in it yet.
 
         Raises:
-            BudgetError: no row may leave any more.
+            BudgetError: no row may leave any more, or the run would cost more than the owner allows.
+            PolicyError: the owner does not take part in such a run.
+            ProtocolError: the curator says that owners will hear something else than of each other's rows.
         """
-        self._sent_before += len(self._sent)
+        self._check_heard(assignment)
+        try:
+            self._allowance.check(0, 1)
+            if self._policy is not None:
+                self._policy.admit(assignment)
+        except (BudgetError, PolicyError) as error:
+            self._tell(assignment.run, error)
+            raise
+        self.restore(assignment)
         self._sent.clear()
-        self._check(1)
 
-    def pass_rows(self, run: str, round_number: int, tokens: Sequence[int]) -> None:
+    def restore(self, assignment: Assignment) -> None:
+        """Go on with a run that was opened by another process."""
+        self._heard = {about.nonce: about for about in assignment.heard}
+
+    def restore_rows(self, tokens: Sequence[int]) -> None:
+        """Rows that another process let out."""
+        self._sent.update(tokens)
+
+    def pass_rows(self, run: str, round_number: int, tokens: Sequence[int], question: str = "") -> None:
         """Let rows out; one that left before is no new disclosure.
+
+        Args:
+            run: the run's name.
+            round_number: the round.
+            tokens: of the rows.
+            question: what being asked for them says of other owners' rows, by its nonce.
 
         Raises:
             BudgetError: they are more than may leave; none does.
         """
         new = [token for token in tokens if token not in self._sent]
-        self._check(len(new))
+        try:
+            self._allowance.check(len(self._sent), len(new))
+        except BudgetError as error:
+            self._tell(run, error)
+            raise
         self._sent.update(new)
-        if new:
-            self._write(run, round_number, _ROW, [f"row {token}" for token in new])
+        self._allowance.rows += len(new)
+        rows = [self._about(run, round_number, _ROW, f"row {token}") for token in new]
+        self._write([*self._hear(round_number, question), *rows])
 
     def pass_bid(self, run: str, round_number: int) -> None:
         """Let the best marginal gain out, exact as it is."""
-        self._write(run, round_number, _BID, ["bid"])
+        self._write([*self._hear(round_number, "mean"), self._about(run, round_number, _BID, "bid")])
 
     def pass_counts(self, run: str, round_number: int) -> None:
         """Let out how many rows are worth each price."""
-        self._write(run, round_number, _COUNTS, ["counts"])
+        self._write([*self._hear(round_number, "mean"), self._about(run, round_number, _COUNTS, "counts")])
 
-    def _check(self, more: int) -> None:
-        if self._most_rows is not None and self._sent_before + len(self._sent) + more > self._most_rows:
-            raise BudgetError(
-                f"{self._sent_before + len(self._sent)} of {self._most_rows} rows that may leave have left, "
-                f"and {more} more are asked for",
-                "The owner decides whether 'most_rows' may be larger.",
-            )
+    def _tell(self, run: str, error: FedkmeError) -> None:
+        if self._refused is not None:
+            self._refused(run, error)
 
-    def _write(self, run: str, round_number: int, event: Event, nonces: Sequence[str]) -> None:
-        if self._ledger is not None:
-            self._ledger.extend(
-                Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)
-                for nonce in nonces
-            )
+    def _check_heard(self, assignment: Assignment) -> None:
+        """What the owner writes down in the curator's words is about nothing else: budgets are read there."""
+        for about in assignment.heard:
+            if (about.run, about.protected, about.observer) != (assignment.run, OWNERS, OWNERS):
+                raise ProtocolError(
+                    f"{self._owner} is to write down what is not about owners in {assignment.run}",
+                    "Look at the curator's software.",
+                )
+
+    def _hear(self, round_number: int, nonce: str) -> list[Disclosure]:
+        """What this owner is told of others' rows, in the curator's words; once a round."""
+        about = self._heard.get(nonce)
+        first_mean = nonce == "mean" and round_number == 1  # of the public seed set alone
+        if about is None or first_mean or (round_number, nonce) in self._written:
+            return []
+        self._written.add((round_number, nonce))
+        return [dataclasses.replace(about, round=round_number)]
+
+    def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
+        return Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)
+
+    def _write(self, disclosures: Sequence[Disclosure]) -> None:
+        if self._ledger is not None and disclosures:
+            self._ledger.extend(disclosures)

@@ -3,16 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from fedkme.party import PartySettings
+from fedkme.config import Settings
+from fedkme.party import ConsumerName, OwnerName, StoredPartySettings
+from fedkme.privacy.budget import Budget
+from fedkme.privacy.events import OWNERS
+from owner.protocols import RowsLeave, fault_of_protocol
 
 
-class OwnerSettings(PartySettings):
+def _known_protocol(name: str) -> str:
+    if fault := fault_of_protocol(name):
+        raise ValueError(fault)
+    return name
+
+
+def _limited(observer: object) -> object:
+    if observer != OWNERS:
+        raise ValueError(
+            f"only {OWNERS!r}, the other owners, can have a limit: the curator and consumers see rows as "
+            "they are, which no epsilon describes; limit those by 'most_rows' and 'most_rows_per_run'"
+        )
+    return observer
+
+
+class PeriodBudget(Budget):
+    """The most that this owner's rows may cost towards an observer, by the sound accountant."""
+
+    observer: Annotated[Literal["owners"], BeforeValidator(_limited)] = "owners"
+    """Who learns of them: `owners`, all the others."""
+    days: float | None = Field(None, gt=0)
+    """Over the runs in which something was disclosed in so many days; none: over all runs ever."""
+
+
+class PolicySettings(Settings):
+    """`[policy]` of OWNER.toml: in which runs this owner takes part, and what may leave; empty for any.
+
+    It is applied when a run begins; a run that was begun goes on under the policy that let it in.
+    """
+
+    protocols: tuple[Annotated[str, AfterValidator(_known_protocol)], ...] = ()
+    """Protocols that this owner takes part in."""
+    consumers: tuple[ConsumerName, ...] = ()
+    """Consumers for whom it does, as the curator knows them by their certificates."""
+    columns: tuple[str, ...] = ()
+    """Columns, and label, that may leave, as the schema file calls them; a schema with others is refused."""
+    most_rows_per_run: int | None = Field(None, ge=0)
+    """Rows that may leave in one run."""
+    most_rows: int | None = Field(None, ge=0)
+    """Rows that may leave in all, over all runs."""
+    budgets: tuple[PeriodBudget, ...] = ()
+    """The most that rows may cost towards other owners; all of them hold."""
+    rows: RowsLeave = "raw"
+    """What of a row may leave: the row, h1 of it, or neither."""
+    approval: Literal["automatic", "manual"] = "automatic"
+    """`manual`: a run needs `fedkme owner approve` first."""
+    runs_at_once: int = Field(4, ge=1)
+    """Runs that may be open here at the same time; each holds h1 of all rows in memory."""
+
+
+class OwnerSettings(StoredPartySettings):
     """OWNER.toml."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: OwnerName
     """This owner's name, the one in its certificate."""
     curator: str
     """host:port of the curator; '-' to be told by the launcher."""
@@ -20,7 +75,7 @@ class OwnerSettings(PartySettings):
     """This owner's rows: .npz, .csv or .parquet."""
     schema_file: Path
     """The public schema that all parties share."""
-    most_rows: int | None = Field(None, ge=0)
-    """Rows that may leave in all, over all runs in the ledger; none: no limit."""
-    ledger: Path | None = None
-    """Where everything that leaves is written down before it goes; one chain over all runs."""
+    approvals: Path = Path("approvals")
+    """Folder in which `fedkme owner approve` leaves approvals: whoever may write there may approve."""
+    policy: PolicySettings = PolicySettings()
+    """In which runs this owner takes part."""

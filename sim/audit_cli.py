@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +13,29 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.errors import LedgerError
-from fedkme.privacy.accountants import Figure, Published, Row, Sound, matrix, paid
+from fedkme.privacy.accountants import (
+    Figure,
+    Published,
+    Row,
+    Sound,
+    by_owner,
+    cells_of,
+    composed,
+    paid,
+    with_coalition,
+)
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
 from sim.audit.cli import attack
-from sim.reconcile import disclosures, verify
+from sim.books import read_books
+from sim.reconcile import verify
 
 app = typer.Typer(
     pretty_exceptions_enable=False, no_args_is_help=True, help="Check ledgers; attack the mechanisms."
 )
+
+
+WIDTH = 100
+"""Columns of the matrix where it does not go to a terminal."""
 
 
 @app.callback()
@@ -60,41 +75,66 @@ def ledger(
         list[Path], typer.Argument(help="Folders of runs, or ledgers: a party's own over its lifetime.")
     ],
     delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
+    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
 ) -> None:
     """What each observer can learn of each data set: epsilon by both accountants, and rows seen.
 
-    Several runs are composed: what one owner, or one consumer's D_v, has cost over all of them.
+    All runs that the ledgers hold are composed: what an owner's rows, or a consumer's D_v, have cost over
+    their lifetime. With several consumers a line says what they learn if they tell each other everything.
     """
-    found = [
-        replace(about, run=f"{number} {about.run}")  # simulations call every run alike
-        for number, path in enumerate(paths)
-        for about in disclosures(path)
-    ]
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(as_table(matrix(found, Sound(), delta), matrix(found, Published(), delta), delta))
+    books = read_books(paths)
+    if run is not None:
+        books = books.of(run)
+    found = books.disclosures()
+    cells = with_coalition(by_owner(cells_of(found), books.present))
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    sound, published = composed(cells, Sound(), delta), composed(cells, Published(), delta)
+    console.print(_title(books.runs), highlight=False)
+    notes = list(dict.fromkeys(row.figure.reason for row in sound if row.figure.reason))
+    console.print(as_table(sound, published, delta, notes))
+    for number, note in enumerate(notes, start=1):
+        console.print(f"note {number}: {note}", highlight=False)
     for (protected, observer), cell in _published_cells(found).items():
         console.print(f"published arithmetic for {protected}, seen by {observer}:", highlight=False)
         for line in Published().steps(paid(cell), delta):
             console.print(f"  {line}", highlight=False, soft_wrap=True)
 
 
-def as_table(sound: list[Row], published: list[Row], delta: float) -> Table:
-    """The matrix; both lists have the same pairs in the same order."""
-    table = Table(title=f"epsilon at delta = {delta:g}; only 'sound' is proven; -: no claim")
-    for column in ("protected", "observer", "relation", "sound", "published", "raw rows"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("why", overflow="fold")
+def as_table(sound: list[Row], published: list[Row], delta: float, notes: Sequence[str]) -> Table:
+    """The matrix; both lists have the same pairs in the same order. Reasons are numbered as in `notes`."""
+    relations = ", ".join(sorted({row.relation for row in sound}))
+    table = Table(
+        title=f"epsilon at delta = {delta:g}, {relations}; only 'sound' is proven; -: no claim",
+        caption="owners: every other owner",
+    )
+    for column in ("protected", "observer"):
+        table.add_column(column, overflow="fold")
+    for column in ("sound", "published", "raw rows"):
+        table.add_column(column, no_wrap=True, justify="right")
+    table.add_column("how", no_wrap=True)
+    before = ""
     for proven, claimed in zip(sound, published, strict=True):
+        if proven.protected != before:
+            table.add_section()
+        how = (
+            f"note {notes.index(proven.figure.reason) + 1}" if proven.figure.reason else proven.figure.method
+        )
         table.add_row(
-            proven.protected,
+            proven.protected if proven.protected != before else "",
             proven.observer,
-            proven.relation,
             _number(proven.figure),
             "-" if claimed.figure.method == "none" else _number(claimed.figure),
             str(proven.raw_rows),
-            proven.figure.reason or proven.figure.method,
+            how if "," not in relations else f"{how}, {proven.relation}",
         )
+        before = proven.protected
     return table
+
+
+def _title(runs: list[str]) -> str:
+    if not runs:
+        return "no run: the ledgers are empty"
+    return f"run {runs[0]}" if len(runs) == 1 else f"{len(runs)} runs together: {runs[0]} to {runs[-1]}"
 
 
 def _number(figure: Figure) -> str:

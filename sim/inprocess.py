@@ -127,7 +127,8 @@ async def run_in_process(
     """
     ledgers = ledgers or {}
     run = "run-1"
-    theirs, gate = consumer.gate.Gate(ledgers.get(CONSUMER)), curator.gate.Gate(run, ledgers.get(CURATOR))
+    theirs = consumer.gate.Gate(CONSUMER, ledgers.get(CONSUMER))
+    gate = curator.gate.Gate(run, ledgers.get(CURATOR), CONSUMER)
     rows = market.schema.encode(validation.values)
     gamma = gamma_of(request.kernel, rows, market.seeds)
     if request.kernel.gamma == "median-validation":
@@ -159,6 +160,7 @@ async def run_in_process(
         reference=h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
     )
     facts |= {
+        "consumer": CONSUMER,
         "p": request.p,
         "validation_rows": len(validation),
         "validation_points": 0 if request.share == "embedding" else len(validation),

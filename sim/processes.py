@@ -26,7 +26,7 @@ from owner.settings import OwnerSettings
 from sim.children import GRACE_S, Child, Event
 from sim.config import SimulationSettings, plain
 from sim.progress import Progress
-from sim.rundir import adopt_curator_run
+from sim.rundir import adopt_curator_run, adopt_owner_journals
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ class Launch:
             finally:
                 await self._stop()
                 adopt_curator_run(self._directory)
+                adopt_owner_journals(self._directory)
                 self._log.close()
 
     async def _stop(self) -> None:
@@ -200,15 +201,19 @@ def prepare_parties(
             "plaintext": authority is None,
             "simulation_seed": settings.seed,
             "connect_s": settings.connect_s,
+            "away_s": 0.0,  # nobody starts a party of a simulation again
             "schema_file": schema_file,
         }
 
     curator = CuratorSettings(
         **common("curator", LOOPBACK),
         directory=directory / "curator",
+        journal=str(directory / "curator" / "journal.db"),
         seeds=seeds,
         owners=tuple(scenario.owners),
         progress_s=settings.progress_s,
+        grace_s=0.0,
+        durability="process",
         runs=1,
         summary=settings.summary.curator_part(),
     )
@@ -221,7 +226,8 @@ def prepare_parties(
             name=name,
             curator="-",
             data=scratch / name / "rows.npz",
-            ledger=ledgers / f"{name}.jsonl",
+            journal=str(ledgers / f"{name}.db"),
+            durability="process",
         )
         save_table(owner.data, table)
         commands[name] = ["owner", "join", _write(scratch / name, owner)]

@@ -1,20 +1,31 @@
 """Whether the ledgers of a run are whole, and whether both sides of each exchange wrote the same.
 
-Mirrored are an owner's rows to the curator, and all that a consumer discloses of D_v. An owner's bids and
-counts, what the curator tells owners and the rows that it delivers are in one ledger only: there the chain
-shows what was changed, and record.json, which holds the hash of the curator's last line, a cut at the end.
+Mirrored are an owner's rows to the curator, all that a consumer discloses of D_v, and what owners hear of
+each other's rows. An owner's bids and counts, and the rows that the curator delivers, are in one ledger only:
+there the chain shows what was changed, and record.json, which holds the hash of the curator's last line at
+the end of its run, a cut.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedkme.errors import ConfigError
-from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, REQUEST, VALIDATION, Disclosure, RawRows
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    REQUEST,
+    Disclosure,
+    RawRows,
+    is_validation,
+    validation_of,
+)
 from fedkme.privacy.ledger import Entry, check_chain, read_ledger
 
 
@@ -57,9 +68,14 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
     if any(verdict.fault for verdict in verdicts):
         return verdicts  # a broken chain is the news; a comparison would repeat it
     curator, *parties = ledgers
-    sent = {entry.disclosure.protected for entry in curator.entries if _is_row(entry.disclosure)}
-    for name in sorted(sent - {party.party for party in parties}):
-        verdicts.append(Verdict(f"{name} and {CURATOR}", f"there is no ledger of {name}"))
+    heard = {
+        about.protected
+        for about in (entry.disclosure for entry in curator.entries)
+        if _is_row(about) or is_validation(about.protected)
+    }
+    kept = {name for party in parties for name in (party.party, validation_of(party.party))}
+    for name in sorted(heard - kept):
+        verdicts.append(Verdict(f"{_whose(name)} and {CURATOR}", f"there is no ledger of {_whose(name)}"))
     return [*verdicts, *(_compare(curator, party) for party in parties)]
 
 
@@ -76,7 +92,7 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
     return [
         (CURATOR, curator),
         *((path.stem, path) for path in owners),
-        *([(CONSUMER, consumer)] if consumer.is_file() else []),
+        *([(_consumer(directory), consumer)] if consumer.is_file() else []),
         *((entries[-1].party, path) for path in others if (entries := read_ledger(path))),
     ]
 
@@ -92,6 +108,31 @@ def disclosures(directory: Path) -> list[Disclosure]:
     return [entry.disclosure for path in files for entry in read_ledger(path)]
 
 
+def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
+    """Entries with their run; what was said before a run had a name belongs to the run that follows."""
+    run, found = REQUEST, []
+    for entry in reversed(entries):
+        if entry.disclosure.run != REQUEST:
+            run = entry.disclosure.run
+        found.append((run, entry))
+    return found[::-1]
+
+
+def _consumer(directory: Path) -> str:
+    """Who asked for the run in a folder, as the curator's record.json says."""
+    return str(_record(directory).get("consumer", CONSUMER))
+
+
+def _whose(protected: str) -> str:
+    return protected.removeprefix(validation_of(""))
+
+
+def _record(directory: Path) -> Mapping[str, Any]:
+    path = directory / "record.json"
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
 def _misplaced(found: Found) -> str:
     if found.entries and found.entries[0].party != found.party:
         return f"line 1: this is the ledger of {found.entries[0].party}, in the place of {found.party}'s"
@@ -99,53 +140,61 @@ def _misplaced(found: Found) -> str:
 
 
 def _cut(found: Found, directory: Path) -> str:
-    """Whether the curator's ledger ends where record.json says."""
-    record = directory / "record.json"
-    if found.party != CURATOR or not record.is_file():
+    """Whether the curator's ledger reaches, unchanged, to where it was when record.json was written."""
+    if found.party != CURATOR:
         return ""
-    head = json.loads(record.read_text(encoding="utf-8")).get("ledger")
-    last = found.entries[-1] if found.entries else None
-    if head is None or (last is not None and head == {"entries": last.seq, "hash": last.hash}):
+    head = _record(directory).get("ledger")
+    if head is None:
         return ""
-    return f"line {len(found.entries)}: record.json says that entry {head['entries']} is the last"
+    count = head["entries"]
+    if count > len(found.entries):
+        return f"line {len(found.entries)}: record.json says that entry {count} was written"
+    if count and found.entries[count - 1].hash != head["hash"]:
+        return f"line {count}: record.json says that another entry was written here"
+    return ""
 
 
 def _compare(curator: Found, party: Found) -> Verdict:
     runs = {entry.disclosure.run for entry in curator.entries} - {REQUEST}
-    theirs = [entry for run, entry in _by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
+    theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
-    if party.party == CONSUMER and any(isinstance(e.disclosure.event, RawRows) for e in theirs):
+    if any(_is_shared(entry.disclosure) for entry in theirs):
         ours = [e for e in ours if e.disclosure.observer != OWNERS or e.disclosure.run == REQUEST]
+    heard = [entry for run, entry in by_run(party.entries) if run in runs and _is_heard(entry, party)]
     faults = [
         f"{here.path}, line {entry.seq}: {_spelled(entry.disclosure)} is not in {there.path}"
         for here, there, entry in (
             (party, curator, _first_extra(theirs, ours)),
             (curator, party, _first_extra(ours, theirs)),
+            (party, curator, _first_extra(heard, curator.entries)),
         )
         if entry is not None
     ]
-    return Verdict(f"{party.party} and {CURATOR}: {len(theirs)} events", "; ".join(faults))
-
-
-def _by_run(entries: Sequence[Entry]) -> Iterable[tuple[str, Entry]]:
-    """Entries with their run; what was said before a run had a name belongs to the run that follows."""
-    run, found = "", []
-    for entry in reversed(entries):
-        if entry.disclosure.run != REQUEST:
-            run = entry.disclosure.run
-        found.append((run, entry))
-    return reversed(found)
+    return Verdict(f"{party.party} and {CURATOR}: {len(theirs) + len(heard)} events", "; ".join(faults))
 
 
 def _is_row(about: Disclosure) -> bool:
-    return about.observer == CURATOR and about.protected != VALIDATION and isinstance(about.event, RawRows)
+    """Whether it is an owner's row at the curator's."""
+    seen = about.observer == CURATOR and isinstance(about.event, RawRows)
+    return seen and not is_validation(about.protected)
+
+
+def _is_shared(about: Disclosure) -> bool:
+    """Whether it is D_v itself: then the curator makes g~ of it, and writes that alone."""
+    return is_validation(about.protected) and isinstance(about.event, RawRows)
 
 
 def _is_mirrored(entry: Entry, party: Found) -> bool:
     about = entry.disclosure
-    if party.party == CONSUMER:
-        return about.protected == VALIDATION
+    if about.protected == validation_of(party.party):
+        return True
     return about.protected == party.party and _is_row(about)
+
+
+def _is_heard(entry: Entry, party: Found) -> bool:
+    """Whether an owner wrote down what the curator told it of others' rows; it need not hear everything."""
+    about = entry.disclosure
+    return about.protected == about.observer == OWNERS and party.party != CURATOR
 
 
 def _first_extra(entries: Iterable[Entry], others: Iterable[Entry]) -> Entry | None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from consumer.evaluation import evaluate_tables
-from curator.store import write_run
+from curator.records import write_run
 from curator.summary.record import RoundRecord, SummaryRecord, columns
 from curator.summary.roster import Fault
 from fedkme.data import Table
-from fedkme.errors import FedkmeError, InterruptedRunError
+from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
+from fedkme.party import fault_of_name
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger
 from sim.baselines import BaselineResult, run_baselines
@@ -117,6 +118,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
     with Interrupts() as interrupts:
         started = time.monotonic()
         scenario = build_scenario(settings.scenario, settings.seed)
+        _check_names(scenario)
         directory = make_run_directory(out, scenario.name)
         write_configuration(directory, settings)
         failure: FedkmeError | None = None
@@ -147,6 +149,17 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
     if failure is not None:
         raise failure
     return directory, metrics
+
+
+def _check_names(scenario: Scenario) -> None:
+    """Refuse an owner that the ledgers could not tell from somebody else.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    for name in scenario.owners:
+        if fault := fault_of_name(name, "owner"):
+            raise ConfigError(f"scenario {scenario.name}: {fault}", "Rename the owner.")
 
 
 async def _processes(

@@ -13,7 +13,8 @@ from typing import Any
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import CONSUMER, CURATOR
-from fedkme.privacy.ledger import Ledger, open_ledger
+from fedkme.privacy.ledger import Ledger, file_writer, open_ledger
+from fedkme.store import open_store
 from sim.config import SimulationSettings, plain
 
 
@@ -60,7 +61,7 @@ def run_ledgers(directory: Path, owners: Sequence[str]) -> Iterator[Mapping[str,
     (directory / "owners").mkdir()
     (directory / "consumer").mkdir()
     files = {name: io.StringIO() for name in owners}
-    ledgers = {name: Ledger(name, file) for name, file in files.items()}
+    ledgers = {name: Ledger(name, file_writer(file)) for name, file in files.items()}
     with (
         open_ledger(CURATOR, directory / "ledger.jsonl") as curator,
         open_ledger(CONSUMER, directory / "consumer" / "ledger.jsonl") as consumer,
@@ -72,12 +73,32 @@ def run_ledgers(directory: Path, owners: Sequence[str]) -> Iterator[Mapping[str,
                 (directory / "owners" / f"{name}.jsonl").write_text(file.getvalue(), encoding="ascii")
 
 
+def adopt_owner_journals(directory: Path) -> None:
+    """Owners' ledgers as files of lines, in place of the journals that held them."""
+    for journal in sorted((directory / "owners").glob("*.db")):
+        adopt_ledger(journal, journal.stem, journal.with_suffix(".jsonl"))
+
+
+def adopt_ledger(journal: Path, party: str, target: Path) -> None:
+    """The ledger in a party's journal as a file of lines; the journal goes.
+
+    Raises:
+        StoreError: the journal cannot be read, or its process still has it.
+    """
+    with contextlib.closing(open_store(journal, party, "process")) as store:
+        target.write_text("".join(f"{kept.line}\n" for kept in store.ledger()), encoding="ascii")
+    for file in journal.parent.glob(f"{journal.name}*"):
+        file.unlink()
+
+
 def adopt_curator_run(directory: Path) -> None:
     """Move what the curator wrote for its only run to the top of the run's folder."""
     curator = directory / "curator"
     for folder in sorted(curator.glob("run-*")):
         for file in sorted(folder.iterdir()):
             file.replace(directory / file.name)
+    if (journal := curator / "journal.db").exists():
+        adopt_ledger(journal, CURATOR, directory / "ledger.jsonl")
     if curator.exists():
         shutil.rmtree(curator)
 

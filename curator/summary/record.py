@@ -93,6 +93,8 @@ class SummaryRecord:
     reason: str | None = None
     code: int = 0
     """Number of the failure that stopped the run; 0 for none."""
+    cause: str = ""
+    remedy: str = ""
     rounds: list[RoundRecord] = field(default_factory=list)
     selected: list[SelectedRow] = field(default_factory=list)
     accesses: list[tuple[int, str, int]] = field(default_factory=list)
@@ -108,6 +110,7 @@ class SummaryRecord:
     def stop(self, error: FedkmeError) -> None:
         """End the run before p rows, keeping what there is."""
         self.status, self.reason, self.code = "stopped", str(error), error.code
+        self.cause, self.remedy = error.cause, error.remedy
 
     def select(self, owner: str, row: Row, number: int, gain: float) -> None:
         """Append a row to the summary."""

@@ -18,6 +18,7 @@ from fedkme.features.fixed_point import (
     ScoredFeatures,
 )
 from fedkme.features.fourier import RandomFourier
+from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast, Row
 from fedkme.schema import Schema
 
@@ -35,6 +36,7 @@ class SummaryTask:
         seeds: h1 of the public seed set, (s, d); no rows when there is none.
         count_seeds: whether rows are chosen to match D_v together with the seed set.
         reference: h1 of public rows whose scores set an auction's prices, (r, d); None: the seed set.
+        consumer: who receives the summary.
     """
 
     run: str
@@ -45,6 +47,7 @@ class SummaryTask:
     seeds: Features
     count_seeds: bool = True
     reference: Features | None = None
+    consumer: str = CONSUMER
 
     def features_of(self, rows: Sequence[Row]) -> Features:
         """h1 of revealed rows, (k, d)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
@@ -33,10 +33,35 @@ def check_budget(
     Raises:
         BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
     """
-    from fedkme.privacy.accountants import Sound, paid
+    from fedkme.privacy.accountants import paid
 
     about = [d for d in dict.fromkeys(spent) if (d.protected, d.observer) == (protected, observer)]
-    before = tuple(paid(about))
+    check_cost(
+        budget,
+        f"{protected} towards {observer}",
+        tuple(paid(about)),
+        tuple(planned),
+        "Ask for a smaller epsilon, or agree on a larger budget.",
+    )
+
+
+def check_cost(
+    budget: Budget, whose: str, before: Sequence[Event], planned: Sequence[Event], remedy: str
+) -> None:
+    """Refuse a plan that would go over a budget, given what was paid for.
+
+    Args:
+        budget: the total.
+        whose: data set and observer, for the error.
+        before: what was released.
+        planned: what is about to be released.
+        remedy: for the error.
+
+    Raises:
+        BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
+    """
+    from fedkme.privacy.accountants import Sound
+
     sound = Sound()
     after = sound.epsilon((*before, *planned), budget.delta)
     if after.epsilon <= budget.epsilon:
@@ -44,7 +69,7 @@ def check_budget(
     used = sound.epsilon(before, budget.delta).epsilon if before else 0.0
     why = f" ({after.reason})" if after.reason else ""
     raise BudgetError(
-        f"{protected} towards {observer}: epsilon {used:.4g} is spent of {budget.epsilon:g} at delta "
+        f"{whose}: epsilon {used:.4g} is spent of {budget.epsilon:g} at delta "
         f"{budget.delta:g}, and this would make it {after.epsilon:.4g}{why}",
-        "Ask for a smaller epsilon, or agree on a larger budget.",
+        remedy,
     )

@@ -17,16 +17,17 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
 from fedkme.privacy.events import Disclosure, disclosure_from_json
+from fedkme.store import Store
 
 GENESIS = "0" * 64
 """What stands for the hash before the first line."""
@@ -62,20 +63,34 @@ class ChainFault:
     what: str
 
 
+Write = Callable[[Sequence[str]], None]
+"""Keeps lines, without line ends; when it returns, what they describe may leave."""
+
+
+class LedgerSink(Protocol):
+    """Whatever takes disclosures before their bytes leave: a ledger, or what writes into one later."""
+
+    def extend(self, disclosures: Iterable[Disclosure]) -> None:
+        """Take them, in order."""
+
+    def head(self) -> dict[str, int | str]:
+        """How many lines there are, and the hash of the last."""
+
+
 class Ledger:
     """Appends to one party's chain."""
 
-    def __init__(self, party: str, file: TextIO, last: Entry | None = None) -> None:
+    def __init__(self, party: str, write: Write, last: Entry | None = None) -> None:
         """Continue a chain.
 
         Args:
             party: whose it is.
-            file: where lines go, after those that are there.
+            write: where lines go, after those that are there.
             last: the last line that is there; None for a new chain.
         """
         self._party = json.dumps(party)
         self._name = party
-        self._file = file
+        self._write = write
         self._seq = 0 if last is None else last.seq
         self._hash = GENESIS if last is None else last.hash
 
@@ -92,9 +107,21 @@ class Ledger:
             self._seq += 1
             body = _body(disclosure, self._party, self._hash, self._seq)
             self._hash = hashlib.sha256(body + b"}").hexdigest()
-            lines.append(f'{body.decode("ascii")},"hash":"{self._hash}"}}\n')
-        self._file.write("".join(lines))
-        self._file.flush()
+            lines.append(f'{body.decode("ascii")},"hash":"{self._hash}"}}')
+        self._write(lines)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written inside is taken back when the block fails, as the store takes back its lines.
+
+        It stands around the store's transaction, whose end may fail.
+        """
+        before = self._seq, self._hash
+        try:
+            yield
+        except BaseException:
+            self._seq, self._hash = before
+            raise
 
     def head(self) -> dict[str, int | str]:
         """How many lines there are, and the hash of the last: whoever keeps it notices a cut at the end."""
@@ -117,7 +144,44 @@ def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}", "Correct 'ledger'.") from None
     with file:
-        yield Ledger(party, file, entries[-1] if entries else None)
+        yield Ledger(party, file_writer(file), entries[-1] if entries else None)
+
+
+def file_writer(file: TextIO) -> Write:
+    """Hands lines to the operating system: they survive the process, not the machine."""
+
+    def write(lines: Sequence[str]) -> None:
+        file.write("".join(f"{line}\n" for line in lines))
+        file.flush()
+
+    return write
+
+
+def stored_ledger(party: str, store: Store) -> Ledger:
+    """The chain in a party's store.
+
+    Raises:
+        LedgerError: the last line is no entry of this party.
+    """
+    line = store.last_ledger_line()
+    if line is None:
+        return Ledger(party, store.extend_ledger)
+    last = _read_line(line.encode("ascii"))
+    if isinstance(last, str) or last.party != party:
+        raise LedgerError(f"the store of {party} does not end with an entry of its ledger", _REMEDY)
+    return Ledger(party, store.extend_ledger, last)
+
+
+def disclosures_in(lines: Iterable[str]) -> list[Disclosure]:
+    """What lines of a ledger say; their chain is not followed.
+
+    Raises:
+        LedgerError: one is no entry.
+    """
+    entries = [_read_line(line.encode("ascii")) for line in lines]
+    if any(isinstance(entry, str) for entry in entries):
+        raise LedgerError("a store holds a line that is no entry of a ledger", _REMEDY)
+    return [entry.disclosure for entry in entries if isinstance(entry, Entry)]
 
 
 def read_ledger(path: Path) -> list[Entry]:

@@ -168,7 +168,14 @@ class MwemMean:
     @property
     def cost(self) -> Cost:
         """One call of h2; the first has other parameters than the later ones."""
-        epsilon, iterations = self._next
+        return self._cost_of(*self._next)
+
+    @property
+    def later_cost(self) -> Cost:
+        """Of every call but the first."""
+        return self._cost_of(*self._later)
+
+    def _cost_of(self, epsilon: float | None, iterations: int) -> Cost:
         return _EXACT if epsilon is None else Cost(MwemCall(epsilon, iterations), _COORDINATE)
 
     def add(self, rows: NDArray[np.float64]) -> None:
@@ -185,6 +192,11 @@ class MwemMean:
             # The first call is the seed set's: without one, its large budget is not left for private rows.
             return np.zeros(self._index_sum.size)
         return self._mwem.iterate(self._index_sum, self._size, epsilon, iterations)
+
+
+def later_cost(release: MeanRelease) -> Cost:
+    """What every release but the first costs, before the first."""
+    return release.later_cost if isinstance(release, MwemMean) else release.cost
 
 
 class GaussianMean:

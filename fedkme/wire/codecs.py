@@ -17,7 +17,7 @@ from fedkme.errors import (
 )
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
 from fedkme.features.fourier import FourierSpec, Kind
-from fedkme.privacy.events import Disclosure, disclosure_from_json
+from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
 from fedkme.protocol import Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
 from fedkme.wire.v1 import types_pb2
@@ -29,6 +29,9 @@ _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
     "paired": types_pb2.FeatureMap.KIND_PAIRED,
     "offset": types_pb2.FeatureMap.KIND_OFFSET,
 }
+MOST_DECLARED = 8
+"""Events about one request that a consumer may declare."""
+
 _DISCLOSURE = 4096  # letters of one event
 _WORDS = 500  # letters of a peer's cause or remedy
 _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
@@ -130,6 +133,32 @@ def disclosures_from_wire(texts: Sequence[str], most: int) -> list[Disclosure]:
     except (ValueError, RecursionError):
         raise ProtocolError(
             "a peer declares an event that cannot be read", "Install the same release of fedkme."
+        ) from None
+
+
+def disclosure_to_wire(disclosure: Disclosure) -> str:
+    """One entry of a ledger."""
+    return disclosure.canonical().decode("ascii")
+
+
+def event_to_wire(event: Event) -> str:
+    """One event."""
+    return json.dumps(event.to_json(), sort_keys=True, separators=(",", ":"))
+
+
+def events_from_wire(texts: Sequence[str], most: int) -> tuple[Event, ...]:
+    """Events that a peer plans.
+
+    Raises:
+        ProtocolError: more than `most`, one of them long, or one that is no event.
+    """
+    if len(texts) > most or any(len(text) > _DISCLOSURE for text in texts):
+        raise ProtocolError("a peer plans too many events", "Install the same release of fedkme.")
+    try:
+        return tuple(event_from_json(json.loads(text)) for text in texts)
+    except (ValueError, RecursionError):
+        raise ProtocolError(
+            "a peer plans an event that cannot be read", "Install the same release of fedkme."
         ) from None
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import grpc
 import grpc.aio
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.pki.certificates import expiry
+from fedkme.pki.identity import IdentityFile, expiry_warning
+from fedkme.supervision import Voice
 from fedkme.wire.channel import CLIENT_OPTIONS
 from fedkme.wire.tls import Identity
 
@@ -25,23 +29,59 @@ _REFUSALS = {
         "Call it by a name in its certificate, or issue one that has this name.",
     ),
     "expired": ("has a certificate that has expired", "Issue a new one."),
+    "unsupported certificate purpose": (
+        "shows a certificate that is not a curator's",
+        "Issue one with --role curator; if you expected one, somebody else answers there.",
+    ),
     "Tls handshake failed": ("has no certificate of this party's authority", _SAME_AUTHORITY),
 }
 """gRPC's words for a handshake that never will succeed: what it says of the curator, and the remedy."""
 
 
-async def dial(address: str, identity: Identity | None, connect_s: float) -> grpc.aio.Channel:
+class OwnIdentity:
+    """This party's identity at each dial, which may be renewed on disk while the party runs."""
+
+    def __init__(self, path: Path, voice: Voice) -> None:
+        """Read it, and say if it is about to expire.
+
+        Raises:
+            IdentityError: it is none.
+        """
+        self._file = IdentityFile(path)
+        self._voice = voice
+        if (line := expiry_warning(self._file.identity)) is not None:
+            voice.say("warning", line=line)
+
+    def current(self) -> Identity:
+        """The newest that is good; one that is not is told, and the one before goes on."""
+        try:
+            if self._file.renewed():
+                end = expiry(self._file.identity.leaf.not_valid_after_utc)
+                self._voice.say("certificate_renewed", line=f"expires {end}")
+        except IdentityError as error:
+            self._voice.say("certificate_not_renewed", line=str(error))
+        return self._file.identity
+
+
+def own_identity(path: Path | None, voice: Voice) -> OwnIdentity | None:
+    """The identity of a party's settings; None for plaintext."""
+    return None if path is None else OwnIdentity(path, voice)
+
+
+async def dial(address: str, identity: Identity | OwnIdentity | None, connect_s: float) -> grpc.aio.Channel:
     """An open channel to the curator.
 
     Args:
         address: host:port.
-        identity: this party's; None for plaintext.
+        identity: this party's, read again if it was renewed; None for plaintext.
         connect_s: how long to try.
 
     Raises:
         ConnectionFailedError: nobody answered there in time, or somebody who hangs up.
         IdentityError: the curator's certificate is not acceptable.
     """
+    if isinstance(identity, OwnIdentity):
+        identity = identity.current()
     if identity is None:
         channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
     else:

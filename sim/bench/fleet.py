@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc.aio
 
-from curator.sessions import OwnerSession, Registry
+from curator.link import OwnerLink
+from curator.members import Members
+from curator.names import Names
+from curator.registry import Registry
+from curator.sessions import OwnerSession
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import Authority, Identity
 from fedkme.wire.v1 import owners_pb2_grpc
@@ -27,10 +31,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everybody who joined; the echo at an index stands beside the session at that index."""
+    """Everybody who joined; the echo at an index stands beside the owner at that index."""
 
-    sessions: Sequence[OwnerSession]
+    links: Sequence[OwnerLink]
     echoes: EchoHall
+    blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
+    """Of each run so far, the sessions of its owners."""
 
 
 @contextlib.asynccontextmanager
@@ -45,7 +51,8 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
         authority = Authority() if settings.tls else None
         (folder / "run").mkdir()
         commands = prepare_parties(scenario, settings, folder, folder / "run", authority)
-        registry = Registry(tuple(scenario.owners), settings.progress_s)
+        members = Members(tuple(scenario.owners), settings.progress_s, 0.0)
+        registry = Registry(members, Names(), settings.connect_s)
         echoes = EchoHall(len(scenario.owners))
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
@@ -61,12 +68,12 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
                     child = await Child.start(party, command, folder / f"{party}.txt", _ignore)
                     children.append(child)
                     child.tell(address)
-            gathered = registry.gather(len(scenario.owners), settings.connect_s)
+            gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
-            sessions, _ = await _unless_one_ends(joined, children, folder)
-            yield Fleet(sessions, echoes)
+            names, _ = await _unless_one_ends(joined, children, folder)
+            yield Fleet([members.link(name) for name in names], echoes)
         finally:
-            registry.end()
+            await members.end()
             echoes.end()
             await server.stop(None)
             await asyncio.gather(*(child.stop() for child in children))

@@ -171,10 +171,15 @@ async def real_block(
     validation = encoded(scenario.schema, scenario.validation)
     target, _ = release_target(simulated.summary.target, h1, validation, noise("target"))
     seeds = h1.fixed_point(encoded(scenario.schema, scenario.seeds))
-    task = SummaryTask("bench", simulated.summary.p, scenario.schema, h1, target, seeds)
-    ports = [Metered(session) for session in fleet.sessions[:owners]]
+    run = f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
+    task = SummaryTask(run, simulated.summary.p, scenario.schema, h1, target, seeds)
+    sessions = [OwnerSession(link, run) for link in fleet.links[:owners]]
+    fleet.blocks.append(sessions)
+    ports = [Metered(session) for session in sessions]
     watch = RoundEnds()
-    await conduct(task, settings, ports, noise, SummaryRecord(), watch, Gate("bench"))
+    await conduct(task, settings, ports, noise, SummaryRecord(), watch, Gate(run))
+    for session in sessions:
+        await session.dismiss()
     phases: list[Phases] = [
         [
             {

@@ -64,8 +64,9 @@ def test_the_echo_has_the_messages_of_the_rounds() -> None:
                 scenario, settings, settings.summary.curator_part(), everybody, 3
             )
             assert len(times) == 3  # the first round's is not known
-            sent = sum(session.traffic.sent for session in everybody.sessions)
-            received = sum(session.traffic.received for session in everybody.sessions)
+            (sessions,) = everybody.blocks
+            sent = sum(session.traffic.sent for session in sessions)
+            received = sum(session.traffic.received for session in sessions)
             await everybody.echoes.round(messages_of(phases[0]))
             return sent, received, [[dict(exchange) for exchange in phase] for phase in phases]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from curator.summary.settings import SummarySettings
 from fedkme.errors import BudgetError
+from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.budget import Budget, check_budget
 from fedkme.privacy.events import Clock, Disclosure, Event, ExactStatistic, Gaussian, MwemCall, RawRows
 from fedkme.privacy.gaussian import gaussian_sigma
@@ -19,7 +21,8 @@ from fedkme.privacy.settings import (
     broadcast_events,
     target_event,
 )
-from owner.gate import Gate
+from fedkme.protocol import Assignment
+from owner.gate import Allowance, Gate
 
 ONE = Gaussian(gaussian_sigma(1.0, 1e-5))
 
@@ -67,13 +70,14 @@ def test_the_default_plan_is_within_its_own_target() -> None:
 
 def test_an_owner_sends_no_more_rows_than_may_leave() -> None:
     # Over its lifetime: earlier runs count; a request that goes over lets nothing out.
-    gate = Gate("a", most_rows=5, sent_before=2)
-    gate.open()
+    gate = Gate("a", allowance=Allowance(rows=2, most=5))
+    run = Assignment("run-2", FourierSpec("paired", 2, 0.1, 1, 1), "", np.zeros(2, dtype=np.int32))
+    gate.open(run)
     gate.pass_rows("run-2", 1, [0, 1])
     gate.pass_rows("run-2", 2, [1])  # again: no new row
-    with pytest.raises(BudgetError, match="4 of 5 rows that may leave have left, and 2 more"):
+    with pytest.raises(BudgetError, match="4 of 5 rows that may leave in all have left, and 2 more"):
         gate.pass_rows("run-2", 3, [2, 3])
     assert gate.rows_sent == 2
     gate.pass_rows("run-2", 3, [2])
     with pytest.raises(BudgetError):
-        gate.open()
+        gate.open(run)

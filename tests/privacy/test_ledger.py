@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from fedkme.errors import ConfigError, LedgerError
 from fedkme.privacy.events import Disclosure, Gaussian, RawRows
-from fedkme.privacy.ledger import GENESIS, Ledger, check_chain, nonce_of, open_ledger, read_ledger
+from fedkme.privacy.ledger import (
+    GENESIS,
+    Ledger,
+    check_chain,
+    file_writer,
+    nonce_of,
+    open_ledger,
+    read_ledger,
+)
 
 
 def about(number: int) -> Disclosure:
@@ -27,7 +35,7 @@ def about(number: int) -> Disclosure:
 def chain(entries: int = 5) -> bytes:
     """The bytes of a ledger."""
     file = io.StringIO()
-    ledger = Ledger("a", file)
+    ledger = Ledger("a", file_writer(file))
     for number in range(1, entries + 1):
         ledger.append(about(number))
     return file.getvalue().encode()
@@ -101,7 +109,7 @@ def test_removed_reordered_and_repeated_lines(path: Path, order: list[int], line
 
 def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
     other = io.StringIO()
-    ledger = Ledger("a", other)
+    ledger = Ledger("a", file_writer(other))
     for number in (9, 2, 3, 4, 5):
         ledger.append(about(number))
     lines = chain().splitlines(keepends=True)
@@ -110,7 +118,7 @@ def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
         "entry 2 does not follow"
     )
     stranger = io.StringIO()
-    ledger = Ledger("b", stranger)
+    ledger = Ledger("b", file_writer(stranger))
     for number in (1, 2):
         ledger.append(about(number))
     second = stranger.getvalue().encode().splitlines(keepends=True)[1]

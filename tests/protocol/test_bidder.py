@@ -21,7 +21,7 @@ from fedkme.errors import DataError, OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import MeanVector, ScoredFeatures, quantize_mean
 from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
-from fedkme.privacy.ledger import Ledger
+from fedkme.privacy.ledger import Ledger, file_writer
 from fedkme.protocol import Assignment, Bid, Broadcast
 from fedkme.schema import Numeric, Schema
 from owner.bidder import Bidder
@@ -166,7 +166,8 @@ def test_draws_never_repeat_a_row_and_end_when_there_is_none() -> None:
 def test_the_gate_writes_every_row_down_before_it_goes() -> None:
     # DESIGN.md, decision 3: nothing leaves a party except through its gate. The ledger names no row's place.
     ledger = io.StringIO()
-    owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), Gate("a", Ledger("a", ledger)))
+    gate = Gate("a", Ledger("a", file_writer(ledger)))
+    owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), gate)
     owner.prepare(assignment(TASK))
     rows = owner.draw(2, 2)
     events = [json.loads(line)["disclosure"] for line in ledger.getvalue().splitlines()]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.evaluation import Evaluation
-from curator.store import write_run
+from curator.records import write_run
 from curator.summary.record import SummaryRecord
 from sim.baselines import BaselineResult, Nobody
 from sim.config import Baseline, SimulationSettings, SummaryTable

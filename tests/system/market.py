@@ -19,6 +19,7 @@ from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.data import Table, save_table
 from fedkme.privacy.settings import ExactSettings
 from fedkme.schema import Numeric, Schema
+from fedkme.store import open_store
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
@@ -69,13 +70,49 @@ def rows(count: int, seed: int) -> Table:
 class Market:
     """A curator that serves, and who may come to it."""
 
-    def __init__(self, folder: Path, ear: Ear) -> None:
+    def __init__(self, folder: Path, settings: CuratorSettings | None = None) -> None:
         self.folder = folder
-        self.ear = ear
+        self.ear = Ear()
         self.address = ""
         self.tasks: list[asyncio.Task[None]] = []
+        self._settings = settings
+        self._serving: asyncio.Task[None] | None = None
 
-    def owner(self, name: str, count: int = 20, **changes: Any) -> asyncio.Task[None]:
+    async def start(self) -> bool:
+        """Let the curator serve, where it did before if it did; whether it does."""
+        assert self._settings is not None
+        if self.address:
+            self._settings = self._settings.model_copy(update={"listen": self.address})
+        self.ear = Ear()
+        self._serving = asyncio.create_task(serve(self._settings, self.ear))
+        listening = asyncio.create_task(self.ear.heard("listening"))
+        await asyncio.wait((self._serving, listening), return_when=asyncio.FIRST_COMPLETED)
+        if self._serving.done():
+            listening.cancel()
+            return False
+        self.address = listening.result()["address"]
+        return True
+
+    async def stop(self) -> None:
+        """Cancel the curator's task, as a signal does, and wait for its end."""
+        if self._serving is not None:
+            self._serving.cancel()
+            await self._serving
+
+    async def end(self) -> None:
+        """Stop everybody; owners' ledgers lie beside their journals then."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.stop()
+        for journal in self.folder.glob("*.db"):
+            write_ledger(journal)
+
+    def ended(self) -> dict[str, Any]:
+        """What the curator said of the run that ended last."""
+        return [fields for event, fields in self.ear.said if event == "ended"][-1]
+
+    def owner(self, name: str, count: int = 20, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
         """Let a well-behaved owner join."""
         data = self.folder / f"{name}.npz"
         save_table(data, rows(count, len(name) + ord(name[-1])))
@@ -86,10 +123,11 @@ class Market:
             "data": data,
             "schema_file": self.folder / "schema.toml",
             "connect_s": WAIT_S,
-            "ledger": self.folder / f"{name}.jsonl",
+            "journal": str(self.folder / f"{name}.db"),
+            "durability": "process",
             **changes,
         }
-        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), Ear())))
+        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), ear or Ear())))
         return self.tasks[-1]
 
     def consumer(self, p: int = 6, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
@@ -127,6 +165,12 @@ class Market:
             yield summaries_pb2_grpc.SummariesStub(channel).Summarize()
 
     @contextlib.asynccontextmanager
+    async def summaries(self) -> AsyncIterator[Any]:
+        """What a consumer may call."""
+        async with grpc.aio.insecure_channel(self.address, options=UNLIMITED) as channel:
+            yield summaries_pb2_grpc.SummariesStub(channel)
+
+    @contextlib.asynccontextmanager
     async def raw(self, method: str) -> AsyncIterator[Any]:
         """A stream of bytes."""
         async with grpc.aio.insecure_channel(self.address, options=UNLIMITED) as channel:
@@ -146,6 +190,7 @@ async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> As
         "schema_file": folder / "schema.toml",
         "owners": tuple(owners),
         "connect_s": WAIT_S,
+        "durability": "process",
         "simulation_seed": 0,
         "summary": SummarySettings(
             preset="published",
@@ -155,24 +200,21 @@ async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> As
         ),
         **changes,
     }
-    made = Market(folder, Ear())
-    serving = asyncio.create_task(serve(CuratorSettings(**values), made.ear))
-    listening = asyncio.create_task(made.ear.heard("listening"))
-    await asyncio.wait((serving, listening), return_when=asyncio.FIRST_COMPLETED)
+    made = Market(folder, CuratorSettings(**values))
     try:
-        if not serving.done():
-            made.address = listening.result()["address"]
+        if await made.start():
             yield made
     finally:
-        listening.cancel()
-        for task in made.tasks:
-            task.cancel()
-        await asyncio.gather(*made.tasks, return_exceptions=True)
-        serving.cancel()
-        await serving
+        await made.end()
 
 
-SAID_ALONE = ("welcome", "summary", "outcome", "fault")
+def write_ledger(journal: Path) -> None:
+    """The ledger of an owner that has ended, as a file of lines beside its journal."""
+    with contextlib.closing(open_store(journal, journal.stem, "process")) as store:
+        journal.with_suffix(".jsonl").write_text("".join(f"{kept.line}\n" for kept in store.ledger()))
+
+
+SAID_ALONE = ("welcome", "farewell", "summary", "outcome", "fault")
 
 
 class FakeCurator(owners_pb2_grpc.OwnersServicer, summaries_pb2_grpc.SummariesServicer):
@@ -206,19 +248,24 @@ async def fake_curator(folder: Path, fake: FakeCurator) -> AsyncIterator[Market]
     server = grpc.aio.server(options=UNLIMITED)
     owners_pb2_grpc.add_OwnersServicer_to_server(fake, server)
     summaries_pb2_grpc.add_SummariesServicer_to_server(fake, server)
-    made = Market(folder, Ear())
+    made = Market(folder)
     made.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     try:
         yield made
     finally:
         await server.stop(None)
-        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await made.end()
 
 
 def request(p: int = 3) -> summaries_pb.ConsumerMessage:
     """What a consumer asks first."""
     asked = summaries_pb.SummaryRequest(
-        versions=codecs.VERSIONS, rows=p, schema_digest=SCHEMA.digest(), gamma=1.0, validation_rows=2
+        versions=codecs.VERSIONS,
+        rows=p,
+        schema_digest=SCHEMA.digest(),
+        gamma=1.0,
+        validation_rows=2,
+        name="consumer",
     )
     return summaries_pb.ConsumerMessage(request=asked)

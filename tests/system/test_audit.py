@@ -16,7 +16,7 @@ from curator.gate import Gate
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.events import Disclosure, ExactStatistic, Gaussian, RawRows
-from fedkme.privacy.ledger import Entry, Ledger, read_ledger
+from fedkme.privacy.ledger import Entry, Ledger, file_writer, read_ledger
 from sim.audit_cli import app
 from sim.reconcile import Verdict, disclosures, verify
 
@@ -45,7 +45,7 @@ def rewrite(path: Path, change: Callable[[list[Entry]], list[Disclosure]]) -> No
     """Forge a whole chain: other events, correct hashes."""
     entries = read_ledger(path)
     file = io.StringIO()
-    ledger = Ledger(entries[0].party, file)
+    ledger = Ledger(entries[0].party, file_writer(file))
     for about in change(entries):
         ledger.append(about)
     path.write_text(file.getvalue())
@@ -149,7 +149,7 @@ def test_a_consumer_that_plays_its_noise_up_is_found(run: Path) -> None:
     rewrite(path, lambda all_: [replace(entry.disclosure, event=Gaussian(99.0)) for entry in all_])
     (fault,) = faults(run)
     assert fault.about.startswith("consumer and curator")
-    assert f"{path}, line 1: 'gaussian' of D_v" in fault.fault
+    assert f"{path}, line 1: 'gaussian' of D_v of consumer" in fault.fault
 
 
 @pytest.mark.parametrize(
@@ -185,13 +185,13 @@ def test_the_matrix_has_a_line_for_each_pair(whole: Path) -> None:
     pairs = {(row.protected, row.observer): row for row in rows}
     consumers = {(name, "consumer") for name in owners if (name, "consumer") in pairs}
     assert set(pairs) - consumers == {
-        ("D_v", "curator"),
-        ("D_v", "owners"),
+        ("D_v of consumer", "curator"),
+        ("D_v of consumer", "owners"),
         ("owners", "owners"),
         ("owners", "consumer"),
         *((name, "curator") for name in owners),
     }
-    for pair in (("D_v", "curator"), ("D_v", "owners"), ("owners", "owners")):
+    for pair in (("D_v of consumer", "curator"), ("D_v of consumer", "owners"), ("owners", "owners")):
         assert 0 < pairs[pair].figure.epsilon <= 1.0 + 1e-9  # the default privacy target
         assert pairs[pair].relation == "replace-one"
     assert sum(pairs[pair].raw_rows for pair in consumers) == 12  # p
@@ -215,7 +215,7 @@ def test_the_matrix_of_the_published_preset_says_what_is_claimed_and_what_holds(
 def test_what_is_not_declared_counts_as_exact() -> None:
     # protos: "What is not declared counts as released without protection."
     file = io.StringIO()
-    gate = Gate("run-1", Ledger("curator", file))
+    gate = Gate("run-1", Ledger("curator", file_writer(file)))
     target = np.arange(4, dtype=np.int32)
     gate.receive_target(target, [])
     assert file.getvalue().count('"kind":"exact-statistic"') == 2

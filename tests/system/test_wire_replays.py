@@ -1,22 +1,27 @@
-"""DESIGN, decision 2: a directive that comes again gets the same bytes, and touches no row again."""
+"""DESIGN, decision 2: a directive that comes again gets the same bytes, and touches no row again.
+
+Decision 005: also when the owner's process was another one in between, which has the journal alone.
+"""
 
 from __future__ import annotations
 
-import io
+import contextlib
+from collections.abc import Iterator
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.data import Table
-from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import simulated
-from fedkme.wire import codecs
+from fedkme.store import Store, open_store
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-from owner.agent import Desk
 from owner.bidder import Bidder
-from owner.gate import Gate
+from owner.desk import Desk
+from owner.gate import Allowance, Gate
+from owner.office import Office, Outbox
 
 from .market import SCHEMA
 
@@ -25,7 +30,6 @@ TARGET = types_pb2.MeanVector(coordinates=range(D))
 FEATURES = types_pb2.FeatureMap(kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=D, gamma=1, width=3, seed=5)
 PREPARE = pb.Directive(
     prepare=pb.Prepare(features=FEATURES, schema_digest=SCHEMA.digest(), target=TARGET),
-    at=pb.Position(run="run-1"),
 )
 BROADCAST = pb.Directive(broadcast=pb.Broadcast(size=1, mean=TARGET))
 BODIES = {
@@ -39,52 +43,72 @@ BODIES = {
 }
 
 
-def sent(desk: Desk, directive: pb.Directive) -> list[bytes]:
-    return [reply.SerializeToString(deterministic=True) for reply in desk.answer(directive)]
+def process_over(store: Store) -> Office:
+    """A process of the owner that has its rows and its journal."""
+    table, allowance = Table(np.random.default_rng(0).random((6, 3))), Allowance()
+
+    def open_desk(run: str, outbox: Outbox) -> Desk:
+        noise, gate = simulated(1, "a", "draw"), Gate("a", outbox, allowance)
+        return Desk(run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
+
+    return Office("a", "", table, store, allowance, open_desk, 1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(sorted(BODIES)), st.integers(1, 3)), max_size=12))
-def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int]]) -> None:
-    # Two owners with the same rows and randomness: one hears every directive once, the other some again.
-    table = Table(np.random.default_rng(0).random((6, 3)))
-    ledgers = [io.StringIO(), io.StringIO()]
-    once, again = (
-        Desk(
-            Bidder("a", table, SCHEMA, simulated(1, "a", "draw"), Gate("a", Ledger("a", ledger))),
-            SCHEMA.encoded_width,
-        )
-        for ledger in ledgers
-    )
-    for seq, (name, times) in enumerate([("prepare", 1), *said], start=1):
-        directive = pb.Directive()
-        directive.CopyFrom(BODIES[name])
-        directive.at.seq = seq
-        directive.at.round = seq
-        first = sent(once, directive)
-        assert first
-        assert all(sent(again, directive) == first for _ in range(times))
-        assert ledgers[0].getvalue() == ledgers[1].getvalue()
+def ledger_in(store: Store) -> list[str]:
+    return [kept.line for kept in store.ledger()]
 
 
-def test_an_old_directive_is_refused() -> None:
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with contextlib.closing(open_store(":memory:", "a")) as opened:
+        yield opened
+
+
+def numbered(body: pb.Directive, seq: int) -> pb.Directive:
+    directive = pb.Directive()
+    directive.CopyFrom(body)
+    directive.at.CopyFrom(pb.Position(run="run-1", round=seq, seq=seq))
+    return directive
+
+
+def sent(office: Office, directive: pb.Directive) -> list[bytes]:
+    return [reply.SerializeToString(deterministic=True) for reply in office.answer(directive)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(BODIES)), st.integers(1, 3), st.booleans()), max_size=12))
+def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int, bool]]) -> None:
+    # Two owners with the same rows and randomness: one hears every directive once, the other some again,
+    # and before some of them it dies and another process takes its place.
+    with contextlib.ExitStack() as stack:
+        stores = [stack.enter_context(contextlib.closing(open_store(":memory:", "a"))) for _ in range(2)]
+        once, again = map(process_over, stores)
+        for seq, (name, times, dies) in enumerate([("prepare", 1, False), *said], start=1):
+            directive = numbered(BODIES[name], seq)
+            first = sent(once, directive)
+            assert first
+            for _ in range(times):
+                if dies:
+                    again = process_over(stores[1])
+                assert sent(again, directive) == first
+            assert ledger_in(stores[0]) == ledger_in(stores[1])
+
+
+def test_an_old_directive_has_no_answer(store: Store) -> None:
     # It is no replay of the last one: its answer is gone, and a second one would touch rows again.
-    ledger = io.StringIO()
-    bidder = Bidder(
-        "a", Table(np.full((3, 3), 0.5)), SCHEMA, simulated(1, "a", "draw"), Gate("a", Ledger("a", ledger))
-    )
-    desk = Desk(bidder, SCHEMA.encoded_width)
+    office = process_over(store)
     for seq, body in enumerate((PREPARE, BROADCAST, BODIES["ask 0"], BROADCAST), start=1):
-        directive = pb.Directive()
-        directive.CopyFrom(body)
-        directive.at.seq = seq
-        (reply,) = desk.answer(directive)
+        (reply,) = office.answer(numbered(body, seq))
         assert not reply.HasField("fault")
-    before = ledger.getvalue()
-    old = pb.Directive(ask=pb.Ask(token=0), at=pb.Position(seq=3))
-    (reply,) = desk.answer(old)
-    assert "older than the last" in codecs.fault_from_wire(reply.fault).cause
-    assert ledger.getvalue() == before
-    last = pb.Directive()
-    last.CopyFrom(BROADCAST)
-    last.at.seq = 4
-    assert desk.answer(last)[0].HasField("bid")
+    before, last = ledger_in(store), sent(office, numbered(BROADCAST, 4))
+    assert office.answer(numbered(BODIES["ask 0"], 3)) == []
+    assert office.answer(numbered(BODIES["draw"], 2)) == []
+    assert sent(office, numbered(BROADCAST, 4)) == last
+    assert ledger_in(store) == before
+
+
+def test_a_directive_after_a_gap_is_refused(store: Store) -> None:
+    # An owner whose journal is older than the run would bid by what it no longer knows.
+    office = process_over(store)
+    office.answer(numbered(PREPARE, 1))
+    (reply,) = office.answer(numbered(BROADCAST, 3))
+    assert "does not know what run-1 asked before this" in reply.fault.cause

@@ -12,7 +12,7 @@ import pytest
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.wire.dial import dial
-from fedkme.wire.tls import LOOPBACK, Authority, Identity, check_peer
+from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role, check_peer
 
 from .launches import WAIT_S
 from .market import market
@@ -74,6 +74,48 @@ def test_files_that_are_no_identity(tmp_path: Path) -> None:
     assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("role", [Role.OWNER, Role.CONSUMER])
+async def test_another_partys_certificate_makes_no_curator(tmp_path: Path, role: Role) -> None:
+    # Whoever holds an owner's certificate of the same authority cannot take in other owners' bids.
+    OURS.issue("a", role=role).save_bundle(tmp_path / "bundle")
+    async with market(tmp_path, identity=tmp_path / "bundle") as at:
+        with pytest.raises(IdentityError, match=f"the curator at {at.address} has "):
+            await dial(at.address, OWNER, 10 * WAIT_S)
+
+
+async def test_a_curators_certificate_joins_nobody(tmp_path: Path) -> None:
+    # The role is in the certificate: what serves owners cannot be one of them.
+    CURATOR.save(tmp_path / "identity")
+    OURS.issue("a", role=Role.CURATOR).save_bundle(tmp_path / "a.pem")
+    async with market(tmp_path, ["a"], identity=tmp_path / "identity") as at:
+        with pytest.raises(IdentityError, match="does not accept this party's certificate"):
+            await at.owner("a", identity=tmp_path / "a.pem")
+
+
+async def test_a_curator_takes_up_a_renewed_certificate(tmp_path: Path) -> None:
+    # "Renewal before expiry without ending a run": an owner that joined before serves a run that comes after.
+    bundle = tmp_path / "curator.pem"
+    OURS.issue("curator", LOOPBACK, Role.CURATOR).save_bundle(bundle)
+    OURS.issue("a", role=Role.OWNER).save_bundle(tmp_path / "a.pem")
+    OURS.issue("hospital-x", role=Role.CONSUMER).save_bundle(tmp_path / "x.pem")
+    async with market(tmp_path, ["a"], identity=bundle) as at:
+        joining = at.owner("a", identity=tmp_path / "a.pem")
+        asking: dict[str, Any] = {"name": "hospital-x", "identity": tmp_path / "x.pem"}
+        await at.consumer(**asking)  # by the end of its run, the owner has joined
+        OURS.issue("curator", LOOPBACK, Role.CURATOR).save_bundle(bundle, over=True)
+        await at.consumer(**asking, output=tmp_path / "second")
+        await at.ear.heard("certificate_renewed")
+        assert not joining.done()
+    assert (tmp_path / "second" / "summary.npz").exists()
+
+
+async def test_a_curator_says_when_its_certificate_ends(tmp_path: Path) -> None:
+    aging = Authority(datetime.timedelta(minutes=6))  # five of them are over
+    aging.issue("curator", LOOPBACK).save_bundle(tmp_path / "curator.pem")
+    async with market(tmp_path, identity=tmp_path / "curator.pem") as at:
+        assert (await at.ear.heard("warning"))["line"].startswith("the certificate of curator expires on ")
+
+
 async def test_nobody_there() -> None:
     with pytest.raises(ConnectionFailedError, match=r"no curator answered at 127\.0\.0\.1:1 within 0\.2 s"):
         await dial("127.0.0.1:1", OWNER, 0.2)
@@ -133,7 +175,7 @@ async def test_who_may_ask_for_rows(
     changes: dict[str, Any] = {"identity": tmp_path / "identity", "consumers": consumers}
     async with market(tmp_path, ["a"], **changes) as at:
         at.owner("a", identity=tmp_path / "a")
-        call = at.consumer(identity=tmp_path / name)
+        call = at.consumer(name=name, identity=tmp_path / name)
         if welcome:
             await call
             assert (tmp_path / "consumer" / "summary.npz").exists()

@@ -31,6 +31,8 @@ class Auction(Protocol):
 class AuctionSettings(Settings):
     """Parameters of an auction."""
 
+    kind: str = ""
+    """Its name in settings, and in what owners are told."""
     exchanged_rows: ClassVar[int] = 1
     """Rows of the summary that replacing one row of an owner may replace, all said to owners being fixed. An
     auction without a proof has an event without a finite epsilon, and broadcasts are entered as published."""
@@ -45,6 +47,10 @@ class AuctionSettings(Settings):
 
         It is written once for every round in which owners are asked.
         """
+
+    def event_heard(self, rows: int) -> Event | None:
+        """What an owner writes down by itself when it is asked; None where that depends on who is left."""
+        return None
 
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float | None:

@@ -5,9 +5,35 @@ events only. Nothing here belongs on the path of a round: the first numerical fi
 """
 
 from fedkme.privacy.accountants.figure import Accountant, Figure, Support
-from fedkme.privacy.accountants.matrix import Row, matrix, paid
+from fedkme.privacy.accountants.matrix import (
+    TOGETHER,
+    Row,
+    by_owner,
+    cells_of,
+    composed,
+    is_consumer,
+    matrix,
+    paid,
+    with_coalition,
+)
 from fedkme.privacy.accountants.pld import to_dp_event
 from fedkme.privacy.accountants.published import Published
 from fedkme.privacy.accountants.sound import Sound
 
-__all__ = ["Accountant", "Figure", "Published", "Row", "Sound", "Support", "matrix", "paid", "to_dp_event"]
+__all__ = [
+    "TOGETHER",
+    "Accountant",
+    "Figure",
+    "Published",
+    "Row",
+    "Sound",
+    "Support",
+    "by_owner",
+    "cells_of",
+    "composed",
+    "is_consumer",
+    "matrix",
+    "paid",
+    "to_dp_event",
+    "with_coalition",
+]

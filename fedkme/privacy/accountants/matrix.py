@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedkme.privacy.accountants.figure import Accountant, Figure
-from fedkme.privacy.events import Disclosure, Event, RawRows, leaves
+from fedkme.privacy.events import (
+    CONSUMER,
+    OWNERS,
+    RESERVED,
+    Disclosure,
+    Event,
+    RawRows,
+    is_validation,
+    leaves,
+)
+
+TOGETHER = "consumers together"
+"""As an observer: all consumers, if they tell each other everything."""
+
+Cells = Mapping[tuple[str, str], Sequence[Disclosure]]
+"""By protected set and observer, everything that the observer was told of it."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +38,66 @@ class Row:
 
 
 def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: float) -> list[Row]:
-    """Everything an observer was told about a data set, composed; sorted by data set and observer.
+    """Everything an observer was told about a data set, composed; sorted by data set and observer."""
+    return composed(cells_of(disclosures), accountant, delta)
+
+
+def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
+    """What each observer was told of each data set.
 
     A broadcast has one disclosure for each observer. An entry that occurs twice, as in the ledgers of both
-    sides of an exchange or after a replay, counts once: it has the same nonce. An event that covers a whole
-    run counts once a run.
+    sides of an exchange or after a replay, counts once: it has the same nonce.
     """
     cells: dict[tuple[str, str], list[Disclosure]] = {}
     for disclosure in dict.fromkeys(disclosures):
         cells.setdefault((disclosure.protected, disclosure.observer), []).append(disclosure)
+    return cells
+
+
+def by_owner(cells: Cells, present: Callable[[str, str], bool]) -> Cells:
+    """The same cells without the class of all owners: what concerns any owner concerns each that is named.
+
+    Args:
+        cells: what ledgers say.
+        present: whether an owner took part in a run, by their names, where nothing was told of it by name.
+    """
+    owners = sorted({name for name, _ in cells if name not in RESERVED and not is_validation(name)})
+    if not owners:
+        return cells
+    named = {pair: list(cell) for pair, cell in cells.items() if pair[0] != OWNERS}
+    seen = {(pair[0], disclosure.run) for pair, cell in named.items() for disclosure in cell}
+    for (protected, observer), cell in cells.items():
+        if protected != OWNERS:
+            continue
+        runs = {disclosure.run for disclosure in cell}
+        for owner in owners:
+            its = {run for run in runs if (owner, run) in seen or present(owner, run)}
+            if its:
+                named.setdefault((owner, observer), []).extend(d for d in cell if d.run in its)
+    return named
+
+
+def with_coalition(cells: Cells) -> Cells:
+    """The same cells, and what consumers who tell each other everything learn of a data set."""
+    told: dict[str, list[Sequence[Disclosure]]] = {}
+    for (protected, observer), cell in cells.items():
+        if is_consumer(observer):
+            told.setdefault(protected, []).append(cell)
+    joint = {
+        (protected, TOGETHER): [disclosure for cell in several for disclosure in cell]
+        for protected, several in told.items()
+        if len(several) > 1
+    }
+    return {**cells, **joint}
+
+
+def is_consumer(observer: str) -> bool:
+    """Whether an observer is a consumer: everybody else who learns something goes by a reserved word."""
+    return observer == CONSUMER or observer not in RESERVED
+
+
+def composed(cells: Cells, accountant: Accountant, delta: float) -> list[Row]:
+    """The matrix; an event that covers a whole run counts once a run."""
     figures: dict[tuple[Event, ...], Figure] = {}  # many observers saw the same
     rows = []
     for (protected, observer), cell in sorted(cells.items()):

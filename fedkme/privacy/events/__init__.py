@@ -13,10 +13,14 @@ from fedkme.privacy.events.disclosures import (
     CONSUMER,
     CURATOR,
     OWNERS,
+    PUBLIC,
     REQUEST,
+    RESERVED,
     VALIDATION,
     Disclosure,
     disclosure_from_json,
+    is_validation,
+    validation_of,
 )
 from fedkme.privacy.events.mechanisms import (
     MWEM_ITERATION_COST,
@@ -44,7 +48,9 @@ __all__ = [
     "CURATOR",
     "MWEM_ITERATION_COST",
     "OWNERS",
+    "PUBLIC",
     "REQUEST",
+    "RESERVED",
     "VALIDATION",
     "BoundedRange",
     "Clock",
@@ -64,5 +70,7 @@ __all__ = [
     "SubsampledGaussian",
     "disclosure_from_json",
     "event_from_json",
+    "is_validation",
     "leaves",
+    "validation_of",
 ]

@@ -12,12 +12,19 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
 
 CURATOR = "curator"
+"""As an observer: the curator, whatever it is called."""
 CONSUMER = "consumer"
+"""What a consumer is called that has no other name. As an observer, a consumer goes by its name."""
 OWNERS = "owners"
 """As an observer: every other owner. As a protected set: any one row of any owner."""
 VALIDATION = "D_v"
+"""The validation set; in a ledger it is somebody's, see `validation_of`."""
 REQUEST = "request"
 """In place of the run's name, for what a consumer discloses before the run has one."""
+PUBLIC = "public"
+"""As an observer: everybody."""
+RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUEST, PUBLIC})
+"""Words that mean more than one party in a ledger, or none: no party is called so (fedkme/party.py)."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _quoted = json.encoder.encode_basestring_ascii
@@ -26,6 +33,16 @@ _quoted = json.encoder.encode_basestring_ascii
 @functools.lru_cache(maxsize=256)
 def _spelled(event: Event) -> str:
     return _ENCODER.encode(event.to_json())
+
+
+def validation_of(consumer: str) -> str:
+    """How the validation set of a consumer is called as a protected set."""
+    return f"{VALIDATION} of {consumer}"
+
+
+def is_validation(protected: str) -> bool:
+    """Whether a protected set is a consumer's validation set."""
+    return protected.startswith(f"{VALIDATION} of ")
 
 
 _RELATIONS: frozenset[str] = frozenset(get_args(Relation))
@@ -43,8 +60,9 @@ class Disclosure:
     round: int
     """0 for what is disclosed before the first round."""
     protected: str
-    """The data set, for example the name of an owner or "D_v"."""
+    """The data set: an owner by its name, OWNERS, or a consumer's as `validation_of` calls it."""
     observer: str
+    """Who learns of it: CURATOR, OWNERS, or a consumer by its name."""
     event: Event
     relation: Relation
     sensitivity: float | None

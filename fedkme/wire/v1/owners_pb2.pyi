@@ -18,7 +18,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell")
+    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,8 @@ class Directive(_message.Message):
     FAULT_FIELD_NUMBER: _ClassVar[int]
     QUOTE_FIELD_NUMBER: _ClassVar[int]
     SELL_FIELD_NUMBER: _ClassVar[int]
+    DISMISS_FIELD_NUMBER: _ClassVar[int]
+    FAREWELL_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     prepare: Prepare
@@ -39,7 +41,9 @@ class Directive(_message.Message):
     fault: _types_pb2.Fault
     quote: Quote
     sell: Sell
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ...) -> None: ...
+    dismiss: Dismiss
+    farewell: Farewell
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
     __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts")
@@ -64,28 +68,44 @@ class OwnerMessage(_message.Message):
     def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("name", "versions")
+    __slots__ = ("name", "versions", "instance")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     versions: _types_pb2.VersionRange
-    def __init__(self, name: _Optional[str] = ..., versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ...) -> None: ...
+    instance: bytes
+    def __init__(self, name: _Optional[str] = ..., versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., instance: _Optional[bytes] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version",)
+    __slots__ = ("version", "epoch", "runs")
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
     version: int
-    def __init__(self, version: _Optional[int] = ...) -> None: ...
+    epoch: int
+    runs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., epoch: _Optional[int] = ..., runs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Prepare(_message.Message):
-    __slots__ = ("features", "schema_digest", "target")
+    __slots__ = ("features", "schema_digest", "target", "consumer", "protocol", "rows", "planned", "heard")
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
     features: _types_pb2.FeatureMap
     schema_digest: str
     target: _types_pb2.MeanVector
-    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., schema_digest: _Optional[str] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ...) -> None: ...
+    consumer: str
+    protocol: str
+    rows: int
+    planned: _containers.RepeatedScalarFieldContainer[str]
+    heard: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., schema_digest: _Optional[str] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., heard: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Prepared(_message.Message):
     __slots__ = ("rows",)
@@ -146,6 +166,14 @@ class Draw(_message.Message):
     def __init__(self, count: _Optional[int] = ...) -> None: ...
 
 class Close(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Dismiss(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Farewell(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -9,32 +9,70 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ConsumerMessage(_message.Message):
-    __slots__ = ("request", "target", "validation", "disclosures")
+    __slots__ = ("request", "target", "validation", "attach", "disclosures")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    ATTACH_FIELD_NUMBER: _ClassVar[int]
     DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
     request: SummaryRequest
     target: _types_pb2.MeanVector
     validation: _types_pb2.Rows
+    attach: RunQuery
     disclosures: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
-    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows")
+    __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FROM_SEEDS_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_ROWS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     versions: _types_pb2.VersionRange
     rows: int
     schema_digest: str
     gamma: float
     gamma_from_seeds: bool
     validation_rows: int
-    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: _Optional[bool] = ..., validation_rows: _Optional[int] = ...) -> None: ...
+    name: str
+    request_id: bytes
+    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: _Optional[bool] = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ...) -> None: ...
+
+class RunQuery(_message.Message):
+    __slots__ = ("name", "run")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    run: str
+    def __init__(self, name: _Optional[str] = ..., run: _Optional[str] = ...) -> None: ...
+
+class RunList(_message.Message):
+    __slots__ = ("runs", "fault")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[RunState]
+    fault: _types_pb2.Fault
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunState, _Mapping]]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+
+class RunState(_message.Message):
+    __slots__ = ("run", "status", "rows", "selected", "opened", "ahead")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    status: str
+    rows: int
+    selected: int
+    opened: float
+    ahead: int
+    def __init__(self, run: _Optional[str] = ..., status: _Optional[str] = ..., rows: _Optional[int] = ..., selected: _Optional[int] = ..., opened: _Optional[float] = ..., ahead: _Optional[int] = ...) -> None: ...
 
 class CuratorMessage(_message.Message):
     __slots__ = ("plan", "progress", "summary", "outcome", "fault")
@@ -51,14 +89,16 @@ class CuratorMessage(_message.Message):
     def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
-    __slots__ = ("version", "run", "features")
+    __slots__ = ("version", "run", "features", "offered")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_FIELD_NUMBER: _ClassVar[int]
     version: int
     run: str
     features: _types_pb2.FeatureMap
-    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ...) -> None: ...
+    offered: bool
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("round", "selected", "points_accessed")

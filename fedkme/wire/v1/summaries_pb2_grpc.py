@@ -39,6 +39,16 @@ class SummariesStub:
                 request_serializer=fedkme_dot_v1_dot_summaries__pb2.ConsumerMessage.SerializeToString,
                 response_deserializer=fedkme_dot_v1_dot_summaries__pb2.CuratorMessage.FromString,
                 _registered_method=True)
+        self.ListRuns = channel.unary_unary(
+                '/fedkme.v1.Summaries/ListRuns',
+                request_serializer=fedkme_dot_v1_dot_summaries__pb2.RunQuery.SerializeToString,
+                response_deserializer=fedkme_dot_v1_dot_summaries__pb2.RunList.FromString,
+                _registered_method=True)
+        self.CancelRun = channel.unary_unary(
+                '/fedkme.v1.Summaries/CancelRun',
+                request_serializer=fedkme_dot_v1_dot_summaries__pb2.RunQuery.SerializeToString,
+                response_deserializer=fedkme_dot_v1_dot_summaries__pb2.RunList.FromString,
+                _registered_method=True)
 
 
 class SummariesServicer:
@@ -46,6 +56,21 @@ class SummariesServicer:
 
     def Summarize(self, request_iterator, context):
         """Request, plan, g~ (or D_v), progress, then the rows and how the run ended.
+        The run does not end with the call: asking again with the same id, or attaching to the run, goes on with it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRuns(self, request, context):
+        """The caller's own runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelRun(self, request, context):
+        """Ends a run of the caller's; what was gathered is kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -58,6 +83,16 @@ def add_SummariesServicer_to_server(servicer, server):
                     servicer.Summarize,
                     request_deserializer=fedkme_dot_v1_dot_summaries__pb2.ConsumerMessage.FromString,
                     response_serializer=fedkme_dot_v1_dot_summaries__pb2.CuratorMessage.SerializeToString,
+            ),
+            'ListRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=fedkme_dot_v1_dot_summaries__pb2.RunQuery.FromString,
+                    response_serializer=fedkme_dot_v1_dot_summaries__pb2.RunList.SerializeToString,
+            ),
+            'CancelRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelRun,
+                    request_deserializer=fedkme_dot_v1_dot_summaries__pb2.RunQuery.FromString,
+                    response_serializer=fedkme_dot_v1_dot_summaries__pb2.RunList.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +122,60 @@ class Summaries:
             '/fedkme.v1.Summaries/Summarize',
             fedkme_dot_v1_dot_summaries__pb2.ConsumerMessage.SerializeToString,
             fedkme_dot_v1_dot_summaries__pb2.CuratorMessage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedkme.v1.Summaries/ListRuns',
+            fedkme_dot_v1_dot_summaries__pb2.RunQuery.SerializeToString,
+            fedkme_dot_v1_dot_summaries__pb2.RunList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedkme.v1.Summaries/CancelRun',
+            fedkme_dot_v1_dot_summaries__pb2.RunQuery.SerializeToString,
+            fedkme_dot_v1_dot_summaries__pb2.RunList.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,25 +4,62 @@ from __future__ import annotations
 
 import csv
 import json
-import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from curator.summary.record import RoundRecord, SummaryRecord, round_row
-from fedkme.data import Table, save_table
+from fedkme.data import Table, read_arrays, save_table, table_from_arrays
+from fedkme.errors import DataError, FedkmeError, StoreError
 
 
-def next_run(directory: Path, repeatable: bool) -> str:
-    """A run name that no folder in `directory` has.
+@dataclass(frozen=True, slots=True, eq=False)
+class RunOutcome:
+    """What the consumer of a run that is over receives.
 
-    Ledgers tell runs apart by it, also those of an owner that serves two curators, so that outside of
-    simulations it is unique.
+    Attributes:
+        table: the summary's rows; None when there are none.
+        complete: whether there are as many as were asked for.
+        reason: why not.
+        fault: the failure that ended the run.
+        rounds: how many there were.
+        points_accessed: how many rows came to the curator.
     """
-    number = 1
-    names = {folder.name.split("-")[1] for folder in directory.glob("run-*")}
-    while str(number) in names:
-        number += 1
-    return f"run-{number}" if repeatable else f"run-{number}-{secrets.token_hex(4)}"
+
+    table: Table | None
+    complete: bool
+    reason: str
+    fault: FedkmeError | None
+    rounds: int
+    points_accessed: int
+
+
+def read_outcome(directory: Path) -> RunOutcome:
+    """From the files that `write_run` wrote.
+
+    Raises:
+        StoreError: they are not there.
+    """
+    try:
+        record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+        table = None
+        if record["selected"]:
+            arrays = read_arrays(directory / "summary.npz", directory.name)
+            table = table_from_arrays(arrays["x"], arrays.get("y"))
+    except (OSError, ValueError, KeyError, DataError):
+        raise StoreError(
+            f"the record of {directory.name} is not where it was written", "Restore the run's folder."
+        ) from None
+    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
+    fault = kinds[record["code"]](record["cause"], record["remedy"]) if record["code"] in kinds else None
+    return RunOutcome(
+        table,
+        record["status"] == "complete",
+        record["reason"] or "",
+        fault,
+        record["rounds"],
+        sum(record["accessed"].values()),
+    )
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
@@ -38,6 +75,8 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
         "status": record.status,
         "reason": record.reason,
         "code": record.code,
+        "cause": record.cause,
+        "remedy": record.remedy,
         "rounds": len(record.rounds),
         "selected": [[row.owner, row.token, row.round, row.gain] for row in record.selected],
         "accessed": record.accessed_by_owner(),

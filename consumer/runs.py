@@ -1,0 +1,116 @@
+"""A consumer's runs at its curator: which there are, following one, ending one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from consumer.client import receive_summary
+from consumer.settings import ConsumerSettings
+from fedkme.data import save_table
+from fedkme.errors import ConfigError
+from fedkme.schema import load_schema
+from fedkme.supervision import Voice
+from fedkme.wire import codecs
+from fedkme.wire.channel import explained
+from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.v1 import summaries_pb2 as pb
+from fedkme.wire.v1 import summaries_pb2_grpc
+
+Stub = summaries_pb2_grpc.SummariesStub
+Work = Callable[[ConsumerSettings, Voice], Awaitable[None]]
+
+
+def listing(as_json: bool) -> Work:
+    """Print every run of this consumer, oldest first."""
+
+    async def work(settings: ConsumerSettings, voice: Voice) -> None:
+        async def ask(stub: Stub) -> None:
+            runs = _checked(await stub.ListRuns(pb.RunQuery(name=settings.name))).runs
+            if as_json:
+                sys.stdout.write(json.dumps([_plain(run) for run in runs], indent=2) + "\n")
+                return
+            sys.stdout.write(f"{'run':<24}{'status':<12}{'rows':>12}  opened\n")
+            for run in runs:
+                rows = f"{run.selected} of {run.rows}" if run.status == "running" else str(run.rows)
+                ahead = f", {run.ahead} before it" if run.status == "queued" else ""
+                opened = _plain(run)["opened"]
+                sys.stdout.write(f"{run.run:<24}{run.status + ahead:<12}{rows:>12}  {opened}\n")
+
+        await _with_stub(settings, voice, ask)
+
+    return work
+
+
+def cancelling(run: str) -> Work:
+    """End a run; rows that have come stay counted."""
+
+    async def work(settings: ConsumerSettings, voice: Voice) -> None:
+        async def ask(stub: Stub) -> None:
+            (state,) = _checked(await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))).runs
+            voice.say("cancelled", run=state.run, status=state.status)
+
+        await _with_stub(settings, voice, ask)
+
+    return work
+
+
+def watching(run: str) -> Work:
+    """Follow a run to its end, and write its rows where a summary goes."""
+
+    async def work(settings: ConsumerSettings, voice: Voice) -> None:
+        schema = load_schema(settings.schema_file)
+
+        async def ask(stub: Stub) -> None:
+            stream = stub.Summarize()
+            await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
+            summary = await receive_summary(run, stream, schema, voice)
+            try:
+                settings.output.mkdir(parents=True, exist_ok=True)
+                save_table(settings.output / "summary.npz", summary.table)
+            except OSError as error:
+                raise ConfigError(
+                    f"{settings.output} cannot be written: {error.strerror}", "Correct 'output'."
+                ) from None
+            voice.say(
+                "received",
+                run=run,
+                round=summary.rounds,
+                rows=len(summary.table),
+                complete=summary.complete,
+                reason=summary.reason,
+                accessed=summary.points_accessed,
+            )
+
+        await _with_stub(settings, voice, ask)
+
+    return work
+
+
+async def _with_stub(
+    settings: ConsumerSettings, voice: Voice, ask: Callable[[Stub], Awaitable[None]]
+) -> None:
+    settings.check_address(settings.curator)
+    identity = own_identity(settings.identity, voice)
+    async with await dial(settings.curator, identity, settings.connect_s) as channel:
+        with explained(settings.curator):
+            await ask(summaries_pb2_grpc.SummariesStub(channel))
+
+
+def _checked(answer: pb.RunList) -> pb.RunList:
+    if answer.HasField("fault"):
+        raise codecs.fault_from_wire(answer.fault)
+    return answer
+
+
+def _plain(run: pb.RunState) -> dict[str, str | int]:
+    return {
+        "run": run.run,
+        "status": run.status,
+        "rows": run.rows,
+        "selected": run.selected,
+        "opened": datetime.fromtimestamp(run.opened, UTC).isoformat(timespec="seconds"),
+        "ahead": run.ahead,
+    }

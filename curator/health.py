@@ -1,0 +1,66 @@
+"""Health and reflection: what load balancers, service managers and `fedkme doctor` ask of a curator."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio
+
+from fedkme import __version__
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2, summaries_pb2
+
+SERVICES = (
+    owners_pb2.DESCRIPTOR.services_by_name["Owners"].full_name,
+    summaries_pb2.DESCRIPTOR.services_by_name["Summaries"].full_name,
+)
+CLOCK, RELEASE, VERSIONS = "fedkme-clock", "fedkme-release", "fedkme-versions"
+"""Trailers of an answer: Unix seconds here, the release, and versions of the contract."""
+
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no types
+    """grpc.health.v1, for any certificate of the authority: it says nothing of runs or parties.
+
+    An answer's trailers say this host's time and versions, so that a party can compare before it joins.
+    """
+
+    def __init__(self) -> None:
+        self._states = aio.HealthServicer()
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
+        """Whether the curator, or one of its services, takes new work."""
+        versions = codecs.VERSIONS
+        context.set_trailing_metadata(
+            (
+                (CLOCK, f"{time.time():.6f}"),
+                (RELEASE, __version__),
+                (VERSIONS, f"{versions.oldest}-{versions.newest}"),
+            )
+        )
+        return await self._states.Check(request, context)
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
+        """The same, and again when it changes."""
+        await self._states.Watch(request, context)
+
+    async def serving(self, does: bool) -> None:
+        """From now on, new work is taken, or not."""
+        state = health_pb2.HealthCheckResponse
+        for service in ("", *SERVICES):
+            await self._states.set(service, state.SERVING if does else state.NOT_SERVING)
+
+
+async def add_health(server: grpc.aio.Server, reflection: bool) -> Health:
+    """Add the health service, which says NOT_SERVING until told otherwise, and reflection if asked for."""
+    health = Health()
+    await health.serving(False)
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    if reflection:
+        from grpc_reflection.v1alpha import reflection as reflected
+
+        names = (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        reflected.enable_server_reflection((*names, reflected.SERVICE_NAME), server)
+    return health

@@ -1,0 +1,184 @@
+"""What came into a run, written down before anything that follows from it leaves, and taken from there again.
+
+A run at the curator is a function of what was asked, of owners' answers and losses, and of noise. A curator
+that starts again runs the same code from its first line; this module gives it the same inputs until they
+end, and keeps its ledger from being written twice. docs/decisions/005 has the argument.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import FedkmeError, OwnerLostError, StoreError
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.ledger import Ledger
+from fedkme.privacy.noise import NoiseSource, SimulatedNoise
+from fedkme.store import Store
+from fedkme.wire import codecs
+from fedkme.wire.v1 import journals_pb2, owners_pb2
+
+_KIND = "inputs"
+Floats = NDArray[np.float64]
+
+
+class RunJournal:
+    """The inputs of one run.
+
+    What is kept is buffered; `commit` makes it durable, together with the ledger's lines.
+    """
+
+    def __init__(self, store: Store, run: str, ledger: Ledger) -> None:
+        self._store = store
+        self._run = run
+        self._ledger = ledger
+        self._entry = journals_pb2.CuratorEntry()
+        self._lines: list[Disclosure] = []
+        self._dirty = False
+        self._answers: dict[tuple[str, int], journals_pb2.CuratorEntry.Answer] = {}
+        self._draws: dict[str, deque[bytes]] = {}
+        self._written: deque[bytes] = deque()
+        for kept in store.entries(run):
+            entry = journals_pb2.CuratorEntry.FromString(kept.body)
+            self._answers |= {(answer.owner, answer.seq): answer for answer in entry.answers}
+            for draw in entry.draws:
+                self._draws.setdefault(draw.purpose, deque()).append(draw.values)
+            self._written += entry.lines
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the run is still where it was before this process."""
+        return bool(self._answers) or any(self._draws.values()) or bool(self._written)
+
+    def commit(self) -> None:
+        """Make everything durable that was kept so far; called before anything leaves.
+
+        Raises:
+            StoreError: it could not be; nothing may leave.
+        """
+        if not self._dirty:
+            return
+        with self._ledger.together(), self._store.transaction():
+            self._ledger.extend(self._lines)
+            self._store.append(self._run, _KIND, self._entry.SerializeToString())
+        self._entry = journals_pb2.CuratorEntry()
+        self._lines.clear()
+        self._dirty = False
+
+    def answer(self, owner: str, directive: owners_pb2.Directive) -> Sequence[owners_pb2.OwnerMessage] | None:
+        """What an owner answered when the run was here before; None when it was not.
+
+        Raises:
+            OwnerLostError: the owner was lost here.
+            StoreError: the run was here and asked something else.
+        """
+        kept = self._answers.pop((owner, directive.at.seq), None)
+        if kept is None:
+            return None
+        if kept.step != _step(directive):
+            raise _another_version(self._run)
+        if kept.HasField("lost"):
+            raise OwnerLostError(kept.lost.cause, kept.lost.remedy)
+        return kept.messages
+
+    def keep_answer(
+        self,
+        owner: str,
+        directive: owners_pb2.Directive,
+        messages: Sequence[owners_pb2.OwnerMessage] = (),
+        lost: FedkmeError | None = None,
+    ) -> None:
+        """Remember an answer, or that there was none."""
+        self._entry.answers.add(
+            owner=owner,
+            seq=directive.at.seq,
+            step=_step(directive),
+            messages=messages,
+            lost=None if lost is None else codecs.fault_to_wire(lost),
+        )
+        self._dirty = True
+
+    def draw(self, purpose: str, size: int) -> Floats | None:
+        """The numbers that were drawn when the run was here before, (size,); None when it was not.
+
+        Raises:
+            StoreError: the run was here and drew another number of them.
+        """
+        kept = self._draws.get(purpose)
+        if not kept:
+            return None
+        values = np.frombuffer(kept.popleft(), dtype="<f8").astype(np.float64)
+        if len(values) != size:
+            raise _another_version(self._run)
+        return values
+
+    def keep_draw(self, purpose: str, values: Floats) -> None:
+        """Remember noise before it is used."""
+        self._entry.draws.add(purpose=purpose, values=values.astype("<f8").tobytes())
+        self._dirty = True
+
+    def append(self, disclosure: Disclosure) -> None:
+        """See `extend`."""
+        self.extend([disclosure])
+
+    def extend(self, disclosures: Iterable[Disclosure]) -> None:
+        """Write events to the ledger with the next commit, unless they were when the run was here before."""
+        for disclosure in disclosures:
+            digest = hashlib.sha256(disclosure.canonical()).digest()
+            if self._written:
+                if self._written.popleft() != digest:
+                    raise _another_version(self._run)
+                continue
+            self._lines.append(disclosure)
+            self._entry.lines.append(digest)
+            self._dirty = True
+
+    def head(self) -> dict[str, int | str]:
+        """Length and last hash of the curator's ledger."""
+        return self._ledger.head()
+
+
+class JournaledNoise:
+    """Noise of another source that is kept before it is used, and never drawn again."""
+
+    def __init__(self, source: NoiseSource, journal: RunJournal, purpose: str) -> None:
+        self._source = source
+        self._journal = journal
+        self._purpose = purpose
+
+    def uniform(self, size: int) -> Floats:
+        """As the source."""
+        return self._draw(size, lambda: self._source.uniform(size))
+
+    def laplace(self, scale: float, size: int) -> Floats:
+        """As the source."""
+        return self._draw(size, lambda: self._source.laplace(scale, size))
+
+    def gaussian(self, scale: float, size: int) -> Floats:
+        """As the source."""
+        return self._draw(size, lambda: self._source.gaussian(scale, size))
+
+    def _draw(self, size: int, make: Callable[[], Floats]) -> Floats:
+        kept = self._journal.draw(self._purpose, size)
+        if kept is None:
+            values = make()
+            self._journal.keep_draw(self._purpose, values)
+            return values
+        if isinstance(self._source, SimulatedNoise):
+            make()  # a seeded stream goes on from where it was
+        return kept
+
+
+def _step(directive: owners_pb2.Directive) -> str:
+    return f"{directive.at.round} {directive.WhichOneof('body')}"
+
+
+def _another_version(run: str) -> StoreError:
+    return StoreError(
+        f"{run} cannot be continued: this process computes something else than the one that began it",
+        "Finish it with the release, the settings and the files that it was begun with, or cancel it.",
+    )

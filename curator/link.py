@@ -1,0 +1,185 @@
+"""One owner as the curator reaches it, whichever of its processes and streams that is at present.
+
+A stream is a cache of a session. A directive that waits for its answer when a stream ends is sent again, with
+the same number, on the next one; the owner answers it with the same bytes. Answers to anything else are
+dropped. Nothing here knows gRPC, so that tests can put any network between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fedkme.errors import ConnectionFailedError, OwnerFaultError, OwnerLostError
+from fedkme.wire.v1 import owners_pb2 as pb
+
+
+class Stream(Protocol):
+    """One connection of an owner."""
+
+    async def write(self, directive: pb.Directive) -> None:
+        """Send.
+
+        Raises:
+            ConnectionFailedError: it is over.
+        """
+
+    def cut(self) -> None:
+        """End it from this side."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of protocol messages, without framing and TLS."""
+
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A directive that waits for its answer."""
+
+    directive: pb.Directive
+    most_rows: int
+    traffic: Traffic
+    answer: asyncio.Future[list[pb.OwnerMessage]]
+    limit: asyncio.Timeout
+    parts: list[pb.OwnerMessage] = field(default_factory=list)
+    rows: int = 0
+
+
+class OwnerLink:
+    """The session of an owner over all its streams.
+
+    Attributes:
+        name: the owner's name.
+        traffic: of all its runs in this process.
+    """
+
+    def __init__(self, name: str, progress_s: float, grace_s: float) -> None:
+        """Without a stream yet.
+
+        Args:
+            name: the owner's name.
+            progress_s: how long an answer may take while there is a stream.
+            grace_s: how long there may be none.
+        """
+        self.name = name
+        self.traffic = Traffic()
+        self._progress_s = progress_s
+        self._grace_s = grace_s
+        self._stream: Stream | None = None
+        self._calls: dict[str, Call] = {}
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream of the newest process, if there is one."""
+        return self._stream
+
+    async def attach(self, stream: Stream) -> None:
+        """Go on with another stream: what waits for an answer is sent again."""
+        self._stream = stream
+        for call in list(self._calls.values()):
+            call.parts.clear()
+            call.rows = 0
+            self._within(call, self._progress_s)
+            await self._send(call)
+
+    def detach(self, stream: Stream) -> None:
+        """A stream is over; nothing changes if there is a newer one."""
+        if self._stream is stream:
+            self._stream = None
+            for call in self._calls.values():
+                self._within(call, self._grace_s)
+
+    def cut(self) -> None:
+        """End the stream, if there is one."""
+        if self._stream is not None:
+            self._stream.cut()
+
+    def deliver(self, stream: Stream, message: pb.OwnerMessage) -> None:
+        """Take in what the owner said; what nobody waits for is dropped."""
+        call = self._calls.get(message.at.run)
+        if stream is not self._stream or call is None or call.answer.done():
+            return
+        due = call.directive.at.seq
+        if 0 < message.at.seq < due:
+            return  # the answer to a directive that came twice, or the rest of a call that was given up
+        size = message.ByteSize()
+        call.traffic.received += size
+        self.traffic.received += size
+        if message.at.seq != due:
+            self._refuse(call, "an answer that was not asked for")
+            return
+        call.parts.append(message)
+        if message.WhichOneof("body") != "rows":
+            call.answer.set_result(call.parts)
+            return
+        part = message.rows
+        call.rows += len(part.rows)
+        if call.rows > call.most_rows or (not part.last and not len(part.rows)):
+            self._refuse(call, "more rows than it was asked for")
+        elif part.last:
+            call.answer.set_result(call.parts)
+
+    async def exchange(
+        self, directive: pb.Directive, most_rows: int, traffic: Traffic
+    ) -> list[pb.OwnerMessage]:
+        """Send a directive and wait for its answer, in one message or in parts.
+
+        Raises:
+            OwnerLostError: no answer in time, or no stream.
+            OwnerFaultError: the owner answered something else.
+        """
+        where = f"{self.name}, round {directive.at.round}"
+        answer: asyncio.Future[list[pb.OwnerMessage]] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(None) as limit:
+                call = Call(directive, most_rows, traffic, answer, limit)
+                self._calls[directive.at.run] = call
+                self._within(call, self._grace_s if self._stream is None else self._progress_s)
+                await self._send(call)
+                return await answer
+        except TimeoutError:
+            if self._stream is None:
+                raise OwnerLostError(
+                    f"{where}: its connection ended", "Look at the owner's log; start it again."
+                ) from None
+            self.cut()
+            raise OwnerLostError(
+                f"{where}: no answer within {self._progress_s:g} s",
+                "Look at the owner's log, or raise 'progress_s'.",
+            ) from None
+        finally:
+            self._calls.pop(directive.at.run, None)
+
+    async def tell(self, directive: pb.Directive) -> None:
+        """Say what needs no answer; an owner without a stream misses it."""
+        if (stream := self._stream) is not None:
+            try:
+                await stream.write(directive)
+            except ConnectionFailedError:
+                self.detach(stream)
+
+    async def _send(self, call: Call) -> None:
+        stream = self._stream
+        if stream is None:
+            return
+        size = call.directive.ByteSize()
+        call.traffic.sent += size
+        self.traffic.sent += size
+        try:
+            await stream.write(call.directive)
+        except ConnectionFailedError:
+            self.detach(stream)
+
+    def _within(self, call: Call, seconds: float) -> None:
+        if not call.limit.expired():
+            call.limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    def _refuse(self, call: Call, what: str) -> None:
+        where = f"{self.name}, round {call.directive.at.round}"
+        call.answer.set_exception(OwnerFaultError(f"{where}: {what}", "Check the owner's software."))
+        self.cut()

@@ -1,0 +1,70 @@
+"""What Prometheus reads of a curator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from curator.members import Members
+from curator.runs import Runs
+from curator.summary.record import RoundRecord
+
+_ROUND_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+
+
+class CuratorMetrics:
+    """Counts what runs do.
+
+    Attributes:
+        registry: the figures.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        where: dict[str, Any] = {"registry": self.registry}
+        self._rounds = Counter("fedkme_rounds", "Rounds of all runs in this process", **where)
+        self._seconds = Histogram("fedkme_round_seconds", "Wall time of a round", buckets=_ROUND_S, **where)
+        self._accessed = Counter(
+            "fedkme_points_accessed", "Distinct rows that came in this process", ["owner"], **where
+        )
+        self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
+
+    def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
+        """See `Meter`."""
+        self._rounds.inc()
+        self._seconds.observe(record.milliseconds / 1e3)
+        for _, owner, _ in accesses:
+            self._accessed.labels(owner).inc()
+
+    def refused(self, code: int) -> None:
+        """Count a refusal."""
+        self._refusals.labels(str(code)).inc()
+
+    def watch(self, members: Members, runs: Runs) -> None:
+        """Read states and bytes of these when somebody asks."""
+        self.registry.register(_States(members, runs))
+
+
+class _States(Collector):
+    """Figures that others keep anyway; read in the exporter's thread."""
+
+    def __init__(self, members: Members, runs: Runs) -> None:
+        self._members = members
+        self._runs = runs
+
+    def collect(self) -> Iterator[Metric]:
+        here = GaugeMetricFamily("fedkme_owner_stream", "Whether an owner has a stream", labels=["owner"])
+        sent = "Bytes of protocol messages in this process, without framing and TLS"
+        traffic = CounterMetricFamily("fedkme_bytes", sent, labels=["owner", "direction"])
+        for link in self._members.links():
+            here.add_metric([link.name], float(link.stream is not None))
+            traffic.add_metric([link.name, "sent"], link.traffic.sent)
+            traffic.add_metric([link.name, "received"], link.traffic.received)
+        runs = GaugeMetricFamily("fedkme_runs", "Open runs", labels=["status"])
+        for status, count in self._runs.counts().items():
+            runs.add_metric([status], count)
+        yield from (here, traffic, runs)

@@ -1,0 +1,140 @@
+"""The stream that each owner opens, as gRPC serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import grpc.aio
+
+from curator.admission import Admission
+from curator.guard import guarded
+from curator.members import Members
+from curator.names import Names
+from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
+from fedkme.wire import codecs
+from fedkme.wire.channel import receive
+from fedkme.wire.tls import Role
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import owners_pb2_grpc
+
+Context = grpc.aio.ServicerContext[pb.OwnerMessage, pb.Directive]
+
+
+class GrpcStream:
+    """The curator's end of a gRPC stream.
+
+    Attributes:
+        over: set when the stream is to end, or has.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.over = asyncio.Event()
+        self._context = context
+        self._writing = asyncio.Lock()  # runs share the stream, and gRPC takes one message at a time
+
+    async def write(self, directive: pb.Directive) -> None:
+        """See `Stream`."""
+        try:
+            async with self._writing:
+                if not self.over.is_set():
+                    await self._context.write(directive)
+                    return
+        except (grpc.aio.BaseError, asyncio.InvalidStateError):
+            self.over.set()
+        except asyncio.CancelledError:
+            self.over.set()  # the message is in gRPC's hands, and it takes no other before it is out
+            raise
+        raise ConnectionFailedError("the stream of an owner ended", "Look at the owner's log.")
+
+    def cut(self) -> None:
+        """See `Stream`."""
+        self.over.set()
+
+    async def end(self, error: FedkmeError) -> None:
+        """End it from this side, and say why."""
+        with contextlib.suppress(ConnectionFailedError):
+            await self.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+        self.cut()
+
+    async def attend(self, deliver: Callable[[GrpcStream, pb.OwnerMessage], None]) -> None:
+        """Pass on what the owner says until the stream is over.
+
+        This is the stream's only reader: gRPC ends a stream whose read is cancelled.
+        """
+        reader = asyncio.create_task(self._read(deliver))
+        try:
+            await self.over.wait()
+        finally:
+            self.over.set()
+            reader.cancel()
+
+    async def _read(self, deliver: Callable[[GrpcStream, pb.OwnerMessage], None]) -> None:
+        try:
+            while (message := await receive(self._context, pb.OwnerMessage)) is not None:
+                deliver(self, message)
+        except ProtocolError:
+            pass  # as good as a connection that ended
+        finally:
+            self.over.set()
+
+
+class Registry(owners_pb2_grpc.OwnersServicer):
+    """Serves the stream that each owner opens."""
+
+    def __init__(
+        self,
+        members: Members,
+        names: Names,
+        hello_s: float,
+        admission: Admission | None = None,
+        say: Callable[..., None] = lambda event, **fields: None,
+    ) -> None:
+        """Let owners in.
+
+        Args:
+            members: who is here.
+            names: who is called what.
+            hello_s: how long a stream may be open without a hello.
+            admission: which certificates are accepted.
+            say: reports events.
+        """
+        self._members = members
+        self._names = names
+        self._hello_s = hello_s
+        self._admission = admission or Admission()
+        self._say = say
+
+    @guarded
+    async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
+        """One stream of an owner, from hello to its end."""
+        stream = GrpcStream(context)
+        try:
+            link = await self._members.join(stream, await self._hello(context))
+        except ConnectionFailedError:
+            return  # it was gone before it was welcome
+        except FedkmeError as error:
+            self._say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
+            await stream.end(error)
+            return
+        self._say("owner_joined", owner=link.name)
+        try:
+            with self._admission.session(context, stream.end):
+                await stream.attend(link.deliver)
+        finally:
+            link.detach(stream)
+            self._say("owner_gone", owner=link.name)
+
+    async def _hello(self, context: Context) -> pb.Hello:
+        """What a party says first, under a name that its certificate bears."""
+        try:
+            async with asyncio.timeout(self._hello_s):
+                message = await receive(context, pb.OwnerMessage)
+        except TimeoutError:
+            message = None
+        if message is None or not message.HasField("hello"):
+            raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
+        self._admission.check(context, message.hello.name, Role.OWNER)
+        self._names.admit_owner(message.hello.name)
+        return message.hello

@@ -1,0 +1,145 @@
+"""Log lines of a party: text, or one JSON object a line; never a private value.
+
+Events are the party's own words. What libraries log, and what nobody foresaw, is said by its place in the
+code and its type alone: the text of an exception may hold a row, a key or a passphrase.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import logging.handlers
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from fedkme.errors import ConfigError, FedkmeError
+
+LogFormat = Literal["text", "json"]
+
+OUR_LOGGERS = ("curator", "owner", "consumer", "fedkme")
+"""Whose text is ours, and holds nothing private."""
+_OF_A_ROUND = ("round", "asked", "revealed", "accessed", "pool", "owners", "milliseconds")
+"""What a line says of a round; who won it, and with which bid, is not for every reader of a log."""
+
+_NOT_FOR_LOGS = ("mmd2",)
+"""What a launcher is told besides: an exact statistic of private rows."""
+
+
+class Log:
+    """Where a party's lines go: standard error, or a file that may be moved away while it is written."""
+
+    def __init__(self, party: str, form: LogFormat = "text", file: Path | None = None) -> None:
+        """Open.
+
+        Args:
+            party: its name, in each line.
+            form: how lines look.
+            file: append to it, by default mode 0640; None: standard error as it is at the time of each line.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        self._form, self._file = form, file
+        self._handler: logging.Handler = _Stderr()
+        if file is not None:
+            try:
+                os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640))
+                self._handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+            except OSError as error:
+                cause = f"the log {file} cannot be written: {error.strerror}"
+                raise ConfigError(cause, "Correct 'log_file'.") from None
+        self._handler.setFormatter(_JsonLines(party) if form == "json" else _TextLines(party))
+
+    def write(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Write one event."""
+        self._handler.handle(logging.makeLogRecord({"fedkme": (event, _public(fields))}))
+
+    def fail(self, error: FedkmeError) -> None:
+        """Write the failure that ends the party; as every command does where a person may look."""
+        if self._form == "json" or self._file is not None:
+            self.write("failed", {"code": error.code, "cause": error.cause, "remedy": error.remedy})
+        if self._form == "text" or self._file is not None:
+            sys.stderr.write(f"{error}\n")
+
+    def capture(self) -> None:
+        """Take in what libraries log in this process, which has no other party."""
+        logging.captureWarnings(True)
+        logging.getLogger().handlers[:] = [self._handler]
+        if self._form == "json":
+            # gRPC's core writes lines of its own to standard error; this is read when it first does anything
+            os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def unforeseen(error: BaseException) -> dict[str, Any]:
+    """What may be said of an exception that nobody foresaw: its type and where it was, not its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(error).__name__, "at": places}
+
+
+def _public(fields: Mapping[str, Any]) -> dict[str, Any]:
+    flat = {key: value for key, value in fields.items() if key not in ("record", *_NOT_FOR_LOGS)}
+    if (record := fields.get("record")) is not None:
+        flat |= {key: record[key] for key in _OF_A_ROUND if key in record}
+    return flat
+
+
+def _event_of(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
+    ours: tuple[str, dict[str, Any]] | None = getattr(record, "fedkme", None)
+    if ours is not None:
+        return ours
+    fields: dict[str, Any] = {"logger": record.name, "level": record.levelname}
+    if record.name.partition(".")[0] in OUR_LOGGERS:
+        fields["line"] = record.getMessage()
+    if record.exc_info and record.exc_info[1] is not None:
+        fields |= unforeseen(record.exc_info[1])
+    else:
+        fields["at"] = [f"{Path(record.pathname).name}:{record.lineno} {record.funcName}"]
+    return "unforeseen" if record.levelno >= logging.ERROR else "library", fields
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """Standard error as it is when a line is written."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+
+class _JsonLines(logging.Formatter):
+    def __init__(self, party: str) -> None:
+        super().__init__()
+        self._party = party
+
+    def format(self, record: logging.LogRecord) -> str:
+        event, fields = _event_of(record)
+        now = datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
+        stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        line = {"time": stamp, "party": self._party, "event": event, **fields}
+        return json.dumps(line, default=str)
+
+
+class _TextLines(logging.Formatter):
+    def __init__(self, party: str) -> None:
+        super().__init__()
+        self._party = party
+
+    def format(self, record: logging.LogRecord) -> str:
+        event, fields = _event_of(record)
+        details = " ".join(f"{key}={_in_one_line(value)}" for key, value in fields.items())
+        return f"{self._party}: {event} {details}".rstrip()
+
+
+def _in_one_line(value: Any) -> str:
+    """What a peer said must not begin a line of its own."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)

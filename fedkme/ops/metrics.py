@@ -1,0 +1,154 @@
+"""Figures for Prometheus that every party with a store has, and the door at which they are read.
+
+Reading happens in threads of its own. What a round pays is a few counters; what is heavy, epsilon, is
+computed in a thread when a run ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_server
+
+from fedkme.errors import ConfigError, FedkmeError
+from fedkme.party import is_loopback
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.store import Store
+
+DELTA = 1e-5
+"""At which epsilons are stated, as `fedkme audit ledger` does."""
+FAST = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 2.0)
+"""Buckets of commits, in seconds."""
+
+
+@contextlib.contextmanager
+def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Iterator[str]:
+    """Let Prometheus read figures while inside.
+
+    Args:
+        address: host:port.
+        anywhere: whether it may be off loopback.
+        registry: the figures.
+
+    Yields:
+        the address, with the port that the system chose for 0.
+
+    Raises:
+        ConfigError: it is no address, is off loopback without leave, or cannot be listened on.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"'metrics' is {address!r}, not host:port", "Write for example 127.0.0.1:9464.")
+    if not anywhere and not is_loopback(host):
+        raise ConfigError(
+            f"metrics are refused at {address}: anybody who reaches it would read them",
+            "Use 127.0.0.1 and let a proxy ask for passwords, or set 'metrics_anywhere'.",
+        )
+    try:
+        server, thread = start_http_server(int(port), host.strip("[]"), registry)
+    except OSError as error:
+        cause = f"'metrics' cannot listen on {address}: {error.strerror}"
+        raise ConfigError(cause, "Choose a free port of this machine.") from None
+    try:
+        yield f"{host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class TimedStore:
+    """A store whose transactions are measured."""
+
+    def __init__(self, store: Store, registry: CollectorRegistry) -> None:
+        self._store = store
+        self._seconds = Histogram(
+            "fedkme_journal_commit_seconds",
+            "Time of a transaction of the journal",
+            buckets=FAST,
+            registry=registry,
+        )
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """As the store's."""
+        begun = time.perf_counter()
+        with self._store.transaction():
+            yield
+        self._seconds.observe(time.perf_counter() - begun)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def timed(store: Store, registry: CollectorRegistry) -> Store:
+    """The same store, measured."""
+    return cast(Store, TimedStore(store, registry))
+
+
+class Spending:
+    """What the ledger's lines have cost, by protected set and observer; by the sound accountant."""
+
+    def __init__(self, store: Store, registry: CollectorRegistry, say: Callable[[FedkmeError], None]) -> None:
+        """Begin, with what the ledger holds.
+
+        Args:
+            store: holds the ledger.
+            registry: where the figures go.
+            say: told of a ledger that cannot be read, in another thread.
+        """
+        self._store = store
+        self._say = say
+        self._read = 0
+        self._found: dict[Disclosure, None] = {}
+        self._due = threading.Event()
+        self._over = threading.Event()
+        labels = ("protected", "observer")
+        about = f"Epsilon at delta {DELTA:g} that was proven to be spent; +Inf where nothing is proven"
+        self._epsilon = Gauge("fedkme_epsilon", about, labels, registry=registry)
+        self._rows = Gauge(
+            "fedkme_raw_rows", "Rows that an observer saw as they are", labels, registry=registry
+        )
+        # a daemon: an accountant in the middle of its sums does not hold up the end of the process
+        self._thread = threading.Thread(target=self._work, name="spending", daemon=True)
+        self._thread.start()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute again, soon and elsewhere."""
+        self._due.set()
+
+    def close(self) -> None:
+        """Read the store no more."""
+        self._over.set()
+        self._due.set()
+
+    def _work(self) -> None:
+        while True:
+            self._due.wait()
+            self._due.clear()
+            if self._over.is_set():
+                return
+            try:
+                self._compute()
+            except FedkmeError as error:
+                if self._over.is_set():  # the store was closed meanwhile
+                    return
+                self._say(error)
+
+    def _compute(self) -> None:
+        from fedkme.privacy.accountants import Sound, matrix
+
+        lines = self._store.ledger(self._read)
+        if not lines:
+            return
+        self._found.update(dict.fromkeys(disclosures_in(kept.line for kept in lines)))
+        self._read = lines[-1].seq
+        for row in matrix(self._found, Sound(), DELTA):
+            self._epsilon.labels(row.protected, row.observer).set(row.figure.epsilon)
+            self._rows.labels(row.protected, row.observer).set(row.raw_rows)

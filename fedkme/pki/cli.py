@@ -1,0 +1,244 @@
+"""`fedkme pki`: an authority, and the certificates of parties. See docs/pki.md."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from cryptography.hazmat.primitives import serialization
+
+from fedkme.errors import PkiError
+from fedkme.pki import requests
+from fedkme.pki.authority import new_key
+from fedkme.pki.certificates import Role, check_name, fingerprint, name_of
+from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks
+from fedkme.pki.folder import AuthorityFolder, Passphrase, explained, make_authority
+from fedkme.pki.identity import Identity
+from fedkme.pki.show import describe, describe_request
+from fedkme.pki.show import show as lines_of
+
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Make an authority; issue, renew and revoke certificates of parties.",
+)
+
+_CENTURY = 36_500
+AuthorityOption = Annotated[Path, typer.Option("--authority", help="The authority's folder.")]
+PassphraseOption = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="Holds the passphrase of the authority's key.")
+]
+DaysOption = Annotated[int, typer.Option("--days", min=1, max=_CENTURY, help="How long it is to be valid.")]
+HostOption = Annotated[
+    list[str] | None, typer.Option("--host", help="A host name or address of a curator; repeat it for more.")
+]
+RoleOption = Annotated[Role, typer.Option("--role", help="What the party may act as.")]
+AgainOption = Annotated[
+    bool, typer.Option("--again", help="The name gets another certificate beside its first.")
+]
+
+
+@app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
+    name: Annotated[str, typer.Option(help="The authority's name.")] = "fedkme authority",
+    days: DaysOption = 3650,
+    passphrase_file: PassphraseOption = None,
+    ask_passphrase: Annotated[
+        bool, typer.Option("--ask-passphrase", help="Encrypt the key; ask how.")
+    ] = False,
+) -> None:
+    """Make an authority."""
+    passphrase = None
+    if passphrase_file is not None or ask_passphrase:
+        passphrase = _passphrase(passphrase_file, confirm=True)()
+    if not 0 < len(name) <= 64 or not name.isprintable():
+        raise PkiError("that cannot be an authority's name", "Use 1 to 64 letters.")
+    authority = make_authority(directory, name, datetime.timedelta(days=days), passphrase)
+    _print(describe(authority.certificate))
+
+
+@app.command()
+def issue(
+    name: Annotated[str, typer.Argument(help="The party's name.")],
+    authority: AuthorityOption,
+    out: Annotated[Path, typer.Option(help="The bundle to write.")],
+    host: HostOption = None,
+    role: RoleOption = Role.OWNER,
+    days: DaysOption = 365,
+    again: AgainOption = False,
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Make a key and a certificate for a party: one file, to be carried to its host in secret."""
+    with explained(), AuthorityFolder(authority).open(_passphrase(passphrase_file)) as signing:
+        _refuse(out)
+        identity = signing.issue(name, host or (), role, _days(days), new_key(), again=again)
+        identity.save_bundle(out)
+    _print(describe(identity.leaf))
+
+
+@app.command()
+def request(
+    name: Annotated[str, typer.Argument(help="The party's name.")],
+    out_request: Annotated[Path, typer.Option(help="The request to write.")],
+    out_key: Annotated[Path | None, typer.Option(help="The new key to write; it stays on this host.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="A key or bundle to use again, instead of a new key.")
+    ] = None,
+) -> None:
+    """On the party's host: make a key, and ask for a certificate; the key stays."""
+    check_name(name)
+    with explained():
+        _refuse(out_request)
+        if (key is None) == (out_key is None):
+            raise PkiError(
+                "a request needs either a new key or an old one", "Give one of --out-key and --key."
+            )
+        data = _key_in(key) if key is not None else new_key()
+        made = requests.make_request(name, data)
+        if out_key is not None:
+            create(out_key, data, PRIVATE)
+        create(out_request, made.public_bytes(serialization.Encoding.PEM), PUBLIC)
+    _print(describe_request(made))
+
+
+@app.command()
+def approve(
+    file: Annotated[Path, typer.Argument(metavar="REQUEST", help="What `fedkme pki request` wrote.")],
+    authority: AuthorityOption,
+    out: Annotated[Path, typer.Option(help="The certificate to write, for the party.")],
+    fingerprint_said: Annotated[
+        str, typer.Option("--fingerprint", help="The request's, as the party said it by another way.")
+    ] = "",
+    host: HostOption = None,
+    role: RoleOption = Role.OWNER,
+    days: DaysOption = 365,
+    again: AgainOption = False,
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Sign a request whose fingerprint the party has confirmed."""
+    asked = requests.read_request(file)
+    name = name_of(asked.subject)
+    requests.check_fingerprint(fingerprint_said, asked, f"the request of {name!r}", "the party")
+    folder = AuthorityFolder(authority)
+    with explained(), folder.open(_passphrase(passphrase_file)) as signing:
+        _refuse(out)
+        signed = signing.certify(asked.public_key(), name, host or (), role, _days(days), again=again)
+        pair = (signed, folder.certificate)
+        create(out, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in pair), PUBLIC)
+    _print(describe(signed))
+    _print(["", f"authority     {fingerprint(folder.certificate)}"])
+
+
+@app.command()
+def accept(
+    file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="What `fedkme pki approve` wrote.")],
+    key: Annotated[Path, typer.Option(help="The key that the request was made with, or a bundle.")],
+    out: Annotated[Path, typer.Option(help="The bundle to write.")],
+    fingerprint_said: Annotated[
+        str, typer.Option("--fingerprint", help="The authority's, as it was said by another way.")
+    ] = "",
+    over: Annotated[bool, typer.Option("--over", help="Replace the bundle, for a renewal.")] = False,
+) -> None:
+    """On the party's host: put key and certificate together, if the authority is the one meant."""
+    with explained():
+        identity = requests.accept(file, _key_in(key), fingerprint_said)
+        identity.save_bundle(out, over=over)
+    _print(describe(identity.leaf))
+
+
+@app.command()
+def renew(
+    bundle: Annotated[Path, typer.Argument(help="The bundle, or folder, of a party.")],
+    authority: AuthorityOption,
+    out: Annotated[
+        Path | None, typer.Option(help="A bundle to write; by default the old one is replaced.")
+    ] = None,
+    fresh_key: Annotated[bool, typer.Option("--new-key", help="With another key.")] = False,
+    days: DaysOption = 365,
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Issue the same certificate for another while; a process that uses the bundle takes it up by itself."""
+    old = Identity.load(bundle, current=False)
+    with explained(), AuthorityFolder(authority).open(_passphrase(passphrase_file)) as signing:
+        if out is not None:
+            _refuse(out)
+        identity = signing.renew(old, _days(days), new_key() if fresh_key else old.key)
+        if out is None and bundle.is_dir():
+            identity.save(bundle)
+        else:
+            identity.save_bundle(out or bundle, over=out is None)
+    _print(describe(identity.leaf))
+
+
+@app.command()
+def revoke(
+    authority: AuthorityOption,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names, serial numbers, or files; none to sign the list for another while."),
+    ] = None,
+    days: DaysOption = 90,
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Put certificates on the list of those that count no longer, and sign it."""
+    folder = AuthorityFolder(authority)
+    found = [certificate for each in what or () for certificate in folder.find(each)]
+    with explained(), folder.open(_passphrase(passphrase_file)) as signing:
+        signing.revoke(found, _days(days))
+    _print(f"revoked       {name_of(each.subject)} {each.serial_number:x}" for each in found)
+    _print(lines_of(authority / "revoked.pem"))
+    _print([f"Copy {authority / 'revoked.pem'} to where the curator's 'revoked' points."])
+
+
+@app.command()
+def show(path: Annotated[Path, typer.Argument(help="A folder or file of `fedkme pki`.")]) -> None:
+    """Say what is in a folder or file: names, roles, expiry, fingerprints; never a key."""
+    _print(lines_of(path))
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+
+
+def _days(days: int) -> datetime.timedelta:
+    return datetime.timedelta(days=days)
+
+
+def _refuse(out: Path) -> None:
+    """Before anything is signed: what is signed is written down for good."""
+    if out.exists():
+        raise FileExistsError(None, None, str(out))
+    if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
+        raise PkiError(f"{out.parent} is no folder that can be written", "Make it first, or choose another.")
+
+
+def _key_in(path: Path) -> bytes:
+    for label, block in pem_blocks(path.read_bytes()):
+        if label.endswith("PRIVATE KEY"):
+            return block
+    raise PkiError(f"{path} has no key", "Name the file that --out-key wrote, or a bundle.")
+
+
+def _passphrase(file: Path | None, *, confirm: bool = False) -> Passphrase:
+    """How to get at the passphrase, if it is needed."""
+
+    def get() -> bytes:
+        if file is None:
+            text: str = typer.prompt(
+                "Passphrase of the authority's key", hide_input=True, confirmation_prompt=confirm, err=True
+            )
+            passphrase = text.encode()
+        else:
+            with explained():
+                passphrase = file.read_bytes().partition(b"\n")[0].strip()
+        if not passphrase:
+            raise PkiError("the passphrase is empty", "Give one.")
+        return passphrase
+
+    return get

@@ -1,0 +1,316 @@
+"""An authority on disk: its key, what it issued, what it revoked.
+
+authority.pem       its certificate, to be given to every party
+key.pem             its key; stays here, readable by its owner alone
+issued/             each certificate that it signed
+revoked.pem         the signed list of those that count no longer, to be given to the curator
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import difflib
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+
+from fedkme.errors import PkiError
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK, Role, check_name, hosts_of, name_of, now, role_of, serial_of
+from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks, replace
+from fedkme.pki.identity import Identity
+
+LIST_LIFETIME = datetime.timedelta(days=90)
+"""So long a list of revoked certificates holds, unless it is said otherwise."""
+
+Passphrase = Callable[[], bytes]
+
+
+def make_authority(
+    directory: Path, name: str, lifetime: datetime.timedelta, passphrase: bytes | None
+) -> Authority:
+    """Make an authority where there is nothing yet.
+
+    Raises:
+        PkiError: there is something, or it cannot be written.
+    """
+    with explained():
+        if directory.exists() and any(directory.iterdir()):
+            raise PkiError(
+                f"{directory} is not empty", "Choose another folder: an authority is never replaced."
+            )
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (directory / "issued").mkdir()
+        authority = Authority(lifetime, name)
+        create(directory / "key.pem", authority.key_pem(passphrase), PRIVATE)
+        revoked = authority.sign_list((), 1, LIST_LIFETIME)
+        create(directory / "revoked.pem", revoked.public_bytes(serialization.Encoding.PEM), PUBLIC)
+        create(directory / "authority.pem", authority.pem, PUBLIC)  # last: with it, the authority is whole
+    return authority
+
+
+class AuthorityFolder:
+    """An authority's folder, to be looked at; to sign, `open` it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Read what is public.
+
+        Raises:
+            PkiError: it is no authority's folder.
+        """
+        self.directory = directory
+        try:
+            self.certificate = x509.load_pem_x509_certificate((directory / "authority.pem").read_bytes())
+            if not (directory / "issued").is_dir():
+                raise FileNotFoundError
+        except (OSError, ValueError):
+            raise PkiError(
+                f"{directory} is no authority's folder", "Make one with `fedkme pki init`."
+            ) from None
+
+    def issued(self) -> list[x509.Certificate]:
+        """Everything that was issued, in the order of names and then of time."""
+        files = (self.directory / "issued").glob("*.pem")
+        certificates = (x509.load_pem_x509_certificate(file.read_bytes()) for file in files)
+        return sorted(certificates, key=lambda each: (name_of(each.subject), each.not_valid_before_utc))
+
+    def revoked(self) -> x509.CertificateRevocationList:
+        """The list as it was signed last."""
+        return x509.load_pem_x509_crl((self.directory / "revoked.pem").read_bytes())
+
+    def is_revoked(self, certificate: x509.Certificate) -> bool:
+        """Whether it is on the list."""
+        return self.revoked().get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
+
+    def live(self, name: str) -> list[x509.Certificate]:
+        """Certificates of a name that still count."""
+        revoked = self.revoked()
+        return [
+            each
+            for each in self.issued()
+            if name_of(each.subject) == name
+            and each.not_valid_after_utc > now()
+            and revoked.get_revoked_certificate_by_serial_number(each.serial_number) is None
+        ]
+
+    def find(self, what: str) -> list[x509.Certificate]:
+        """What is meant by a name, a serial number in hexadecimal digits, or a file with a certificate.
+
+        Raises:
+            PkiError: nothing that this authority issued.
+        """
+        issued = self.issued()
+        digits = what.replace(":", "").lower()
+        named = [each for each in issued if name_of(each.subject) == what]
+        found = named or [each for each in issued if serial_of(each) == digits] or self._in_file(Path(what))
+        if not found:
+            close = difflib.get_close_matches(what, {name_of(each.subject) for each in issued}, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"See `fedkme pki show {self.directory}`."
+            raise PkiError(f"this authority issued no certificate {what!r}", hint)
+        return found
+
+    def _in_file(self, path: Path) -> list[x509.Certificate]:
+        file = path / "certificate.pem" if path.is_dir() else path
+        try:
+            blocks = pem_blocks(file.read_bytes())
+            certificates = (
+                x509.load_pem_x509_certificate(pem) for label, pem in blocks if label == "CERTIFICATE"
+            )
+            return [each for each in certificates if self.signed(each)]
+        except (OSError, ValueError):
+            return []
+
+    def signed(self, certificate: x509.Certificate) -> bool:
+        """Whether this authority issued a certificate to a party."""
+        try:
+            certificate.verify_directly_issued_by(self.certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return certificate != self.certificate
+
+    @contextlib.contextmanager
+    def open(self, passphrase: Passphrase) -> Iterator[OpenAuthority]:
+        """Sign; one process at a time.
+
+        Args:
+            passphrase: asked for only if the key has one.
+
+        Raises:
+            PkiError: the key cannot be read, or is not this authority's; or its time is over.
+        """
+        if self.certificate.not_valid_after_utc < now():
+            raise PkiError(f"the authority in {self.directory} has expired", "Make another one.")
+        with explained():
+            data = (self.directory / "key.pem").read_bytes()
+            lock = os.open(self.directory, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield OpenAuthority(self, Authority.of(self._key(data, passphrase), self.certificate))
+            finally:
+                os.close(lock)
+
+    def _key(self, data: bytes, passphrase: Passphrase) -> ec.EllipticCurvePrivateKey:
+        try:
+            try:
+                key = serialization.load_pem_private_key(data, password=None)
+            except TypeError:  # it is encrypted
+                key = serialization.load_pem_private_key(data, password=passphrase())
+        except ValueError:
+            raise PkiError(
+                f"the key in {self.directory} cannot be read", "Give the right passphrase."
+            ) from None
+        if (
+            not isinstance(key, ec.EllipticCurvePrivateKey)
+            or key.public_key() != self.certificate.public_key()
+        ):
+            raise PkiError(
+                f"the key in {self.directory} is not its certificate's", "Restore both from a backup."
+            )
+        return key
+
+
+class OpenAuthority:
+    """An authority that can sign; what it signs is written down before it is handed out."""
+
+    def __init__(self, folder: AuthorityFolder, authority: Authority) -> None:
+        self._folder = folder
+        self._authority = authority
+
+    def issue(
+        self,
+        name: str,
+        hosts: Sequence[str],
+        role: Role,
+        lifetime: datetime.timedelta,
+        key: bytes,
+        *,
+        again: bool,
+    ) -> Identity:
+        """A certificate for a key that is here.
+
+        Args:
+            name: the party's.
+            hosts: see `certify`.
+            role: what it may act as.
+            lifetime: from now.
+            key: PEM.
+            again: the name has a certificate already, and is to have another one.
+
+        Raises:
+            PkiError: the name is taken.
+            IdentityError: the name or a host cannot be used.
+        """
+        public = serialization.load_pem_private_key(key, password=None).public_key()
+        certificate = self.certify(
+            cast(CertificatePublicKeyTypes, public), name, hosts, role, lifetime, again=again
+        )
+        return self._authority.identity(certificate, key)
+
+    def certify(
+        self,
+        public: CertificatePublicKeyTypes,
+        name: str,
+        hosts: Sequence[str],
+        role: Role,
+        lifetime: datetime.timedelta,
+        *,
+        again: bool,
+    ) -> x509.Certificate:
+        """A certificate for somebody's key; a curator's is good on its own host too.
+
+        Raises:
+            PkiError: the name is taken.
+            IdentityError: the name or a host cannot be used.
+        """
+        check_name(name)
+        for other in self._folder.issued():
+            if other.public_key() == public and (
+                name_of(other.subject) != name or self._folder.is_revoked(other)
+            ):
+                raise PkiError("the key is another party's, or was revoked", "Make another key.")
+        for other in self._folder.live(name):
+            if role_of(other) is not role:
+                raise PkiError(
+                    f"{name!r} is the name of this authority's {role_of(other)}",
+                    "Choose another name, or revoke it.",
+                )
+            if not again and other.public_key() != public:
+                raise PkiError(
+                    f"{name!r} has a certificate with another key",
+                    "Revoke that one first, or say --again if both are to count for a while.",
+                )
+        if role is Role.CURATOR:
+            hosts = [*hosts, *LOOPBACK]
+        certificate = self._authority.sign(public, name, hosts, role, lifetime)
+        file = self._folder.directory / "issued" / f"{name}.{serial_of(certificate)}.pem"
+        create(file, certificate.public_bytes(serialization.Encoding.PEM), PUBLIC)
+        return certificate
+
+    def renew(self, identity: Identity, lifetime: datetime.timedelta, key: bytes) -> Identity:
+        """The same name, role and hosts for another while.
+
+        Args:
+            identity: what is to be renewed; it may have expired.
+            lifetime: from now.
+            key: PEM, the same or another.
+
+        Raises:
+            PkiError: this authority did not issue it, or revoked it.
+        """
+        old = identity.leaf
+        name, role = name_of(old.subject), role_of(old)
+        if role is None or not self._folder.signed(old):
+            raise PkiError(
+                f"the certificate of {name!r} is not this authority's", "Use the authority that issued it."
+            )
+        if self._folder.is_revoked(old):
+            raise PkiError(
+                f"the certificate of {name!r} was revoked", "Issue a new one if the party may come back."
+            )
+        return self.issue(name, hosts_of(old), role, lifetime, key, again=True)
+
+    def revoke(self, certificates: Sequence[x509.Certificate], lifetime: datetime.timedelta) -> None:
+        """Sign the list anew, with these on it too.
+
+        Args:
+            certificates: what is to count no longer; none to sign the list for another while.
+            lifetime: until when the list holds, from now.
+        """
+        before = self._folder.revoked()
+        entries = {entry.serial_number: entry for entry in before}
+        for certificate in certificates:
+            entry = (
+                x509.RevokedCertificateBuilder()
+                .serial_number(certificate.serial_number)
+                .revocation_date(now())
+                .build()
+            )
+            entries.setdefault(certificate.serial_number, entry)
+        number = before.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+        signed = self._authority.sign_list(entries.values(), number + 1, lifetime)
+        file = self._folder.directory / "revoked.pem"
+        replace(file, signed.public_bytes(serialization.Encoding.PEM), PUBLIC)
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Say in our words why a file could not be read or written.
+
+    Raises:
+        PkiError: why.
+    """
+    try:
+        yield
+    except FileExistsError as error:
+        raise PkiError(f"{error.filename} exists", "Choose another file: nothing is overwritten.") from None
+    except OSError as error:
+        raise PkiError(f"{error.filename}: {error.strerror}", "Check the path and its permissions.") from None

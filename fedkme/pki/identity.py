@@ -1,0 +1,181 @@
+"""A party's certificate, key and authority: on disk, checked, renewed while they are in use."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from fedkme.errors import IdentityError
+from fedkme.pki.certificates import due, expiry, is_authority, name_of, now
+from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks, replace, stamp
+
+_FILES = ("certificate.pem", "key.pem", "authority.pem")
+_WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Identity:
+    """What a party shows and what it trusts; all PEM."""
+
+    certificate: bytes
+    """The party's own, first; certificates between it and the authority may follow."""
+    key: bytes
+    authority: bytes
+    """One or more: while an authority gives way to another, both."""
+
+    @property
+    def leaf(self) -> x509.Certificate:
+        """The party's own certificate."""
+        return x509.load_pem_x509_certificate(self.certificate)
+
+    def server_configuration(self) -> grpc.ServerCertificateConfiguration:
+        """What a server shows and trusts."""
+        return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], self.authority)
+
+    def server_credentials(self) -> grpc.ServerCredentials:
+        """For a server that accepts only clients of the same authority."""
+        return grpc.ssl_server_credentials(
+            [(self.key, self.certificate)], root_certificates=self.authority, require_client_auth=True
+        )
+
+    def channel_credentials(self) -> grpc.ChannelCredentials:
+        """For a client that accepts only servers of the same authority."""
+        return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
+
+    def bundle(self) -> bytes:
+        """All in one file: key, certificate, authority."""
+        return self.key + self.certificate + self.authority
+
+    def save(self, directory: Path) -> None:
+        """Write three files; the key is readable by its owner alone."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, data in zip(_FILES, (self.certificate, self.key, self.authority), strict=True):
+            replace(directory / name, data, PRIVATE if name == "key.pem" else PUBLIC)
+
+    def save_bundle(self, path: Path, *, over: bool = False) -> None:
+        """Write one file that its owner alone may read.
+
+        Args:
+            path: the file.
+            over: replace one that exists, at once and whole.
+
+        Raises:
+            OSError: it exists, or cannot be written.
+        """
+        (replace if over else create)(path, self.bundle(), PRIVATE)
+
+    @staticmethod
+    def load(path: Path, *, current: bool = True) -> Identity:
+        """Read what `save` or `save_bundle` wrote, and say now what is wrong: a peer would only hang up.
+
+        Args:
+            path: a folder, or a bundle.
+            current: refuse one that has expired.
+
+        Raises:
+            IdentityError: a file is missing, unreadable or expired, or the key is another certificate's.
+        """
+        try:
+            identity = _from_folder(path) if path.is_dir() else _from_bundle(path)
+        except OSError as error:
+            raise IdentityError(f"{error.filename} cannot be read: {error.strerror}", _WHERE) from None
+        _check(identity, path, current)
+        return identity
+
+
+class IdentityFile:
+    """An identity that may be renewed on disk while it is in use."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()  # gRPC asks in threads of its own
+        self._stamp = stamp(path, *(path / name for name in _FILES))
+        self.identity = Identity.load(path)
+
+    def renewed(self) -> bool:
+        """Read it again if a file changed; nothing is read if none did.
+
+        Returns:
+            whether `identity` is now another one.
+
+        Raises:
+            IdentityError: what is there now is none; `identity` stays as it was.
+        """
+        with self._lock:
+            seen = stamp(self._path, *(self._path / name for name in _FILES))
+            if seen == self._stamp:
+                return False
+            before, self.identity = self.identity, Identity.load(self._path)
+            self._stamp = seen
+            return before != self.identity
+
+    def current(self) -> Identity:
+        """The identity for a call that begins now.
+
+        Raises:
+            IdentityError: what is there now is none.
+        """
+        self.renewed()
+        return self.identity
+
+
+def expiry_warning(identity: Identity) -> str | None:
+    """One line when it is time to renew: in the last 14 days, or in the last third of a shorter life."""
+    leaf = identity.leaf
+    if not due(leaf):
+        return None
+    when = expiry(leaf.not_valid_after_utc)
+    return f"the certificate of {name_of(leaf.subject)} expires on {when}: renew it (fedkme pki renew)"
+
+
+def _from_folder(folder: Path) -> Identity:
+    return Identity(*((folder / name).read_bytes() for name in _FILES))
+
+
+def _from_bundle(path: Path) -> Identity:
+    key, chain, authority = b"", b"", b""
+    try:
+        for label, block in pem_blocks(path.read_bytes()):
+            if label.endswith("PRIVATE KEY"):
+                key = key or block
+            elif label == "CERTIFICATE":
+                certificate = x509.load_pem_x509_certificate(block)
+                if is_authority(certificate):
+                    authority += block
+                else:
+                    chain += block
+    except ValueError:
+        raise _nonsense(path) from None
+    parts = {"key": key, "certificate of a party": chain, "authority's certificate": authority}
+    for what, block in parts.items():
+        if not block:
+            raise IdentityError(f"{path} has no {what}", _WHERE)
+    return Identity(chain, key, authority)
+
+
+def _check(identity: Identity, path: Path, current: bool) -> None:
+    try:
+        certificate = identity.leaf
+        key = serialization.load_pem_private_key(identity.key, password=None)
+        x509.load_pem_x509_certificates(identity.authority)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise _nonsense(path) from None
+    if certificate.public_key() != key.public_key():
+        raise IdentityError(f"the key in {path} is not its certificate's", "Issue both again.")
+    if current and certificate.not_valid_after_utc < now():
+        raise IdentityError(f"the certificate in {path} has expired", "Issue a new one, or renew it.")
+    if current and certificate.not_valid_before_utc > now():
+        raise IdentityError(
+            f"the certificate in {path} is not valid yet",
+            "Look at the clocks of this host and the authority's.",
+        )
+
+
+def _nonsense(path: Path) -> IdentityError:
+    return IdentityError(f"{path} holds a file that is no PEM certificate or key", "Issue it again.")

@@ -1,0 +1,145 @@
+"""Who is no longer accepted: a list that the authority signs, read again when its file changes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.x509 import CertificateRevocationList
+
+from fedkme.errors import IdentityError
+from fedkme.pki.certificates import WARN, name_of, now, serial_of
+from fedkme.pki.files import pem_blocks, stamp
+
+_REMEDY = "Copy the authority's newest revoked.pem there (fedkme pki revoke signs it again)."
+
+
+class Revocation:
+    """The lists in a file, one for each authority that a party trusts.
+
+    Nothing polls: `check` looks whether the file changed, which is one call of the system. A list that is
+    missing, expired, older than the one before or not signed by the authority refuses everybody.
+    """
+
+    def __init__(self, path: Path, authority: bytes) -> None:
+        """Begin with the file as it is.
+
+        Args:
+            path: PEM of the lists.
+            authority: PEM of the authorities' certificates.
+
+        Raises:
+            IdentityError: the file cannot be relied on now.
+        """
+        self._path = path
+        self._authorities = x509.load_pem_x509_certificates(authority)
+        self._lock = threading.Lock()
+        self._stamp = stamp()
+        self._lists: dict[x509.Certificate, CertificateRevocationList] = {}
+        self._numbers: dict[x509.Certificate, int] = {}
+        for kept in self._current().values():
+            self._check_date(kept)
+
+    def check(self, certificate_pem: bytes) -> None:
+        """Refuse a certificate that was revoked; call it for whoever connects, and again for live sessions.
+
+        Args:
+            certificate_pem: the peer's, as in `x509_pem_cert` of gRPC's authentication context.
+
+        Raises:
+            IdentityError: it was revoked, or the list cannot be relied on.
+        """
+        lists = self._current()
+        try:
+            certificate = x509.load_pem_x509_certificate(certificate_pem)
+        except ValueError:
+            raise IdentityError("a party shows no certificate that can be read", "Issue it again.") from None
+        name = name_of(certificate.subject)
+        kept = next((lists[each] for each in lists if _issued(certificate, each)), None)
+        if kept is None:
+            raise IdentityError(
+                f"{self._path} has no list of the authority that issued the certificate of {name!r}",
+                _REMEDY,
+            )
+        self._check_date(kept)
+        entry = kept.get_revoked_certificate_by_serial_number(certificate.serial_number)
+        if entry is not None:
+            raise IdentityError(
+                f"the certificate of {name!r} with serial number {serial_of(certificate)} was revoked on "
+                f"{entry.revocation_date_utc:%Y-%m-%d}",
+                "Ask the authority for another one.",
+            )
+
+    def warning(self) -> str | None:
+        """One line when a list is about to expire; None when there is nothing to say.
+
+        Raises:
+            IdentityError: the list cannot be relied on.
+        """
+        for kept in self._current().values():
+            self._check_date(kept)
+            end, start = kept.next_update_utc, kept.last_update_utc
+            if end is not None and end - now() < min(WARN, (end - start) / 3):
+                return f"the revocation list {self._path} expires on {end:%Y-%m-%d %H:%M} UTC. {_REMEDY}"
+        return None
+
+    def _current(self) -> dict[x509.Certificate, CertificateRevocationList]:
+        with self._lock:
+            seen = stamp(self._path)
+            if seen != self._stamp:
+                self._stamp = stamp()  # until what is there now is known to be good, each check reads it
+                self._lists = self._read()
+                self._stamp = seen
+            return self._lists
+
+    def _read(self) -> dict[x509.Certificate, CertificateRevocationList]:
+        try:
+            blocks = pem_blocks(self._path.read_bytes())
+            lists = [x509.load_pem_x509_crl(block) for label, block in blocks if label == "X509 CRL"]
+        except OSError as error:
+            raise IdentityError(
+                f"the revocation list {self._path} cannot be read: {error.strerror}", _REMEDY
+            ) from None
+        except ValueError:
+            lists = []
+        if not lists:
+            raise IdentityError(f"{self._path} is no revocation list", _REMEDY)
+        known = {self._signer(each): each for each in lists}
+        for signer, kept in known.items():
+            number = _number(kept)
+            if number < self._numbers.get(signer, 0):
+                raise IdentityError(f"the revocation list {self._path} is older than the one before", _REMEDY)
+            self._numbers[signer] = number
+        return known
+
+    def _signer(self, kept: CertificateRevocationList) -> x509.Certificate:
+        for authority in self._authorities:
+            key = authority.public_key()
+            if authority.subject == kept.issuer and kept.is_signature_valid(key):  # type: ignore[arg-type]
+                return authority
+        raise IdentityError(
+            f"the revocation list {self._path} is not signed by this party's authority", _REMEDY
+        )
+
+    def _check_date(self, kept: CertificateRevocationList) -> None:
+        end = kept.next_update_utc
+        if end is None or end < now():
+            when = "never said until when it holds" if end is None else f"expired on {end:%Y-%m-%d %H:%M} UTC"
+            raise IdentityError(f"the revocation list {self._path} {when}", _REMEDY)
+
+
+def _number(kept: CertificateRevocationList) -> int:
+    try:
+        return kept.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except x509.ExtensionNotFound:
+        return 0
+
+
+def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

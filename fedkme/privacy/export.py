@@ -1,0 +1,44 @@
+"""The ledger of a party's store as a file, for `fedkme audit`; also while the party runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from fedkme.errors import ConfigError, LedgerError
+from fedkme.privacy.ledger import read_ledger
+from fedkme.store import Store
+
+
+def export_ledger(party: str, store: Store, file: Path) -> int:
+    """Write the whole chain to a file; an earlier export there is replaced, and nothing else is.
+
+    Returns:
+        How many lines there are.
+
+    Raises:
+        ConfigError: the file cannot be written, or is something else.
+        LedgerError: the chain in the store has a fault; or the earlier export is not how it began.
+    """
+    text = "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii")
+    try:
+        before = file.read_bytes() if file.exists() else b""
+        if not text.startswith(before):
+            if before.startswith(b'{"disclosure":'):
+                raise LedgerError(
+                    f"the ledger of {party} does not go on from what {file} holds",
+                    "Keep the file as evidence, and name another.",
+                )
+            raise ConfigError(f"{file} is there and is no ledger", "Name another file.")
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as written:
+                written.write(text)
+            entries = read_ledger(Path(name))
+            Path(name).replace(file)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
+    return len(entries)

@@ -1,0 +1,71 @@
+"""Reading the store of a party beside the process that has it open; nothing here can write.
+
+What is inside a `transaction` is one state of the store, whatever the other process writes meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from pathlib import Path
+
+from fedkme.errors import ConfigError, MissingDependencyError, StoreError
+from fedkme.store.base import Store
+from fedkme.store.migrations import SQLITE, is_current
+from fedkme.store.sql import SqlStore
+from fedkme.store.sqlite import MEMORY, SqliteStore
+
+
+class SqliteReader(SqliteStore):
+    """A Store in a file, for reading alone: it takes no lock that keeps another process from writing."""
+
+    _BEGIN = "BEGIN"
+
+    def __init__(self, path: Path | str, party: str) -> None:
+        """Open the store of a party that is there.
+
+        Raises:
+            StoreError: there is none, or it is of another party, of another version, damaged or unreadable.
+        """
+        SqlStore.__init__(self, party, f"the store {path}", time.time)  # without the lock of SqliteStore
+        self._path = Path(path).resolve()
+        self._closed = self._forgot = False
+        if str(path) == MEMORY or not self._path.is_file():
+            raise StoreError(f"{self._where} is not there", "Start the party once; it makes its store.")
+        with contextlib.ExitStack() as undo:
+            with self._explained():
+                uri = f"{self._path.as_uri()}?mode=ro"
+                self._connection = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+            undo.callback(self._connection.close)
+            version = self._version()
+            self._party = self._check_party() if version else 0
+            if not self._party or not is_current(version, SQLITE, self._where):
+                raise StoreError(f"{self._where} is of an earlier release", "Start the party with this one.")
+            self._held = undo.pop_all()
+
+
+def read_store(spec: str | Path, party: str) -> Store:
+    """Open the store of a party for reading, also while the party runs; every write fails.
+
+    Args:
+        spec: a file, or `postgresql://USER@HOST/DATABASE`.
+        party: whose store it is.
+
+    Raises:
+        ConfigError: the spec names no kind of store.
+        MissingDependencyError: the store is on a server and psycopg is not installed.
+        StoreError: there is no such store, or it cannot be read.
+    """
+    kind, scheme, _ = str(spec).partition("://")
+    if isinstance(spec, Path) or not scheme:
+        return SqliteReader(spec, party)
+    if kind not in ("postgresql", "postgres"):
+        remedy = "Give a file, or postgresql://USER@HOST/DATABASE."
+        raise ConfigError("the store is of a kind that does not exist", remedy)
+    try:
+        from fedkme.store.postgres_reading import PostgresReader
+    except ImportError:
+        cause = "a store on PostgreSQL needs psycopg, which is not installed"
+        raise MissingDependencyError(cause, "Run `pip install 'fedkme[postgres]'`.") from None
+    return PostgresReader(str(spec), party)

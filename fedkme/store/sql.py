@@ -1,0 +1,218 @@
+"""The store in SQL: the statements and the rules of transactions, which every backend shares.
+
+The statements are in the common words of SQLite and PostgreSQL, with `?` for a parameter. Rows are keyed by
+the party's number, so that parties can share a server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from fedkme.errors import StoreError
+from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
+
+Parameters = tuple[str | bytes | float | None, ...]
+Row = tuple[Any, ...]
+Answer = TypeVar("Answer")
+
+_OPEN_RUN = (
+    "INSERT INTO runs (party, name, peer, status, opened, document) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (party, name) DO NOTHING RETURNING id"
+)
+_UPDATE_RUN = (
+    "UPDATE runs SET status = COALESCE(?, status), document = COALESCE(?, document),"
+    " ended = COALESCE(ended, ?) WHERE party = ? AND name = ? RETURNING id"
+)
+_RUNS = "SELECT name, peer, status, document, opened, ended FROM runs WHERE party = ?"
+_APPEND = (
+    "INSERT INTO journal (run, position, kind, body)"
+    " SELECT id, 1 + COALESCE((SELECT MAX(position) FROM journal WHERE run = runs.id), 0), ?, ?"
+    " FROM runs WHERE party = ? AND name = ? RETURNING position"
+)
+_RUN_NUMBER = "(SELECT id FROM runs WHERE party = ? AND name = ?)"
+_ENTRIES = (
+    f"SELECT position, kind, body FROM journal WHERE run = {_RUN_NUMBER} AND position > ? ORDER BY position"
+)
+_FORGET = f"DELETE FROM journal WHERE run = {_RUN_NUMBER}"
+_LAST_SEQ = "SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE party = ?"
+_EXTEND = "INSERT INTO ledger (party, seq, line, written) VALUES (?, ?, ?, ?)"
+_LEDGER = "SELECT seq, line, written FROM ledger WHERE party = ? AND seq > ? ORDER BY seq"
+_LAST_LINE = "SELECT line FROM ledger WHERE party = ? ORDER BY seq DESC LIMIT 1"
+_PUT = (
+    "INSERT INTO facts (party, name, value) VALUES (?, ?, ?)"
+    " ON CONFLICT (party, name) DO UPDATE SET value = excluded.value"
+)
+_GET = "SELECT value FROM facts WHERE party = ? AND name = ?"
+_KEYS = "SELECT name FROM facts WHERE party = ? AND name >= ? AND substr(name, 1, ?) = ? ORDER BY name"
+_DELETE = "DELETE FROM facts WHERE party = ? AND name = ?"
+
+
+class SqlStore(ABC):
+    """A Store over one connection; a backend says how to open it and how a statement reaches it."""
+
+    _BEGIN: ClassVar[str]
+
+    def __init__(self, party: str, where: str, clock: Callable[[], float]) -> None:
+        """Args are the party, the store's place as errors may show it, and a clock of Unix seconds."""
+        self._name = _printable(party)
+        self._where = where
+        self._clock = clock
+        self._party = 0  # the party's number in the store, set by the backend
+        self._lock = threading.RLock()
+        self._within = False
+        self._spoilt = False
+
+    @abstractmethod
+    def _execute(self, statement: str, parameters: Parameters = ()) -> list[Row]:
+        """Run one statement; StoreError where it fails."""
+
+    @abstractmethod
+    def _execute_many(self, statement: str, many: Sequence[Parameters]) -> None:
+        """Run one statement once for each of the parameters; StoreError where it fails."""
+
+    @abstractmethod
+    def _roll_back(self) -> None:
+        """End the transaction without its writes; silent where it is over already."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store."""
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See Store."""
+        with self._lock:
+            if self._within:
+                raise RuntimeError("transactions of a store do not nest")
+            self._within = True
+            try:
+                self._execute(self._BEGIN)
+                yield
+                self._refuse_spoilt()
+                self._execute("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+            finally:
+                self._within = self._spoilt = False
+            self._after_commit()
+
+    def _after_commit(self) -> None:
+        """What a backend does once the writes of a transaction are durable; must not fail."""
+        return
+
+    def open_run(self, run: str, peer: str, document: bytes) -> None:
+        """See Store."""
+        new = (self._party, _printable(run), _printable(peer), OPEN, self._clock(), document)
+        if not self._query(_OPEN_RUN, *new):
+            raise StoreError(f"run {run} is in the store of {self._name} already", "Choose another name.")
+
+    def update_run(
+        self, run: str, *, status: str | None = None, document: bytes | None = None, ended: bool = False
+    ) -> None:
+        """See Store."""
+        time = self._clock() if ended else None
+        status = None if status is None else _printable(status)
+        if not self._query(_UPDATE_RUN, status, document, time, self._party, _printable(run)):
+            raise self._no_run(run)
+
+    def run(self, run: str) -> RunRow | None:
+        """See Store."""
+        rows = self._query(f"{_RUNS} AND name = ?", self._party, _printable(run))
+        return RunRow(*rows[0]) if rows else None
+
+    def runs(self, status: str | None = None) -> list[RunRow]:
+        """See Store."""
+        if status is None:
+            rows = self._query(f"{_RUNS} ORDER BY id", self._party)
+        else:
+            rows = self._query(f"{_RUNS} AND status = ? ORDER BY id", self._party, _printable(status))
+        return [RunRow(*row) for row in rows]
+
+    def append(self, run: str, kind: str, body: bytes) -> int:
+        """See Store."""
+        rows = self._query(_APPEND, _printable(kind), body, self._party, _printable(run))
+        if not rows:
+            raise self._no_run(run)
+        position: int = rows[0][0]
+        return position
+
+    def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
+        """See Store."""
+        return [JournalEntry(*row) for row in self._query(_ENTRIES, self._party, _printable(run), after)]
+
+    def forget_entries(self, run: str) -> None:
+        """See Store, and the backend for what remains on its disk."""
+        self._query(_FORGET, self._party, _printable(run))
+
+    def extend_ledger(self, lines: Sequence[str]) -> None:
+        """See Store."""
+        for line in lines:
+            if not (line.isascii() and line.isprintable()):
+                raise ValueError("a line of the ledger is not one line of printable ASCII")
+        with self._lock, contextlib.nullcontext() if self._within else self.transaction():
+            last = self._query(_LAST_SEQ, self._party)[0][0]
+            written = self._clock()
+            self._guarded(
+                self._execute_many,
+                _EXTEND,
+                [(self._party, last + i, line, written) for i, line in enumerate(lines, start=1)],
+            )
+
+    def ledger(self, after: int = 0) -> list[LedgerLine]:
+        """See Store."""
+        return [LedgerLine(*row) for row in self._query(_LEDGER, self._party, after)]
+
+    def last_ledger_line(self) -> str | None:
+        """See Store."""
+        rows = self._query(_LAST_LINE, self._party)
+        return rows[0][0] if rows else None
+
+    def put(self, key: str, value: bytes) -> None:
+        """See Store."""
+        self._query(_PUT, self._party, _printable(key), value)
+
+    def get(self, key: str) -> bytes | None:
+        """See Store."""
+        rows = self._query(_GET, self._party, _printable(key))
+        return rows[0][0] if rows else None
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """See Store."""
+        rows = self._query(_KEYS, self._party, _printable(prefix), len(prefix), prefix)
+        return [name for (name,) in rows]
+
+    def delete(self, key: str) -> None:
+        """See Store."""
+        self._query(_DELETE, self._party, _printable(key))
+
+    def _query(self, statement: str, *parameters: str | bytes | float | None) -> list[Row]:
+        return self._guarded(self._execute, statement, parameters)
+
+    def _guarded(self, execute: Callable[[str, Any], Answer], statement: str, parameters: object) -> Answer:
+        with self._lock:
+            self._refuse_spoilt()
+            try:
+                return execute(statement, parameters)
+            except BaseException:
+                self._spoilt = self._within
+                raise
+
+    def _refuse_spoilt(self) -> None:
+        if self._spoilt:
+            cause = f"an earlier statement of this transaction on the store of {self._name} failed"
+            raise StoreError(cause, "See the line before; nothing of the transaction was written.")
+
+    def _no_run(self, run: str) -> StoreError:
+        return StoreError(f"there is no run {run} in the store of {self._name}", "Correct the name.")
+
+
+def _printable(text: str) -> str:
+    """The text, which every backend can store as it is: no NUL, no control sign, no lone surrogate."""
+    if not text.isprintable():
+        raise ValueError("a name in the store is not printable text")
+    return text

@@ -1,0 +1,270 @@
+"""A store in an SQLite file: the store of most parties, and in memory that of simulations.
+
+What is forgotten is overwritten in the file (`secure_delete`) and the write-ahead log is emptied; the disk
+below may keep copies of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from fedkme.errors import MissingDependencyError, StoreError
+from fedkme.store.migrations import SQLITE, Step, is_current, migrate
+from fedkme.store.sql import Parameters, Row, SqlStore
+
+Durability = Literal["power", "process"]
+"""What writes survive: a loss of power, or only the death of the process."""
+
+MEMORY = ":memory:"
+_SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
+_EARLIEST = (3, 37)  # STRICT tables
+
+
+class SqliteStore(SqlStore):
+    """A Store in a file that one process has open, or in memory.
+
+    The file and those next to it (`-wal`, `-shm`, `.lock`) are its user's alone, mode 0600.
+    """
+
+    _BEGIN = "BEGIN IMMEDIATE"
+
+    def __init__(
+        self,
+        path: Path | str,
+        party: str,
+        durability: Durability = "power",
+        *,
+        clock: Callable[[], float] = time.time,
+        steps: tuple[Step, ...] = SQLITE,
+    ) -> None:
+        """Open the store of a party, or begin it where there is no file.
+
+        Args:
+            path: the file, or `:memory:`.
+            party: whose store it is; written into a new one.
+            durability: what writes survive.
+            clock: Unix seconds.
+            steps: the versions of the tables.
+
+        Raises:
+            StoreError: the file is in use, of another party, of a newer version, damaged, or cannot be
+                opened.
+        """
+        if sqlite3.sqlite_version_info < _EARLIEST:
+            cause = f"SQLite is {sqlite3.sqlite_version}, and stores need 3.37"
+            raise MissingDependencyError(cause, "Use a Python that is linked to a later SQLite.")
+        self._path = None if str(path) == MEMORY else Path(path).resolve()
+        super().__init__(party, f"the store {path}", clock)
+        self._closed = False
+        self._forgot = False
+        with contextlib.ExitStack() as undo:
+            if self._path is not None:
+                self._hold(undo, self._path)
+            target = MEMORY if self._path is None else str(self._path)
+            with self._explained():
+                # Another thread may write: SqlStore lets one at a time.
+                self._connection = sqlite3.connect(
+                    target, timeout=0, isolation_level=None, check_same_thread=False
+                )
+            undo.callback(self._connection.close)
+            self._prepare(_SYNCHRONOUS[durability], steps)
+            self._held = undo.pop_all()
+
+    def backup(self, path: Path) -> None:
+        """Copy the store as it is now into a new file, while it is used; any thread may call this.
+
+        Opening the copy as a store continues from it. What the party disclosed after the backup is then
+        unknown to it: its peers' ledgers know.
+
+        Raises:
+            StoreError: there is a file already, or it cannot be written.
+        """
+        if path.exists():
+            raise StoreError(f"{path} is there already", "Name a file that is not there.")
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+            os.close(handle)
+            try:
+                with contextlib.closing(sqlite3.connect(name)) as copy:
+                    self._copy_into(copy)
+                Path(name).replace(path)
+                _sync_directory(path.parent)
+            finally:
+                Path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror}", "Name another file.") from None
+        except sqlite3.Error as error:
+            cause = f"the backup {path} of {self._where} failed: {error}"
+            raise StoreError(cause, "The store is as it was; see to the disk, and try again.") from None
+
+    def forget_entries(self, run: str) -> None:
+        """Delete a run's journal from the file, and from its log as soon as no backup reads it."""
+        with self._lock:
+            self._forgot = True
+            super().forget_entries(run)
+            if not self._within:
+                self._after_commit()
+
+    def close(self) -> None:
+        """See Store."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._held.close()
+
+    def _copy_into(self, copy: sqlite3.Connection) -> None:
+        if self._path is None:
+            with self._lock:
+                self._connection.backup(copy)
+            return
+        if self._closed:
+            raise self._is_closed()
+        # A connection of its own reads one state of the store, and writers need not wait for it.
+        source = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, timeout=0)
+        with contextlib.closing(source):
+            source.backup(copy)
+
+    def _hold(self, undo: contextlib.ExitStack, path: Path) -> None:
+        """Have the file alone; the operating system lets go when the process dies."""
+        try:
+            lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            undo.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+                cause = f"{self._where} is in use by process {holder or 'unknown'}"
+                raise StoreError(cause, "Stop that process, or give this one a store of its own.") from None
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)
+            new = not path.exists()
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                os.fchmod(file, 0o600)
+            finally:
+                os.close(file)  # before SQLite opens it: closing later would end SQLite's own locks
+            if new:
+                _sync_directory(path.parent)
+        except OSError as error:
+            cause = f"{self._where} cannot be opened: {error.strerror}"
+            raise StoreError(cause, "Correct the path, or the rights of its folder.") from None
+
+    def _prepare(self, synchronous: str, steps: tuple[Step, ...]) -> None:
+        version = self._version()
+        current = is_current(version, steps, self._where)
+        if version and self._path is not None:
+            found = self._execute("PRAGMA quick_check(1)")
+            if found != [("ok",)]:
+                raise self._damaged()
+        if version:
+            self._check_party()
+        if self._execute("PRAGMA journal_mode = WAL") not in ([("wal",)], [("memory",)]):
+            cause = f"the disk of {self._where} cannot carry a write-ahead log"
+            raise StoreError(cause, "Choose a local disk.")
+        self._execute(f"PRAGMA synchronous = {synchronous}")
+        self._execute("PRAGMA secure_delete = ON")
+        self._execute(
+            "PRAGMA journal_size_limit = 16777216"
+        )  # the log shrinks again after a large transaction
+        if not current:
+            migrate(version, steps, self._where, self._BEGIN, self._execute)
+        self._execute("PRAGMA foreign_keys = ON")  # after the steps, which may rebuild tables
+        self._execute(
+            "INSERT INTO parties (name) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM parties)", (self._name,)
+        )
+        self._party = self._check_party()
+
+    def _version(self) -> int:
+        """The version of the file, 0 for an empty one, before anything is written into it."""
+        tables = {name for (name,) in self._execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return 0
+        if "schema_version" not in tables or "parties" not in tables:
+            raise StoreError(f"{self._where} is a database of something else", "Choose another file.")
+        rows = self._execute("SELECT version FROM schema_version")
+        if len(rows) != 1:
+            raise self._damaged()
+        version: int = rows[0][0]
+        return version
+
+    def _check_party(self) -> int:
+        """The number of the party, 0 where the file has none yet."""
+        for number, name in self._execute("SELECT id, name FROM parties"):
+            if name != self._name:
+                raise StoreError(f"{self._where} is that of {name}, not of {self._name}", "Choose another.")
+            return int(number)
+        return 0
+
+    def _execute(self, statement: str, parameters: Parameters = ()) -> list[Row]:
+        if self._closed:
+            raise self._is_closed()
+        with self._explained():
+            return self._connection.execute(statement, parameters).fetchall()
+
+    def _execute_many(self, statement: str, many: Sequence[Parameters]) -> None:
+        if self._closed:
+            raise self._is_closed()
+        with self._explained():
+            self._connection.executemany(statement, many)
+
+    def _roll_back(self) -> None:
+        # SQLite ends a transaction by itself where the disk is full or gone.
+        if not self._closed and self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+    def _after_commit(self) -> None:
+        if self._forgot and not self._closed:
+            with contextlib.suppress(sqlite3.Error):
+                busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._forgot = bool(busy)  # a backup still reads the log: again after the next commit
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn SQLite's errors into lines; those of our own statements stay what they are."""
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise
+        except sqlite3.Error as error:
+            raise self._explanation(error) from None
+
+    def _explanation(self, error: sqlite3.Error) -> StoreError:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith("SQLITE_FULL"):
+            cause = f"{self._where} could not be written: the disk is full"
+            return StoreError(cause, "Make room; nothing of the transaction was written.")
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return self._damaged()
+        if name.startswith(
+            ("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")
+        ):
+            cause = f"{self._where} could not be read or written: {error} ({name})"
+            return StoreError(cause, "See to the disk and the rights of its folder.")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            cause = f"{self._where} is being written by a process that is no party"
+            return StoreError(cause, "End the tool that has it open; reading is harmless, writing is not.")
+        return StoreError(f"{self._where} refused a statement: {error} ({name})", "See docs/errors.md.")
+
+    def _damaged(self) -> StoreError:
+        return StoreError(f"{self._where} is damaged, or no store", "Keep the file, and bring back a backup.")
+
+    def _is_closed(self) -> StoreError:
+        return StoreError(f"{self._where} was closed", "Open it again.")
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a new name in a directory survive a loss of power."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

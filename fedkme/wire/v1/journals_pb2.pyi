@@ -1,0 +1,90 @@
+from fedkme.wire.v1 import owners_pb2 as _owners_pb2
+from fedkme.wire.v1 import summaries_pb2 as _summaries_pb2
+from fedkme.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RunDocument(_message.Message):
+    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing")
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    consumer: str
+    request: _summaries_pb2.SummaryRequest
+    features: _types_pb2.FeatureMap
+    target: _types_pb2.MeanVector
+    validation: _types_pb2.Rows
+    disclosures: _containers.RepeatedScalarFieldContainer[str]
+    owners: _containers.RepeatedScalarFieldContainer[str]
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CuratorEntry(_message.Message):
+    __slots__ = ("answers", "draws", "lines")
+    class Answer(_message.Message):
+        __slots__ = ("owner", "seq", "step", "messages", "lost")
+        OWNER_FIELD_NUMBER: _ClassVar[int]
+        SEQ_FIELD_NUMBER: _ClassVar[int]
+        STEP_FIELD_NUMBER: _ClassVar[int]
+        MESSAGES_FIELD_NUMBER: _ClassVar[int]
+        LOST_FIELD_NUMBER: _ClassVar[int]
+        owner: str
+        seq: int
+        step: str
+        messages: _containers.RepeatedCompositeFieldContainer[_owners_pb2.OwnerMessage]
+        lost: _types_pb2.Fault
+        def __init__(self, owner: _Optional[str] = ..., seq: _Optional[int] = ..., step: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_owners_pb2.OwnerMessage, _Mapping]]] = ..., lost: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+    class Draw(_message.Message):
+        __slots__ = ("purpose", "values")
+        PURPOSE_FIELD_NUMBER: _ClassVar[int]
+        VALUES_FIELD_NUMBER: _ClassVar[int]
+        purpose: str
+        values: bytes
+        def __init__(self, purpose: _Optional[str] = ..., values: _Optional[bytes] = ...) -> None: ...
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    DRAWS_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[CuratorEntry.Answer]
+    draws: _containers.RepeatedCompositeFieldContainer[CuratorEntry.Draw]
+    lines: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, answers: _Optional[_Iterable[_Union[CuratorEntry.Answer, _Mapping]]] = ..., draws: _Optional[_Iterable[_Union[CuratorEntry.Draw, _Mapping]]] = ..., lines: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class OwnerDocument(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class OwnerEntry(_message.Message):
+    __slots__ = ("directive", "replies", "named")
+    DIRECTIVE_FIELD_NUMBER: _ClassVar[int]
+    REPLIES_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
+    directive: _owners_pb2.Directive
+    replies: _containers.RepeatedCompositeFieldContainer[_owners_pb2.OwnerMessage]
+    named: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, directive: _Optional[_Union[_owners_pb2.Directive, _Mapping]] = ..., replies: _Optional[_Iterable[_Union[_owners_pb2.OwnerMessage, _Mapping]]] = ..., named: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RequestDocument(_message.Message):
+    __slots__ = ("request", "run", "features", "offer", "disclosures")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
+    request: _summaries_pb2.SummaryRequest
+    run: str
+    features: _types_pb2.FeatureMap
+    offer: _containers.RepeatedCompositeFieldContainer[_summaries_pb2.ConsumerMessage]
+    disclosures: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...

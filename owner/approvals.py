@@ -1,0 +1,177 @@
+"""Approvals of an owner that decides on each run itself.
+
+The store belongs to the owner's process alone, so that `fedkme owner approve` cannot write there. It leaves
+an approval as a file, written whole or not at all, in a folder next to the configuration; the process looks
+there when a run asks, and at no other time. The file says what is approved; how often it was used stands in
+the store (`approved/ID`), in the transaction that lets the run in (`admitted/RUN`). So a file that outlives a
+crash, or is brought back from a backup, approves nothing twice, and a run that asks again after a crash needs
+no second approval. A second database would have needed a transaction over two files for the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fedkme.errors import ConfigError, StoreError
+from fedkme.store import Store
+
+MOST_ASKED = 32
+"""Requests that are remembered, one for each consumer and protocol; the oldest gives way."""
+
+_ASKED = "asked/"
+_APPROVED = "approved/"
+_ID = re.compile(r"\d{10}-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Runs that the owner agreed to.
+
+    Attributes:
+        id: its name, by the order of approving.
+        consumer: for whom.
+        protocol: by which protocol.
+        rows: p at most.
+        runs: how many.
+    """
+
+    id: str
+    consumer: str
+    protocol: str
+    rows: int
+    runs: int
+
+    def covers(self, asked: Asked) -> bool:
+        """Whether a run is among those that it is about."""
+        same = (asked.consumer, asked.protocol) == (self.consumer, self.protocol)
+        return same and asked.rows <= self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A run that was refused because nobody had approved it; the last one of a consumer and protocol."""
+
+    run: str
+    consumer: str
+    protocol: str
+    rows: int
+    at: float
+    """Unix seconds."""
+
+    @property
+    def command(self) -> str:
+        """What approves it."""
+        return (
+            f"fedkme owner approve OWNER.toml --consumer {self.consumer} --protocol {self.protocol} "
+            f"--rows {self.rows}"
+        )
+
+    @property
+    def _key(self) -> str:
+        return f"{_ASKED}{self.consumer}/{self.protocol}"
+
+    def note(self, store: Store) -> None:
+        """Keep it for `fedkme owner status`."""
+        with store.transaction():
+            store.put(self._key, json.dumps(asdict(self)).encode("ascii"))
+            known = sorted(asked_in(store), key=lambda asked: asked.at)
+            for asked in known[: max(0, len(known) - MOST_ASKED)]:
+                store.delete(asked._key)
+
+    def forget(self, store: Store) -> None:
+        """It was approved."""
+        store.delete(self._key)
+
+
+def asked_in(store: Store) -> list[Asked]:
+    """Requests that nobody approved, by consumer and protocol."""
+    return [Asked(**json.loads(store.get(key) or b"")) for key in store.keys(_ASKED)]
+
+
+def uses(store: Store, approval: Approval) -> int:
+    """How many runs an approval let in."""
+    return int(store.get(f"{_APPROVED}{approval.id}") or b"0")
+
+
+def use(store: Store, approval: Approval) -> None:
+    """Count one more; inside the transaction that lets the run in."""
+    store.put(f"{_APPROVED}{approval.id}", str(uses(store, approval) + 1).encode("ascii"))
+
+
+def left_in(folder: Path, store: Store) -> list[tuple[Approval, int]]:
+    """Approvals with the runs that are left of each, the oldest first.
+
+    Raises:
+        ConfigError: a file there is no approval.
+        StoreError: the folder cannot be read.
+    """
+    counted = [(approval, approval.runs - uses(store, approval)) for approval in _read(folder)]
+    return [(approval, left) for approval, left in counted if left > 0]
+
+
+def tidy(folder: Path, store: Store) -> None:
+    """Remove the files of approvals that are used up; one that stays approves nothing."""
+    for approval in _read(folder):
+        if uses(store, approval) >= approval.runs:
+            try:
+                (folder / f"{approval.id}.json").unlink(missing_ok=True)
+            except OSError:  # its count in the store is what matters
+                return
+
+
+def approve(folder: Path, consumer: str, protocol: str, rows: int, runs: int) -> Approval:
+    """Agree to runs before they ask, or after they were refused; also while the owner's process runs.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    approval = Approval(f"{int(time.time()):010d}-{secrets.token_hex(8)}", consumer, protocol, rows, runs)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".", dir=folder)  # mode 0600
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            json.dump(asdict(approval), file)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).rename(folder / f"{approval.id}.json")
+        directory = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}", "Correct 'approvals'.") from None
+    return approval
+
+
+def _read(folder: Path) -> list[Approval]:
+    try:
+        files = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+        return [_approval(path) for path in files]
+    except OSError as error:
+        raise StoreError(
+            f"the owner's approvals cannot be read: {error.strerror}",
+            "Approve as the user that the owner's process runs as.",
+        ) from None
+
+
+def _approval(path: Path) -> Approval:
+    try:
+        plain: dict[str, Any] = json.loads(path.read_bytes())
+        approval = Approval(**plain)
+        whole = all(type(value) is int and value > 0 for value in (approval.rows, approval.runs))
+        if approval.id != path.stem or not _ID.fullmatch(approval.id) or not whole:
+            raise ValueError
+    except (ValueError, TypeError):
+        raise ConfigError(
+            f"{path.name} among the owner's approvals is none", "Remove it; use 'fedkme owner approve'."
+        ) from None
+    return approval

@@ -1,0 +1,95 @@
+"""What Prometheus reads of an owner."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fedkme.errors import FedkmeError
+from fedkme.ops.metrics import Spending, exported, timed
+from fedkme.store import Store
+from fedkme.supervision import Voice
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.settings import OwnerSettings
+
+
+class OwnerMetrics:
+    """Counts what leaves.
+
+    Attributes:
+        registry: the figures.
+        stream: 1 while the curator lets this owner in.
+        run_ended: called when the curator lets the owner forget a run.
+    """
+
+    def __init__(self, rows_sent: Callable[[], int]) -> None:
+        """Count from nothing.
+
+        Args:
+            rows_sent: rows that left in all, over all runs and processes.
+        """
+        self.registry = CollectorRegistry()
+        where: dict[str, Any] = {"registry": self.registry}
+        self.stream = Gauge("fedkme_stream", "Whether the curator is reached", **where)
+        self._bytes = Counter(
+            "fedkme_bytes", "Bytes of protocol messages in this process", ["direction"], **where
+        )
+        self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
+        self._directives = Counter("fedkme_directives", "Directives answered", ["kind"], **where)
+        self.registry.register(_Rows(rows_sent))
+        self.run_ended: Callable[[], None] = lambda: None
+
+    def answered(self, directive: pb.Directive, replies: Sequence[pb.OwnerMessage]) -> None:
+        """Count one exchange."""
+        self._directives.labels(directive.WhichOneof("body") or "none").inc()
+        self._bytes.labels("received").inc(directive.ByteSize())
+        for reply in replies:
+            self._bytes.labels("sent").inc(reply.ByteSize())
+            if reply.HasField("fault"):
+                self._refusals.labels(str(reply.fault.code)).inc()
+        if directive.HasField("dismiss"):
+            self.run_ended()
+
+
+@contextlib.contextmanager
+def export(
+    settings: OwnerSettings, store: Store, rows_sent: Callable[[], int], voice: Voice
+) -> Iterator[tuple[OwnerMetrics, Store]]:
+    """Let Prometheus read figures of an owner while inside, as its settings say.
+
+    Yields:
+        what counts, and the same store, measured.
+
+    Raises:
+        ConfigError: `metrics` is no address where they may be read.
+    """
+    loop = asyncio.get_running_loop()
+
+    def unreadable(error: FedkmeError) -> None:  # in a thread
+        loop.call_soon_threadsafe(functools.partial(voice.say, "warning", code=error.code, line=str(error)))
+
+    assert settings.metrics is not None, "the caller looked"
+    metrics = OwnerMetrics(rows_sent)
+    with (
+        exported(settings.metrics, settings.metrics_anywhere, metrics.registry) as where,
+        contextlib.closing(Spending(store, metrics.registry, unreadable)) as spending,
+    ):
+        metrics.run_ended = spending.refresh
+        voice.say("metrics", address=where)
+        yield metrics, timed(store, metrics.registry)
+
+
+class _Rows(Collector):
+    def __init__(self, rows_sent: Callable[[], int]) -> None:
+        self._rows_sent = rows_sent
+
+    def collect(self) -> Iterator[Metric]:
+        about = "Rows that left this owner, over all runs and processes"
+        yield CounterMetricFamily("fedkme_rows_sent", about, value=self._rows_sent())

@@ -1,0 +1,170 @@
+"""All runs of an owner: each has its desk, and everything that leaves is on disk before it does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from fedkme.data import Table
+from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, StoreError
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.ledger import Ledger, stored_ledger
+from fedkme.store import OPEN, Store
+from fedkme.wire import codecs
+from fedkme.wire.v1 import journals_pb2
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.desk import Desk
+from owner.gate import Allowance
+
+_KIND = "answer"
+ENDED = "ended"
+
+
+class Outbox:
+    """Takes the disclosures of one answer, for the transaction in which it is kept."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.lines: list[Disclosure] = []
+
+    def extend(self, disclosures: Iterable[Disclosure]) -> None:
+        """See `LedgerSink`."""
+        self.lines.extend(disclosures)
+
+    def head(self) -> dict[str, int | str]:
+        """See `LedgerSink`."""
+        return self._ledger.head()
+
+
+class Office:
+    """Answers directives of any number of runs, and forgets those that are over."""
+
+    def __init__(
+        self,
+        name: str,
+        curator: str,
+        table: Table,
+        store: Store,
+        allowance: Allowance,
+        open_desk: Callable[[str, Outbox], Desk],
+        runs_at_once: int,
+    ) -> None:
+        """Open with what the store holds.
+
+        Args:
+            name: the owner's name.
+            curator: address of whom it serves.
+            table: its rows; a run is only continued over the same ones.
+            store: its journal and ledger.
+            allowance: rows that left, in all runs.
+            open_desk: a desk for a run, whose disclosures go to the outbox.
+            runs_at_once: most runs that may be open.
+        """
+        self._name = name
+        self._curator = curator
+        self._data = digest_of(table)
+        self._store = store
+        self._allowance = allowance
+        self._ledger = stored_ledger(name, store)
+        self._outbox = Outbox(self._ledger)
+        self._open_desk = open_desk
+        self._runs_at_once = runs_at_once
+        self._desks: dict[str, Desk] = {}
+
+    def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
+        """The messages to send back, in order; they are kept, with their ledger lines, when this returns."""
+        run = directive.at.run
+        if directive.HasField("dismiss"):
+            self._forget(run)
+            return []
+        try:
+            desk = self._desk(directive)
+            if (known := desk.known(directive)) is not None:
+                return known
+            left = self._allowance.rows
+            entry = desk.answer(directive)
+            self._keep(run, entry, left)
+            return list(entry.replies)
+        except FedkmeError as error:
+            reply = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
+            reply.at.CopyFrom(directive.at)
+            return [reply]
+
+    def welcome(self, runs: Iterable[str]) -> None:
+        """Forget every run but those in which the curator still has this owner."""
+        kept = set(runs)
+        for row in self._store.runs(OPEN):
+            if row.run not in kept:
+                self._forget(row.run)
+
+    @property
+    def runs(self) -> list[str]:
+        """Open runs."""
+        return [row.run for row in self._store.runs(OPEN)]
+
+    def _desk(self, directive: pb.Directive) -> Desk:
+        run = directive.at.run
+        if (desk := self._desks.get(run)) is not None:
+            return desk
+        row = self._store.run(run)
+        if row is None:
+            self._begin(directive)
+        elif row.status != OPEN:
+            raise OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
+        elif journals_pb2.OwnerDocument.FromString(row.document).data != self._data:
+            raise OwnerFaultError(
+                f"{self._name} holds other rows than those that {run} was begun with",
+                "Restore the file, or let the run go on without this owner.",
+            )
+        desk = self._open_desk(run, self._outbox)
+        for kept in self._store.entries(run):
+            desk.restore(journals_pb2.OwnerEntry.FromString(kept.body))
+        self._desks[run] = desk
+        return desk
+
+    def _begin(self, directive: pb.Directive) -> None:
+        run = directive.at.run
+        if not directive.HasField("prepare") or not run:
+            raise ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
+        if len(self._store.runs(OPEN)) >= self._runs_at_once:
+            raise OwnerFaultError(
+                f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
+                "Wait for one of them to end, or let the owner raise 'runs_at_once'.",
+            )
+        document = journals_pb2.OwnerDocument(data=self._data).SerializeToString()
+        self._store.open_run(run, self._curator, document)
+
+    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+        """The answer and its ledger lines, all or nothing; `left` rows had left before it.
+
+        Raises:
+            StoreError: they could not be kept: nothing may leave, and the run is over for this owner.
+        """
+        try:
+            with self._ledger.together(), self._store.transaction():
+                self._store.append(run, _KIND, entry.SerializeToString())
+                self._ledger.extend(self._outbox.lines)
+        except StoreError:
+            # what is in memory is ahead of what is on disk: the desk is opened anew when it is asked again
+            self._desks.pop(run, None)
+            self._allowance.rows = left
+            raise
+        finally:
+            self._outbox.lines.clear()
+
+    def _forget(self, run: str) -> None:
+        self._desks.pop(run, None)
+        row = self._store.run(run)
+        if row is not None and row.status == OPEN:
+            with self._store.transaction():
+                self._store.update_run(run, status=ENDED, ended=True)
+                self._store.forget_entries(run)
+
+
+def digest_of(table: Table) -> bytes:
+    """SHA-256 of rows and labels."""
+    digest = hashlib.sha256(repr(table.values.shape).encode())
+    digest.update(table.values.tobytes())
+    if table.labels is not None:
+        digest.update(table.labels.tobytes())
+    return digest.digest()

@@ -1,0 +1,402 @@
+"""A curator and owners over a simulated network, in virtual time, who may be killed at any step.
+
+Everything is what a deployment runs (Members, Runs, Conductor, RunJournal, Office, Desk, SqliteStore) except
+the sockets. A process that is killed loses everything but what its store had committed: from then on each of
+its calls to the store and the network raises `Killed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curator.conductor import Conductor
+from curator.members import Members
+from curator.runs import Run, Runs
+from curator.settings import CuratorSettings
+from curator.summary.record import SummaryRecord
+from curator.summary.settings import SummarySettings
+from fedkme.data import Table
+from fedkme.errors import ConnectionFailedError, FedkmeError, StoreError
+from fedkme.features.fixed_point import quantize_mean
+from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.party import noise_for
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.schema import Numeric, Schema
+from fedkme.store import Store, open_store
+from fedkme.wire import codecs
+from fedkme.wire.v1 import journals_pb2, summaries_pb2
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.bidder import Bidder
+from owner.desk import Desk
+from owner.gate import Allowance, Gate
+from owner.office import Office, Outbox
+
+SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+DIMENSION = 8
+OWNERS = ("owner-1", "owner-2", "owner-3")
+RUN = "run-1"
+
+
+class Killed(BaseException):
+    """The process is dead."""
+
+
+@dataclasses.dataclass
+class Fate:
+    """Counts a process's steps, and says at which of them something happens to it.
+
+    Attributes:
+        step: how many there were, over all lives.
+        deaths: steps at which the process is killed.
+        full: steps at which the disk is full, once each.
+    """
+
+    deaths: frozenset[int] = frozenset()
+    full: frozenset[int] = frozenset()
+    step: int = 0
+
+
+class Process:
+    """One life of a party."""
+
+    def __init__(self, fate: Fate) -> None:
+        self.fate = fate
+        self.alive = True
+        self.died = asyncio.Event()
+
+    def tick(self) -> None:
+        """Something is about to happen in this process."""
+        if not self.alive:
+            raise Killed
+        self.fate.step += 1
+        if self.fate.step in self.fate.deaths:
+            self.kill()
+            raise Killed
+
+    def kill(self) -> None:
+        self.alive = False
+        self.died.set()
+
+
+class MortalStore:
+    """A store of a process that may die before, in, or after a transaction, and whose disk may be full."""
+
+    def __init__(self, store: Store, process: Process) -> None:
+        self._store = store
+        self._process = process
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._process.tick()
+        with self._store.transaction():
+            yield
+            self._process.tick()
+            if self._process.fate.step in self._process.fate.full:
+                raise StoreError("the disk is full", "Make room.")
+        self._process.tick()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if not self._process.alive:
+                raise Killed
+            return method(*arguments, **named)
+
+        return call
+
+
+class Wire:
+    """One connection: in order, late, and sometimes twice, until it breaks."""
+
+    def __init__(self, chance: random.Random, twice: float) -> None:
+        self._chance = chance
+        self._twice = twice
+        self._due = {"up": 0.0, "down": 0.0}
+        self.broken = asyncio.Event()
+
+    def send(self, way: str, deliver: Callable[[], None]) -> None:
+        """Deliver later, unless the wire is broken by then."""
+        loop = asyncio.get_running_loop()
+        for _ in range(2 if self._chance.random() < self._twice else 1):
+            # later than the one before, however little: a loop keeps no order among equal times
+            at = max(self._due[way] + 1e-9, loop.time() + self._chance.expovariate(1 / 0.002))
+            self._due[way] = at
+            loop.call_at(at, self._arrive, deliver)
+
+    def _arrive(self, deliver: Callable[[], None]) -> None:
+        if not self.broken.is_set():
+            deliver()
+
+
+class CuratorEnd:
+    """The `Stream` of a curator's process."""
+
+    def __init__(self, wire: Wire, inbox: asyncio.Queue[pb.Directive], process: Process) -> None:
+        self._wire = wire
+        self._inbox = inbox
+        self._process = process
+
+    async def write(self, directive: pb.Directive) -> None:
+        self._process.tick()
+        if self._wire.broken.is_set():
+            raise ConnectionFailedError("the wire broke", "Wait.")
+        copy = pb.Directive.FromString(directive.SerializeToString())
+        self._wire.send("down", lambda: self._inbox.put_nowait(copy))
+
+    def cut(self) -> None:
+        self._wire.broken.set()
+
+
+class MortalConductor(Conductor):
+    """One whose process may die before and after it writes a run's record."""
+
+    def __init__(self, process: Process, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        object.__setattr__(self, "process", process)
+
+    def _write(self, *arguments: Any) -> None:
+        process: Process = self.__dict__["process"]
+        process.tick()
+        super()._write(*arguments)
+        process.tick()
+
+
+def table(name: str) -> Table:
+    return Table(np.random.default_rng(int(name[-1])).random((14, SCHEMA.width)))
+
+
+class World:
+    """Who is there, and what they kept."""
+
+    def __init__(
+        self,
+        folder: Path,
+        summary: SummarySettings,
+        seed: int = 0,
+        *,
+        fates: dict[str, Fate] | None = None,
+        drops: int = 0,
+        twice: float = 0.0,
+        rows: int = 8,
+        secure: bool = False,
+    ) -> None:
+        self.folder = folder
+        self.summary = summary
+        self.chance = random.Random(seed)
+        self.fates = {name: Fate() for name in ("curator", *OWNERS)} | (fates or {})
+        self.drops = drops
+        self.twice = twice
+        self.rows = rows
+        self.seed = None if secure else 5
+        self.record: SummaryRecord | None = None
+        self.members: Members | None = None
+        self.curator_process: Process | None = None
+        self.wires: list[Wire] = []
+        self.faults: list[str] = []
+        self.lives = 0
+
+    def _store(self, name: str, process: Process) -> Any:
+        return MortalStore(open_store(self.folder / f"{name}.db", name, "process"), process)
+
+    async def run(self) -> None:
+        """Everybody lives until the run is over; who is killed is started again."""
+        over = asyncio.Event()
+        everybody = [asyncio.create_task(self._again(self._curator, "curator", over))]
+        everybody += [
+            asyncio.create_task(self._again(functools.partial(self._owner, name), name, over))
+            for name in OWNERS
+        ]
+        dropper = asyncio.create_task(self._drop())
+        try:
+            async with asyncio.timeout(100_000):
+                await over.wait()
+        finally:
+            for task in (*everybody, dropper):
+                task.cancel()
+            await asyncio.gather(*everybody, dropper, return_exceptions=True)
+
+    async def _again(self, life: Callable[[Process], Any], name: str, over: asyncio.Event) -> None:
+        while True:
+            process = Process(self.fates[name])
+            self.lives += 1
+            task = asyncio.create_task(life(process))
+            died = asyncio.create_task(process.died.wait())
+            try:
+                await asyncio.wait((task, died), return_when=asyncio.FIRST_COMPLETED)
+                if not process.died.is_set():
+                    with contextlib.suppress(StoreError):  # no room: told to whoever asked; started again
+                        await task
+                        over.set()
+                        return
+            finally:
+                process.alive = False
+                for each in (task, died):
+                    each.cancel()
+                await asyncio.gather(task, died, return_exceptions=True)
+            await asyncio.sleep(self.chance.uniform(0.0, 2.0))  # somebody starts it again
+
+    async def _drop(self) -> None:
+        """Break wires now and then."""
+        for _ in range(self.drops):
+            await asyncio.sleep(self.chance.expovariate(1 / 0.05))
+            if self.wires:
+                self.chance.choice(self.wires).broken.set()
+
+    async def _curator(self, process: Process) -> None:
+        raw = self._store("curator", process)
+        try:
+            await self._curate(process, raw)
+        finally:
+            raw._store.close()
+            self.members = self.curator_process = None
+            for wire in self.wires:
+                wire.broken.set()
+
+    async def _curate(self, process: Process, store: Any) -> None:
+        settings = CuratorSettings(
+            plaintext=True,
+            directory=self.folder / "runs",
+            schema_file=self.folder / "schema.toml",
+            owners=OWNERS,
+            simulation_seed=self.seed,
+            progress_s=60,
+            grace_s=1000,
+            connect_s=1000,
+            summary=self.summary,
+        )
+        members = Members(OWNERS, 60, 1000)
+        conductor = MortalConductor(
+            process,
+            settings,
+            SCHEMA,
+            np.empty((0, SCHEMA.encoded_width), dtype=np.float32),
+            members,
+            store,
+            stored_ledger("curator", store),
+            noise_for(self.seed, "curator"),
+            lambda event, **fields: self.faults.append(f"{event} {fields}") if event == "suspended" else None,
+        )
+        outcome: dict[str, SummaryRecord] = {}
+
+        async def conduct(run: Run) -> Any:
+            status = await conductor.conduct(run)
+            if run.error is not None:
+                process.kill()  # an operator makes room and starts it again
+            return status
+
+        runs = Runs(store, conduct, 4)
+        for run in runs.left_open():
+            members.enlist(run.name, run.document.owners)
+        self.members, self.curator_process = members, process
+        self._outcome = outcome
+        runs.start()
+        known = store.run(RUN)
+        if known is None or known.status == "asked":
+            run = runs.find(RUN) or runs.ask(RUN, self._document())
+            spec = codecs.features_from_wire(run.document.features, SCHEMA.encoded_width)
+            target = quantize_mean(RandomFourier(spec).normalised(table("owner-9").values[:5]).mean(axis=0))
+            run.document.target.CopyFrom(codecs.mean_to_wire(target))
+            runs.enqueue(run)
+        while (found := runs.find(RUN)) is not None and found.open:
+            await found.over.wait()
+            if not process.alive:
+                raise Killed
+
+    def _document(self) -> journals_pb2.RunDocument:
+        spec = FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 7)
+        request = summaries_pb2.SummaryRequest(
+            rows=self.rows, name="consumer", request_id=b"1" * 16, gamma=1.0
+        )
+        return journals_pb2.RunDocument(
+            consumer="consumer", request=request, features=codecs.features_to_wire(spec)
+        )
+
+    async def _owner(self, name: str, process: Process) -> None:
+        store = self._store(name, process)
+        rows = table(name)
+        allowance = Allowance()
+
+        def open_desk(run: str, outbox: Outbox) -> Desk:
+            gate = Gate(name, outbox, allowance)
+            return Desk(
+                run,
+                Bidder(name, rows, SCHEMA, noise_for(self.seed, name)("draw"), gate),
+                SCHEMA.encoded_width,
+            )
+
+        try:
+            office = Office(name, "curator", rows, store, allowance, open_desk, 4)
+            instance = self.chance.randbytes(16)
+            while True:
+                with contextlib.suppress(ConnectionFailedError):
+                    await self._attend(name, process, instance, office)
+                await asyncio.sleep(self.chance.uniform(0.05, 0.2))
+        finally:
+            store._store.close()
+
+    async def _attend(self, name: str, process: Process, instance: bytes, office: Office) -> None:
+        """One stream: what `owner.agent.attend` and `curator.registry.Registry` do over gRPC."""
+        members, curator = self.members, self.curator_process
+        if members is None or curator is None:
+            raise ConnectionFailedError("nobody is there", "Wait.")
+        process.tick()
+        wire = Wire(self.chance, self.twice)
+        self.wires.append(wire)
+        inbox: asyncio.Queue[pb.Directive] = asyncio.Queue()
+        end = CuratorEnd(wire, inbox, curator)
+        hello = pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance)
+
+        async def serve() -> None:
+            try:
+                link = await members.join(end, hello)
+                links.append(link)
+            except (FedkmeError, Killed):
+                wire.broken.set()
+
+        links: list[Any] = []
+        known = False
+        serving = asyncio.create_task(serve())
+        broken = asyncio.create_task(wire.broken.wait())
+        try:
+            while True:
+                reading = asyncio.create_task(inbox.get())
+                await asyncio.wait((reading, broken), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
+                    raise ConnectionFailedError("the wire broke", "Wait.")
+                directive = reading.result()
+                process.tick()
+                match directive.WhichOneof("body"):
+                    case "welcome" if known:
+                        continue
+                    case "welcome":
+                        known = True
+                        office.welcome(directive.welcome.runs)
+                    case "fault":
+                        raise ConnectionFailedError(directive.fault.cause, directive.fault.remedy)
+                    case _:
+                        for reply in office.answer(directive):
+                            process.tick()
+                            wire.send("up", functools.partial(self._deliver, curator, links, end, reply))
+        finally:
+            self.wires.remove(wire)
+            wire.broken.set()
+            serving.cancel()
+            broken.cancel()
+            await asyncio.gather(serving, broken, return_exceptions=True)
+            for link in links:
+                link.detach(end)
+
+    def _deliver(self, curator: Process, links: list[Any], end: CuratorEnd, said: pb.OwnerMessage) -> None:
+        if curator.alive and links:
+            links[0].deliver(end, said)

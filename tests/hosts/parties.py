@@ -1,0 +1,234 @@
+"""Parties on hosts: their folders, certificates of `fedkme pki`, their processes and what these say."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkme.privacy.ledger import read_ledger
+
+from .network import Network
+
+WAIT_S = 90.0
+"""How long to wait for something that takes a second or two when the machine has nothing else to do."""
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = "from fedkme.cli import main; main()"
+"""The `fedkme` command of this checkout."""
+
+OWNERS = ("north", "south", "west")
+PORT = 7700
+VERBS = {"curator": ("curator", "serve"), "lab": ("consumer", "summary")}
+
+SCHEMA = """
+[[columns]]
+name = "age"
+kind = "numeric"
+bounds = [0, 120]
+[[columns]]
+name = "pressure"
+kind = "numeric"
+bounds = [70, 220]
+"""
+
+Event = dict[str, Any]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """For processes of this checkout."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+class Party:
+    """A process whose log is JSON."""
+
+    def __init__(self, command: Sequence[str], cwd: Path, **more: str) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment(**more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.events: list[Event] = []
+        self.other: list[str] = []
+        self._over = False
+        self._more = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self._more:
+                try:
+                    self.events.append(json.loads(line))
+                except ValueError:
+                    self.other.append(line)
+                self._more.notify_all()
+        with self._more:
+            self._over = True
+            self._more.notify_all()
+
+    def until(self, event: str, fits: Callable[[Event], bool] = lambda line: True, after: int = 0) -> Event:
+        """The first such event of those after the first so many; waited for."""
+
+        def found() -> list[Event]:
+            return [line for line in self.events[after:] if line["event"] == event and fits(line)]
+
+        with self._more:
+            self._more.wait_for(lambda: found() or self._over, WAIT_S)
+            assert found(), f"no {event!r} came: {self.events[-5:]} {self.other[-20:]}"
+            return found()[0]
+
+    def said(self, event: str) -> list[Event]:
+        """Such events so far."""
+        return [line for line in list(self.events) if line["event"] == event]
+
+    def ended(self) -> int:
+        """Exit status, once it has ended and everything that it said was read."""
+        status = self.process.wait(WAIT_S)
+        self._reader.join(WAIT_S)
+        return status
+
+    def kill(self) -> None:
+        """As a loss of power would: no handler runs."""
+        self.process.kill()
+        self.ended()
+
+    def stop(self) -> int:
+        """As a service manager does; its status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+
+class Site:
+    """Folders of a curator, three owners and a consumer called lab, each on its host, and their processes."""
+
+    def __init__(self, network: Network, folder: Path, identities: Path, rows: int = 150) -> None:
+        """Write what the parties hold; start nobody."""
+        self.network = network
+        self.folder = folder
+        self.identities = identities
+        self.running: dict[str, Party] = {}
+        self._started: list[Party] = []
+        folder.mkdir()
+        (folder / "schema.toml").write_text(SCHEMA)
+        for place, name in enumerate((*OWNERS, "lab")):
+            numbers = range(rows)
+            values = (f"{20 + (7 * n + 20 * place) % 80},{80 + (11 * n + 31 * place) % 130}" for n in numbers)
+            self.home(name).mkdir()
+            (self.home(name) / "rows.csv").write_text("\n".join(["age,pressure", *values, ""]))
+        self.home("curator").mkdir()
+
+    def home(self, party: str) -> Path:
+        """A party's folder."""
+        return self.folder / party
+
+    def start(
+        self, party: str, settings: str, host: str = "", identity: str = "", table: str = ""
+    ) -> Party:
+        """Write a configuration and start its party on a host; by default its own, with its own certificate."""
+        home = self.home(party)
+        role, verb = VERBS.get(party, ("owner", "join"))
+        head = f'name = "{party}"\nschema_file = "../schema.toml"\nlog = "json"\n'
+        head += f'identity = "{self.identities / (identity or f"{party}.pem")}"\n'
+        if party != "curator":
+            head += f'curator = "curator:{PORT}"\n'
+        config = home / f"{host or party}.toml"
+        config.write_text(f"{head}{settings}\n{table}")
+        command = self.network.within(host or party, sys.executable, "-m", role, verb, str(config))
+        self._started.append(Party(command, home))
+        return self._started[-1]
+
+    def curator(self, settings: str = "", table: str = "") -> Party:
+        """The curator, once it listens; what it was told before holds if nothing is said."""
+        config = f'listen = "{self.network.address("curator")}:{PORT}"\ndirectory = "runs"\n'
+        config += f"owners = {json.dumps(OWNERS)}\n{settings}"
+        party = self.running["curator"] = self.start("curator", config, table=table)
+        party.until("listening")
+        return party
+
+    def owner(self, name: str, **changes: str) -> Party:
+        """An owner, not yet joined."""
+        config = 'data = "rows.csv"\n'
+        party = self.start(name, config, **changes)
+        self.running[name] = party
+        return party
+
+    def ask(self, p: int, output: str) -> Party:
+        """The consumer's request."""
+        config = f'validation = "rows.csv"\noutput = "{output}"\ndownstream = false\n'
+        return self.start("lab", config, table=f"[request]\np = {p}\nkernel.gamma = 0.5\n")
+
+    def fedkme(self, *arguments: str | Path) -> str:
+        """What a command prints; it must succeed."""
+        command = [sys.executable, "-c", COMMAND, *map(str, arguments)]
+        done = subprocess.run(
+            command, env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        """End every process."""
+        for party in self._started:
+            party.process.kill()
+            party.ended()
+
+    def audit(self, output: str, p: int) -> Event:
+        """Hold a finished run to its claims; its record.
+
+        The run is complete, every chain is whole and both sides of each exchange say the same
+        (`fedkme audit verify`), curator, owners and consumer count the same points accessed, and no event is
+        written down twice.
+        """
+        ledgers = [self.folder / f"{name}.jsonl" for name in OWNERS]
+        for name, ledger in zip(OWNERS, ledgers, strict=True):
+            self.fedkme("owner", "ledger", self.home(name) / f"{name}.toml", "--out", ledger)
+        curator = self.home("curator") / "runs"
+        self.fedkme("curator", "ledger", self.home("curator") / "curator.toml", "--out", curator / "ledger.jsonl")
+        consumer = self.home("lab") / output / "ledger.jsonl"
+        verdict = self.fedkme("audit", "verify", curator, *ledgers, consumer)
+        assert "FAULT" not in verdict
+        assert all(f"{name} and curator: " in verdict for name in (*OWNERS, "lab"))
+        run = read_ledger(consumer)[-1].disclosure.run
+        record: Event = json.loads((curator / run / "record.json").read_text())
+        assert record["status"] == "complete"
+        assert len(record["selected"]) == p
+        with (curator / run / "rounds.csv").open() as file:
+            numbers = [int(row["round"]) for row in csv.DictReader(file)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        for path in (curator / "ledger.jsonl", *ledgers, consumer):
+            events = Counter(entry.disclosure for entry in read_ledger(path))
+            assert max(events.values()) == 1, f"{path.name}: an event was written twice"
+        for name, ledger in zip(OWNERS, ledgers, strict=True):
+            tokens = [token for _, owner, token in accesses(curator / "ledger.jsonl", run) if owner == name]
+            here = [token for _, _, token in accesses(ledger, run)]
+            assert record["accessed"][name] == len(tokens) == len(here)
+            assert sorted(tokens) == sorted(here) == sorted(set(here))
+        return record
+
+
+def accesses(ledger: Path, run: str) -> list[tuple[int, str, str]]:
+    """Rows that came to the curator in a run: round, owner, and what tells this row from the owner's others."""
+    found = (entry.disclosure for entry in read_ledger(ledger))
+    return [
+        (about.round, about.protected, about.nonce)
+        for about in found
+        if about.run == run
+        and about.observer == "curator"
+        and about.protected in OWNERS
+        and about.event.kind == "raw-rows"
+    ]

@@ -1,0 +1,20 @@
+"""Processes end with the test, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .parties import WAIT_S, Site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A folder with files of a curator, a consumer, and owners north and south."""
+    made = Site(tmp_path / "site")
+    yield made
+    for party in made.parties:
+        party.process.kill()
+        party.process.wait(WAIT_S)

@@ -1,0 +1,168 @@
+"""Parties as processes of their own, from files that an operator would write."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role
+
+WAIT_S = 60.0
+ROLES = {"curator": ("curator", "serve"), "consumer": ("consumer", "summary")}
+
+
+class Party:
+    """One process whose log is JSON."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._more = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self._more:
+                self.lines.append(line)
+                self._more.notify_all()
+        with self._more:
+            self.lines.append("")
+            self._more.notify_all()
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Every line so far; a line that is no JSON object fails the test."""
+        for line in [line for line in self.lines if line]:
+            yield json.loads(line)
+
+    def until(self, event: str, count: int = 1) -> dict[str, Any]:
+        """The event's `count`-th line, once it is there."""
+
+        def found() -> list[dict[str, Any]]:
+            return [line for line in self.events() if line["event"] == event]
+
+        with self._more:
+            ended = self._more.wait_for(
+                lambda: len(found()) >= count or (self.lines and not self.lines[-1]), WAIT_S
+            )
+        assert ended, f"no {event!r} came"
+        assert len(found()) >= count, f"the process ended without {event!r}: {self.lines}"
+        return found()[count - 1]
+
+    def ended(self) -> int:
+        """Exit status."""
+        status = self.process.wait(WAIT_S)
+        with self._more:
+            assert self._more.wait_for(lambda: bool(self.lines) and not self.lines[-1], WAIT_S)
+        return status
+
+
+SCHEMA = """
+[[columns]]
+name = "age"
+kind = "numeric"
+bounds = [0, 120]
+[[columns]]
+name = "smoker"
+kind = "category"
+categories = ["yes", "no"]
+[label]
+name = "ill"
+classes = ["no", "yes"]
+"""
+SIZES = {"north": 40, "south": 30}
+
+
+def rows(numbers: Iterable[float]) -> str:
+    """A table of the schema above."""
+    lines = (f"{n},{'yes' if int(n) % 3 else 'no'},{'no' if int(n) % 2 else 'yes'}" for n in numbers)
+    return "\n".join(("age,smoker,ill", *lines, ""))
+
+
+class Site:
+    """A folder with everybody's files, and the processes started from it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.parties: list[Party] = []
+        self.authority = Authority()
+        self.address = "127.0.0.1:0"
+        (folder / "schema.toml").write_text(SCHEMA)
+        (folder / "validation.csv").write_text(rows(range(30, 42)))
+        for index, (name, size) in enumerate(SIZES.items()):
+            (folder / f"{name}.csv").write_text(rows(range(20 + 7 * index, 20 + 7 * index + size)))
+        for party in ("curator", "consumer", *SIZES):
+            self.issue(party, Role(party) if party in ROLES else Role.OWNER)
+
+    def issue(self, party: str, role: Role) -> Path:
+        """A bundle."""
+        path = self.folder / f"{party}.pem"
+        self.authority.issue(party, LOOPBACK if role is Role.CURATOR else (), role).save_bundle(path)
+        return path
+
+    def revoke(self, number: int, *names: str) -> None:
+        """Sign the list of revoked certificates."""
+        certificates = [Identity.load(self.folder / f"{name}.pem").leaf for name in names]
+        entries = [
+            x509.RevokedCertificateBuilder()
+            .serial_number(certificate.serial_number)
+            .revocation_date(certificate.not_valid_before_utc)
+            .build()
+            for certificate in certificates
+        ]
+        signed = self.authority.sign_list(entries, number, datetime.timedelta(days=90))
+        path = self.folder / "revoked.new"
+        path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        path.replace(self.folder / "revoked.pem")
+
+    def write(self, party: str, settings: str) -> Path:
+        """A party's configuration."""
+        head = f'name = "{party}"\nschema_file = "schema.toml"\n'
+        head += "" if "plaintext" in settings else f'identity = "{party}.pem"\n'
+        if party != "curator":
+            head += f'curator = "{self.address}"\n'
+        path = self.folder / f"{party}.toml"
+        path.write_text(f'{head}log = "json"\n{settings}')
+        return path
+
+    def start(self, party: str, settings: str, **environment: str) -> Party:
+        """Start it."""
+        module, verb = ROLES.get(party, ("owner", "join"))
+        path = self.write(party, settings)
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, verb, str(path)],
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.parties.append(Party(process))
+        return self.parties[-1]
+
+    def curator(self, settings: str = "", table: str = "", **environment: str) -> Party:
+        """Start the curator, and wait until it listens."""
+        first = f'listen = "{self.address}"\ndirectory = "runs"\n{settings}\n'
+        party = self.start("curator", first + table, **environment)
+        self.address = party.until("listening")["address"]
+        return party
+
+    def owner(self, name: str, settings: str = "", **environment: str) -> Party:
+        """Start an owner."""
+        return self.start(name, f'data = "{name}.csv"\njournal = "{name}.db"\n{settings}', **environment)
+
+    def consumer(self, p: int, settings: str = "", output: str = "out", **environment: str) -> Party:
+        """Ask for a summary."""
+        text = f'validation = "validation.csv"\noutput = "{output}"\ndownstream = false\n{settings}'
+        return self.start("consumer", f"{text}\n[request]\np = {p}\n", **environment)

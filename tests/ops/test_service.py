@@ -1,0 +1,262 @@
+"""Issue 4, item 6: "health and reflection services, Prometheus metrics, graceful drain on SIGTERM"."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from prometheus_client.parser import text_string_to_metric_families
+
+from curator.health import SERVICES
+from fedkme.errors import ConfigError, InterruptedRunError, NotEnoughRowsError, StoppingError
+from fedkme.wire.tls import Authority, Identity, Role
+
+from .parties import WAIT_S, Party, Site, rows
+
+SERVING, NOT_SERVING = 1, 2
+LONG = 400  # rows of a run that is still under way when it is stopped
+
+
+@contextlib.contextmanager
+def channel(site: Site, party: str) -> Iterator[grpc.Channel]:
+    identity = Identity.load(site.folder / f"{party}.pem")
+    with grpc.secure_channel(site.address, identity.channel_credentials()) as opened:
+        yield opened
+
+
+def health(site: Site, party: str, service: str = "") -> int:
+    with channel(site, party) as opened:
+        stub = health_pb2_grpc.HealthStub(opened)
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=WAIT_S)
+        return int(answer.status)
+
+
+def figures(address: str) -> dict[tuple[str, ...], float]:
+    """Samples by name and values of labels."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=WAIT_S) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_health_and_reflection(site: Site) -> None:
+    # Health for any certificate of the authority, whoever's; reflection is off over TLS by default.
+    site.curator('owners = ["north"]\nconsumers = ["consumer"]')
+    site.issue("somebody", Role.OWNER)
+    for party in ("north", "consumer", "somebody"):
+        for service in ("", *SERVICES):
+            assert health(site, party, service) == SERVING
+    Authority().issue("north").save_bundle(site.folder / "stranger.pem")
+    with pytest.raises(grpc.RpcError):
+        health(site, "stranger")
+    with channel(site, "north") as opened, pytest.raises(grpc.RpcError) as refused:
+        ProtoReflectionDescriptorDatabase(opened).get_services()
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_reflection_where_it_is_asked_for(site: Site) -> None:
+    site.curator("reflection = true")
+    with channel(site, "consumer") as opened:
+        database = ProtoReflectionDescriptorDatabase(opened)
+        assert set(SERVICES) <= set(database.get_services())
+        assert database.FindFileContainingSymbol("fedkme.v1.Owners").package == "fedkme.v1"
+
+
+def test_reflection_in_plaintext(site: Site) -> None:
+    site.curator("plaintext = true")
+    with grpc.insecure_channel(site.address) as opened:
+        assert set(SERVICES) <= set(ProtoReflectionDescriptorDatabase(opened).get_services())
+
+
+def test_figures_agree_with_the_record(site: Site) -> None:
+    # Counters against what the run itself wrote down; epsilon against the accountant, over the same ledger.
+    curator = site.curator('owners = ["north", "south"]\nmetrics = "127.0.0.1:0"')
+    north = site.owner("north", 'metrics = "127.0.0.1:0"')
+    site.owner("south")
+    assert site.consumer(12).ended() == 0
+    curator.until("ended")
+    (run,) = [path for path in (site.folder / "runs").iterdir() if path.is_dir()]
+    record = json.loads((run / "record.json").read_text())
+    seen = figures(curator.until("metrics")["address"])
+    assert seen["fedkme_rounds_total",] == seen["fedkme_round_seconds_count",] == record["rounds"] == 12
+    for name, count in record["accessed"].items():
+        assert seen.get(("fedkme_points_accessed_total", name), 0) == count
+        assert seen["fedkme_owner_stream", name] == 1
+    assert (
+        sum(seen["fedkme_bytes_total", "sent", name] for name in ("north", "south"))
+        >= record["bytes"]["sent"]
+    )
+    assert seen["fedkme_journal_commit_seconds_count",] >= 12
+    assert {seen["fedkme_runs", status] for status in ("asked", "queued", "running")} == {0}
+    own = figures(north.until("metrics")["address"])
+    assert own["fedkme_rows_sent_total",] == record["closings"]["north"]
+    assert own["fedkme_stream",] == 1
+    epsilon = wait_for(curator, "fedkme_epsilon", "consumer:D_v", "owners")
+    assert 0 < epsilon < float("inf")
+    assert site.consumer(5000, output="more").ended() == NotEnoughRowsError.code
+    assert figures(curator.until("metrics")["address"])["fedkme_refusals_total", "20"] == 1
+
+
+def wait_for(party: Party, *key: str) -> float:
+    """A figure that is computed after the run; each look is a request, which takes its time."""
+    address = party.until("metrics")["address"]
+    for _ in range(2000):
+        if key in (found := figures(address)):
+            return found[key]
+    raise AssertionError(f"{key} never came: {sorted(found)}")
+
+
+def test_metrics_are_off_and_at_home(site: Site) -> None:
+    curator = site.curator()
+    assert not [line for line in curator.events() if line["event"] == "metrics"]
+    for settings in ('metrics = "0.0.0.0:0"', 'metrics = "nowhere"'):
+        refused = site.start("curator", f'directory = "elsewhere"\n{settings}')
+        assert refused.ended() == ConfigError.code
+        assert "metrics" in refused.until("failed")["cause"]
+    curator.process.kill()
+    curator.ended()
+    wide = site.curator('metrics = "0.0.0.0:0"\nmetrics_anywhere = true')
+    assert figures(wide.until("metrics")["address"].replace("0.0.0.0", "127.0.0.1"))
+
+
+def under_way(site: Site, settings: str = "", p: int = 60) -> tuple[Party, Party, Party]:
+    """A curator, an owner and a consumer in the middle of a run."""
+    (site.folder / "north.csv").write_text(rows(n % 120 for n in range(2 * LONG)))
+    curator = site.curator(f'owners = ["north"]\n{settings}')
+    owner = site.owner("north")
+    consumer = site.consumer(p)
+    curator.until("round")
+    return curator, owner, consumer
+
+
+def test_a_drain_lets_a_run_end(site: Site) -> None:
+    # "stop taking new runs (health NOT_SERVING, refusal with a clear line), let runs under way end"
+    curator, owner, consumer = under_way(site, "drain_s = 60", p=LONG)
+    curator.process.send_signal(signal.SIGTERM)
+    assert len(curator.until("draining")["runs"]) == 1
+    assert health(site, "north") == NOT_SERVING
+    late = site.consumer(3, output="late")
+    assert late.ended() == StoppingError.code
+    assert late.until("failed")["cause"] == "the curator is being stopped and takes no new runs"
+    assert consumer.ended() == 0
+    assert (site.folder / "out" / "summary.npz").exists()
+    assert curator.ended() == 0
+    assert curator.until("ended")["status"] == "complete"
+    assert owner.until("away")["code"] == 34  # it waits for the curator to come back
+
+
+def test_without_a_drain_a_run_goes_on_at_the_next_start(site: Site) -> None:
+    # "default 0: suspend at once; they go on at the next start because the journal holds them"
+    curator, owner, consumer = under_way(site, p=LONG)
+    curator.process.send_signal(signal.SIGTERM)
+    assert curator.ended() == 0
+    assert not [line for line in curator.events() if line["event"] == "ended"]
+    again = site.curator('owners = ["north"]\nmetrics = "127.0.0.1:0"')
+    assert consumer.ended() == 0
+    ended = again.until("ended")
+    assert (ended["status"], ended["round"]) == ("complete", LONG)
+    # rounds that an earlier process counted are not counted again
+    assert figures(again.until("metrics")["address"])["fedkme_rounds_total",] < LONG
+    assert owner.until("back")
+
+
+def test_a_second_signal_does_not_wait(site: Site) -> None:
+    curator, _, _ = under_way(site, "drain_s = 3600", p=LONG)
+    curator.process.send_signal(signal.SIGTERM)
+    curator.until("draining")
+    curator.process.send_signal(signal.SIGTERM)
+    assert curator.ended() == 0
+    assert not [line for line in curator.events() if line["event"] == "ended"]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, InterruptedRunError.code)]
+)
+def test_exit_statuses(site: Site, number: signal.Signals, status: int) -> None:
+    # docs/errors.md, 130: SIGTERM is how a service is meant to end; ctrl-C is not.
+    curator = site.curator()
+    owner = site.owner("north")
+    owner.until("joined")
+    for party in (owner, curator):
+        party.process.send_signal(number)
+        assert party.ended() == status
+
+
+def test_the_service_manager_is_told(site: Site, tmp_path: Path) -> None:
+    # sd_notify(3): READY=1 once it serves, STOPPING=1 when it is told to stop.
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(WAIT_S)
+        manager.bind(path)
+        curator = site.curator(NOTIFY_SOCKET=path)
+        assert manager.recv(100) == b"READY=1"
+        owner = site.owner("north", NOTIFY_SOCKET=path)
+        assert manager.recv(100) == b"READY=1"
+        owner.until("joined")
+        for party in (owner, curator):
+            os.kill(party.process.pid, signal.SIGTERM)
+            assert manager.recv(100) == b"STOPPING=1"
+            assert party.ended() == 0
+
+
+def test_a_revoked_owner_is_let_go(site: Site) -> None:
+    # "live sessions re-checked when the list changes (at the next admission and on SIGHUP)"
+    listed = site.folder / "revoked.pem"
+    site.revoke(1)
+    curator = site.curator('revoked = "revoked.pem"')
+    north, south = site.owner("north"), site.owner("south")
+    north.until("joined")
+    south.until("joined")
+    site.revoke(2, "north")
+    curator.process.send_signal(signal.SIGHUP)
+    assert north.ended() == 33
+    assert "was revoked on" in north.until("failed")["cause"]
+    site.revoke(3, "north", "south")
+    site.issue("somebody", Role.OWNER)
+    (site.folder / "somebody.csv").write_text((site.folder / "north.csv").read_text())
+    somebody = site.owner("somebody")  # no signal: who comes next makes the curator look
+    somebody.until("joined")
+    assert south.ended() == 33
+    assert site.owner("north").ended() == 33
+    listed.write_bytes(b"nonsense")
+    curator.process.send_signal(signal.SIGHUP)
+    assert "is no revocation list" in curator.until("warning")["line"]
+    assert somebody.process.poll() is None  # a list that cannot be relied on ends nothing, and lets nobody in
+    refused = site.owner("south")
+    assert refused.ended() == 33
+    assert "is no revocation list" in refused.until("failed")["cause"]
+
+
+def test_a_revoked_consumer_is_let_go(site: Site) -> None:
+    # Its run goes on without it; when it asks again it is told why it may not.
+    site.revoke(1)
+    curator, _, consumer = under_way(site, 'revoked = "revoked.pem"', p=LONG)
+    site.revoke(2, "consumer")
+    curator.process.send_signal(signal.SIGHUP)
+    assert consumer.ended() == 33
+    assert "was revoked on" in consumer.until("failed")["cause"]
+
+
+def test_a_role_is_held_to(site: Site) -> None:
+    # An owner's certificate asks for nothing, also where no names are listed; a consumer's joins nothing.
+    site.curator()
+    (site.folder / "consumer.pem").unlink()
+    site.issue("consumer", Role.OWNER)
+    (site.folder / "north.pem").unlink()
+    site.issue("north", Role.CONSUMER)
+    for party in (site.consumer(3), site.owner("north")):
+        assert party.ended() == 33
+        assert "acts as" in party.until("failed")["cause"]

@@ -1,0 +1,1 @@
+"""An owner's policy, its status and its approvals."""

@@ -1,0 +1,33 @@
+"""Where a store is, for a suite that runs on every backend."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from fedkme.store.sql import SqlStore
+from fedkme.store.sqlite import SqliteStore
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store is, and how to open it."""
+
+    kind: str
+    spec: str
+
+    def open(self, party: str = "curator", **options: Any) -> contextlib.closing[SqlStore]:
+        return contextlib.closing(self.store(party, **options))
+
+    def refused(self) -> None:
+        """Open it where it is in use, with little patience."""
+        options: dict[str, Any] = {"patience_s": 0.2} if self.kind == "postgres" else {}
+        self.store(**options)
+
+    def store(self, party: str = "curator", **options: Any) -> SqlStore:
+        if self.kind != "postgres":
+            return SqliteStore(self.spec, party, **options)
+        from fedkme.store.postgres import PostgresStore
+
+        return PostgresStore(self.spec, party, **options)

@@ -1,0 +1,99 @@
+"""A PostgreSQL server of the tests' own: started here, on a socket in a folder, gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def find_binaries() -> Path | None:
+    """The folder of the latest server that is installed."""
+    installed = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if installed:
+        return max(installed, key=lambda path: float(path.parent.name))
+    found = shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+def unprivileged() -> str | None:
+    """Who runs the server: it refuses root. None for whoever we are."""
+    if os.geteuid():
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+class Server:
+    """A server that runs; every database is for one test."""
+
+    def __init__(self, binaries: Path, folder: Path, user: str | None) -> None:
+        self.binaries = binaries
+        self._folder = folder
+        self._user = user
+        self._databases = 0
+
+    def url(self, database: str) -> str:
+        return f"postgresql://fedkme@/{database}?host={self._folder}"
+
+    def new_database(self) -> str:
+        self._databases += 1
+        name = f"test{self._databases}"
+        self.psql("template1", f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def psql(self, database: str, command: str) -> str:
+        """Run a command as somebody at the server's console would."""
+        return self.call("psql", "-XqAt", "-d", self.url(database), "-c", command)
+
+    def call(self, binary: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [self.binaries / binary, *arguments],
+            user=self._user,
+            cwd=self._folder,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return done.stdout.strip()
+
+    def start(self) -> None:
+        # -k: where the socket is; no address is listened on. Tests kill clients, not the machine: no fsync.
+        options = f"-k {self._folder} -c listen_addresses='' -c fsync=off"
+        log = str(self._folder / "log")
+        subprocess.run(
+            [self.binaries / "pg_ctl", "start", "-w", "-D", self._folder / "data", "-l", log, "-o", options],
+            user=self._user,
+            cwd=self._folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
+
+    def stop(self) -> None:
+        self.call("pg_ctl", "stop", "-w", "-m", "immediate", "-D", str(self._folder / "data"))
+
+
+@contextlib.contextmanager
+def running(binaries: Path) -> Iterator[Server]:
+    user = unprivileged()
+    folder = Path(tempfile.mkdtemp(prefix="fedkme-pg-"))  # a socket's path is short, pytest's folders are not
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        server = Server(binaries, folder, user)
+        data = str(folder / "data")
+        server.call("initdb", "-D", data, "-U", "fedkme", "-A", "trust", "-E", "UTF8", "--no-sync")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,216 @@
+"""What is SQLite's own: the file, its rights, its disk, backups and what is forgotten."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import StoreError
+from fedkme.store.sqlite import Durability, SqliteStore
+
+SECRET = b"planted noise draw " * 500
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def bytes_on_disk(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in path.parent.glob(f"{path.name}*"))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_forgotten_entries_are_in_no_byte_of_the_file(path: Path, inside: bool) -> None:
+    store = SqliteStore(path, "owner-1")
+    store.open_run("run", "peer", b"")
+    store.append("run", "draw", SECRET)
+    assert SECRET[:19] in bytes_on_disk(path)
+    if inside:
+        with store.transaction():
+            store.forget_entries("run")
+            store.update_run("run", ended=True)
+    else:
+        store.forget_entries("run")
+    assert SECRET[:19] not in bytes_on_disk(path)
+    store.close()
+    assert SECRET[:19] not in bytes_on_disk(path)
+
+
+def test_a_full_disk_loses_nothing_and_the_store_goes_on(path: Path) -> None:
+    store = SqliteStore(path, "owner-1")
+    store.open_run("run", "peer", b"")
+    store.append("run", "kind", b"before")
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+
+    def fill() -> None:
+        with store.transaction():
+            store.extend_ledger(["line"])
+            store.append("run", "kind", 4 * SECRET)
+
+    def fill_and_look_away() -> None:
+        with store.transaction():
+            store.extend_ledger(["line"])
+            with pytest.raises(StoreError):
+                store.append("run", "kind", 4 * SECRET)
+
+    with pytest.raises(StoreError, match="the disk is full"):
+        fill()
+    with pytest.raises(StoreError, match="an earlier statement of this transaction"):
+        fill_and_look_away()
+    with pytest.raises(StoreError, match="the disk is full"):
+        store.put("key", 4 * SECRET)
+    with pytest.raises(StoreError, match="the disk is full"):
+        store.extend_ledger(["many lines outside a transaction are one of their own"] * 1000)
+    assert store.ledger() == []
+    assert store.append("run", "kind", b"small") == 2
+    store._connection.execute("PRAGMA max_page_count = 100000")
+    fill()
+    store.close()
+    store = SqliteStore(path, "owner-1")
+    assert [entry.body for entry in store.entries("run")] == [b"before", b"small", 4 * SECRET]
+    store.close()
+
+
+@pytest.mark.parametrize(("durability", "level"), [("power", 2), ("process", 1)])
+def test_commits_wait_for_the_disk_where_they_shall_survive_a_loss_of_power(
+    path: Path, durability: Durability, level: int
+) -> None:
+    # sqlite.org/pragma.html: FULL (2) syncs the write-ahead log at every commit, NORMAL (1) does not.
+    store = SqliteStore(path, "owner-1", durability)
+    assert store._execute("PRAGMA synchronous") == [(level,)]
+    assert store._execute("PRAGMA journal_mode") == [("wal",)]
+    store.close()
+
+
+def test_the_ledger_is_append_only_for_whoever_has_the_file(path: Path) -> None:
+    store = SqliteStore(path, "owner-1")
+    store.extend_ledger(["one", "two"])
+    store.close()
+    raw = sqlite3.connect(path, isolation_level=None)
+    for statement in (
+        "UPDATE ledger SET line = 'other'",
+        "DELETE FROM ledger WHERE seq = 2",
+        "INSERT OR REPLACE INTO ledger SELECT party, 2, 'other', 0 FROM ledger",
+        "INSERT INTO ledger SELECT party, 9, 'after a gap', 0 FROM ledger",
+    ):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            raw.execute(statement)
+    raw.close()
+    store = SqliteStore(path, "owner-1")
+    assert [line.line for line in store.ledger()] == ["one", "two"]
+    store.close()
+
+
+def test_a_store_is_of_one_party(path: Path) -> None:
+    SqliteStore(path, "owner-1").close()
+    with pytest.raises(StoreError, match="is that of owner-1, not of owner-2"):
+        SqliteStore(path, "owner-2")
+
+
+def test_its_files_are_its_users_alone(path: Path) -> None:
+    path.touch(0o644)
+    store = SqliteStore(path, "owner-1")
+    store.put("key", b"")
+    backup = path.with_name("backup.db")
+    store.backup(backup)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    names = ("store.db", "store.db-shm", "store.db-wal", "store.db.lock", "backup.db")
+    assert modes == dict.fromkeys(names, 0o600)
+    store.close()
+
+
+def test_a_backup_is_one_state_of_a_store_that_is_used(path: Path) -> None:
+    store = SqliteStore(path, "owner-1", "process")
+    store.open_run("run", "peer", b"")
+    stop, copies = threading.Event(), [path.with_name(f"backup-{n}.db") for n in range(5)]
+
+    def write() -> None:
+        while not stop.is_set():
+            with store.transaction():
+                store.extend_ledger(["line"])
+                store.append("run", "kind", SECRET)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for copy in copies:
+            store.backup(copy)
+    finally:
+        stop.set()
+        thread.join(60)
+    with store.transaction():  # also from inside: what is committed, not what is being written
+        store.put("key", b"")
+        store.backup(path.with_name("inside.db"))
+    written = len(store.ledger())
+    store.close()
+    for copy in [*copies, path.with_name("inside.db")]:
+        restored = SqliteStore(copy, "owner-1")
+        assert len(restored.ledger()) == len(restored.entries("run")) <= written
+        assert restored.keys() == []
+        restored.close()
+
+
+def test_a_backup_of_memory_is_a_file(path: Path) -> None:
+    store = SqliteStore(":memory:", "owner-1")
+    store.put("key", b"value")
+    store.backup(path)
+    with pytest.raises(StoreError, match="is there already"):
+        store.backup(path)
+    with pytest.raises(StoreError, match="cannot be written"):
+        store.backup(path.parent / "no-folder" / "backup.db")
+    restored = SqliteStore(path, "owner-1")
+    assert restored.get("key") == b"value"
+    restored.close()
+    assert {file.name for file in path.parent.iterdir()} == {"store.db", "store.db.lock"}
+
+
+def test_what_is_no_store_is_left_as_it_is(path: Path) -> None:
+    path.write_bytes(b"no database, but a letter\n" * 400)
+    with pytest.raises(StoreError, match="damaged, or no store"):
+        SqliteStore(path, "owner-1")
+    assert path.read_bytes() == b"no database, but a letter\n" * 400
+    path.unlink()
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE patients (name TEXT)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="a database of something else"):
+        SqliteStore(path, "owner-1")
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_store_is_refused(path: Path) -> None:
+    store = SqliteStore(path, "owner-1")
+    store.open_run("run", "peer", b"")
+    for _ in range(50):
+        store.append("run", "kind", SECRET)
+    store.close()
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 : 4096 * 20] = b"\xa5" * (4096 * 17)
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        SqliteStore(path, "owner-1")
+
+
+def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no-folder/store\.db cannot be opened: No such file"):
+        SqliteStore(tmp_path / "no-folder" / "store.db", "owner-1")
+    with pytest.raises(StoreError, match="cannot be opened: Is a directory"):
+        SqliteStore(tmp_path, "owner-1")
+
+
+def test_a_tool_that_writes_into_the_file_is_named_as_such(path: Path) -> None:
+    store = SqliteStore(path, "owner-1")
+    tool = sqlite3.connect(path, isolation_level=None)
+    tool.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="being written by a process that is no party"):
+        store.put("key", b"")
+    tool.close()
+    store.put("key", b"")
+    store.close()
