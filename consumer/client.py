@@ -224,7 +224,7 @@ def _table(rows: list[Row], schema: Schema) -> Table:
     values = codecs.values_of(rows, schema.width)
     labels: list[int] = [row.label for row in rows if row.label is not None]
     labelled: NDArray[np.int64] | None = (
-        np.array(labels, dtype=np.int64) if len(labels) == len(rows) else None
+        np.array(labels, dtype=np.int64) if rows and len(labels) == len(rows) else None
     )
     table = Table(values, labelled)
     schema.check(table, "the summary")

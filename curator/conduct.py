@@ -17,7 +17,7 @@ from fedkme.party import NoiseFor
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.means import MeanRelease, later_cost
 from fedkme.privacy.settings import make_release
-from fedkme.protocol import Assignment, Closing
+from fedkme.protocol import Assignment
 
 
 async def conduct(
@@ -41,7 +41,8 @@ async def conduct(
         h2 = make_release(
             settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
         )
-    assignment = _assignment(task, settings, len(roster), h2, gate)
+    owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
+    assignment = _assignment(task, settings, owners, h2, gate)
     arguments = dict.fromkeys(roster.names, assignment)
     record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
     available = sum(record.owner_rows.values())
@@ -56,7 +57,7 @@ async def conduct(
         gate.open(None)  # what owners are asked for follows from the public sizes
         await uniform(task, roster, record, observer, gate)
     else:
-        gate.open(settings.auction.event(task.rows, len(roster)), settings.auction.exchanged_rows)
+        gate.open(settings.auction.event(task.rows, owners), settings.auction.exchanged_rows)
         auction = settings.auction.make(len(roster), noise_for("auction"))
         await algorithm3(task, roster, h2, auction, record, observer, gate)
     await close(roster, record)
@@ -69,9 +70,9 @@ def _assignment(
     """What owners are told before round 1, and what their policies decide by."""
     heard: tuple[Disclosure, ...] = ()
     if h2 is not None:
-        heard = gate.to_be_heard(
-            later_cost(h2).of_rows(settings.auction.exchanged_rows), settings.auction.event_heard(task.rows)
-        )
+        auction = settings.auction
+        mean = later_cost(h2).of_rows(auction.exchanged_rows)
+        heard = gate.to_be_heard(mean, auction.event(task.rows, owners))
     return Assignment(
         task.run,
         task.h1.spec,
@@ -88,9 +89,7 @@ def _assignment(
 async def close(roster: Roster, record: SummaryRecord) -> None:
     """Take every owner's own count of what it sent."""
     last = len(record.rounds)
-    closings = await roster.ask(last, _close, dict.fromkeys(roster.names))
+    closings = await roster.ask(
+        last, lambda owner, number: owner.close(number), dict.fromkeys(roster.names, last)
+    )
     record.closings = {name: closing.rows_sent for name, closing in closings.items()}
-
-
-async def _close(owner: OwnerPort, _: None) -> Closing:
-    return await owner.close()

@@ -100,16 +100,14 @@ class Gate:
         self._auction, self._exchanged = auction, exchanged
         self._write(0, OWNERS, self._consumer, _PROGRESS, None, "progress")
 
-    def to_be_heard(self, mean: Cost, question: Event | None) -> tuple[Disclosure, ...]:
+    def to_be_heard(self, mean: Cost, question: Event) -> tuple[Disclosure, ...]:
         """What owners will hear of each other's rows, as lines of round 1, for their own ledgers.
 
         Args:
             mean: cost of a broadcast, for the rows that one replaced row exchanges.
             question: of being asked, or not.
         """
-        heard = [(mean.event, mean.sensitivity, "mean")]
-        if question is not None:
-            heard.append((question, None, "auction"))
+        heard = [(mean.event, mean.sensitivity, "mean"), (question, None, "auction")]
         return tuple(
             Disclosure(self._run, 1, OWNERS, OWNERS, event, "replace-one", sensitivity, nonce)
             for event, sensitivity, nonce in heard

@@ -31,6 +31,7 @@ class CuratorMetrics:
         self._accessed = Counter(
             "fedkme_points_accessed", "Distinct rows that came in this process", ["owner"], **where
         )
+        self._accessed_of: dict[str, Counter] = {}
         self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
 
     def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
@@ -38,7 +39,9 @@ class CuratorMetrics:
         self._rounds.inc()
         self._seconds.observe(record.milliseconds / 1e3)
         for _, owner, _ in accesses:
-            self._accessed.labels(owner).inc()
+            if (count := self._accessed_of.get(owner)) is None:
+                count = self._accessed_of[owner] = self._accessed.labels(owner)
+            count.inc()
 
     def refused(self, code: int) -> None:
         """Count a refusal."""

@@ -40,5 +40,5 @@ class OwnerPort(Protocol):
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""
 
-    async def close(self) -> Closing:
+    async def close(self, last_round: int) -> Closing:
         """End the run for this owner."""

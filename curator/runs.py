@@ -241,6 +241,7 @@ class Runs:
 
     async def suspend(self) -> None:
         """Let go of runs under way; they go on when the curator starts again."""
+        self._held = True  # or each would make room for the next in the queue
         tasks = [run.task for run in self._running if run.task is not None]
         for task in tasks:
             task.cancel()

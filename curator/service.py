@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import secrets
+from collections.abc import Coroutine
+from typing import Any
 
 from curator.admission import Admission
 from curator.conductor import Conductor
@@ -73,8 +74,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         try:
             line.check_caller(self._settings.consumers, self._settings.owners)
             run = self._calls[call] = await self._admit(line)
-            with self._admission.session(context, functools.partial(self._end, call)):
-                await self._follow(line, run)
+            await self._while_admitted(context, self._follow(line, run))
         except FedkmeError as error:
             self._refused(error, run)
             with contextlib.suppress(ConnectionFailedError):
@@ -117,10 +117,27 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         where = {} if run is None else {"run": run.name, "round": run.selected}
         self._conductor.say("refused", **where, code=error.code, cause=error.cause, remedy=error.remedy)
 
-    async def _end(self, call: asyncio.Task[None], error: FedkmeError) -> None:
-        """End a call from this side; who asks again is told why."""
-        self._refused(error, self._calls.get(call))
-        call.cancel()
+    async def _while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
+        """Do it to the end, or until the caller's certificate is revoked.
+
+        Raises:
+            IdentityError: it was.
+        """
+        task = asyncio.ensure_future(work)
+        fault: FedkmeError | None = None
+
+        async def end(error: FedkmeError) -> None:
+            nonlocal fault
+            fault = error
+            task.cancel()
+
+        with self._admission.session(context, end):
+            try:
+                await task
+            except asyncio.CancelledError:
+                if fault is None:
+                    raise
+                raise fault from None
 
     def _check(self, line: Line, name: str) -> None:
         line.check_caller(self._settings.consumers, self._settings.owners)

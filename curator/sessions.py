@@ -90,8 +90,9 @@ class OwnerSession:
         self._round = round_number
         return await self._rows(pb.Directive(draw=pb.Draw(count=count)), most=count)
 
-    async def close(self) -> Closing:
+    async def close(self, last_round: int) -> Closing:
         """See `OwnerPort`."""
+        self._round = last_round
         reply = await self._exchange(pb.Directive(close=pb.Close()), "closing")
         return Closing(reply.closing.rows_sent)
 

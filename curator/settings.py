@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -56,6 +56,13 @@ class CuratorSettings(StoredPartySettings):
     def quota_of(self, consumer: str) -> Quota:
         """What a consumer may have."""
         return self.quotas.get(consumer, self.quota)
+
+    def relative_to(self, directory: Path) -> dict[str, Any]:
+        """As for any party, but that a journal that is a file is in this curator's own `directory`."""
+        changes = super().relative_to(directory)
+        if "journal" in changes:
+            changes["journal"] = str((directory / self.directory / self.journal).absolute())
+        return changes
 
     @model_validator(mode="after")
     def _one_name_one_party(self) -> Self:

@@ -95,6 +95,10 @@ class Bidder:
         """As `quote`, whose counts have left already."""
         self._gains = self._gains_after(broadcast)
 
+    def restore_heard(self, round_number: int, nonce: str) -> None:
+        """What was written down of others' rows in a round: the mean that was told, or the question."""
+        self._gate.restore_heard(round_number, nonce)
+
     def skip_draw(self) -> None:
         """Leave seeded noise as after `draw`."""
         self._noise.uniform(self._left)
@@ -159,8 +163,13 @@ class Bidder:
             raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
         return self._scored.bids(broadcast.mean, broadcast.size)
 
-    def close(self) -> Closing:
-        """This owner's own count of what it sent, to compare with the curator's."""
+    def close(self, last_round: int) -> Closing:
+        """This owner's own count of what it sent, to compare with the curator's.
+
+        Args:
+            last_round: of the run; what was decided in silence until then counts as heard.
+        """
+        self._gate.close(last_round)
         return Closing(self._gate.rows_sent)
 
     def _token(self, row: int) -> int:

@@ -40,7 +40,7 @@ def owner() -> None:
 @app.command()
 def join(config: Config, supervised: Supervised = False) -> None:
     """Load this owner's rows, join a curator, serve its runs until it ends the session."""
-    raise typer.Exit(run_party(lambda: _settings(config), supervised, join_curator))
+    raise typer.Exit(run_party(lambda: _settings(config), supervised, join_curator, service=True))
 
 
 @app.command()

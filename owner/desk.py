@@ -77,8 +77,13 @@ class Desk:
         match directive.WhichOneof("body"):
             case "prepare" if not failed:
                 self._bidder.restore_assignment(self._assignment(directive.prepare))
+            case "broadcast" | "close" if not failed:
+                self._bidder.restore_heard(directive.at.round, "mean")
             case "quote" if not failed:
+                self._bidder.restore_heard(directive.at.round, "mean")
                 self._bidder.restore_quote(self._said(directive.quote.broadcast, directive.at.round))
+            case "ask" | "sell" if not failed:
+                self._bidder.restore_heard(directive.at.round, "auction")
             case "draw" if not failed:
                 self._bidder.skip_draw()
         sent = [row.token for reply in replies if reply.HasField("rows") for row in reply.rows.rows]
@@ -110,7 +115,7 @@ class Desk:
                 rows_here = self._bidder.prepare(self._assignment(directive.prepare))
                 yield pb.OwnerMessage(prepared=pb.Prepared(rows=rows_here))
             case "close":
-                sent = self._bidder.close().rows_sent
+                sent = self._bidder.close(number).rows_sent
                 yield pb.OwnerMessage(closing=pb.Closing(rows_sent=sent))
             case "prepare":
                 raise ProtocolError(f"{self.run} has begun already", "Start another run.")

@@ -79,7 +79,7 @@ class Gate:
         self._policy = policy
         self._refused = refused
         self._heard: dict[str, Disclosure] = {}
-        self._written: set[tuple[int, str]] = set()
+        self._heard_until: dict[str, int] = {}
         self._sent: set[int] = set()
 
     @property
@@ -109,6 +109,15 @@ class Gate:
     def restore(self, assignment: Assignment) -> None:
         """Go on with a run that was opened by another process."""
         self._heard = {about.nonce: about for about in assignment.heard}
+        self._heard_until.clear()
+
+    def restore_heard(self, round_number: int, nonce: str) -> None:
+        """What another process wrote down of a round."""
+        self._heard_until[nonce] = max(round_number, self._heard_until.get(nonce, 0))
+
+    def close(self, last_round: int) -> None:
+        """The run is over: write down what was decided since this owner was last told."""
+        self._write(self._hear(last_round, "mean"))
 
     def restore_rows(self, tokens: Sequence[int]) -> None:
         """Rows that another process let out."""
@@ -159,13 +168,16 @@ class Gate:
                 )
 
     def _hear(self, round_number: int, nonce: str) -> list[Disclosure]:
-        """What this owner is told of others' rows, in the curator's words; once a round."""
+        """What this owner is told of others' rows, in the curator's words; once a round.
+
+        A broadcast tells of all rounds since the last one: what was decided in silence could have been said.
+        The first reads the public seed set alone.
+        """
         about = self._heard.get(nonce)
-        first_mean = nonce == "mean" and round_number == 1  # of the public seed set alone
-        if about is None or first_mean or (round_number, nonce) in self._written:
-            return []
-        self._written.add((round_number, nonce))
-        return [dataclasses.replace(about, round=round_number)]
+        first = round_number if nonce != "mean" else 2
+        new = range(max(first, self._heard_until.get(nonce, 0) + 1), round_number + 1)
+        self.restore_heard(round_number, nonce)
+        return [] if about is None else [dataclasses.replace(about, round=number) for number in new]
 
     def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
         return Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)

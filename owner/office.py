@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from fedkme.data import Table
-from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, StoreError
+from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.store import OPEN, Store
@@ -70,6 +70,7 @@ class Office:
         self._open_desk = open_desk
         self._runs_at_once = runs_at_once
         self._desks: dict[str, Desk] = {}
+        self._refused: set[str] = set()
 
     def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
         """The messages to send back, in order; they are kept, with their ledger lines, when this returns."""
@@ -83,6 +84,8 @@ class Office:
                 return known
             left = self._allowance.rows
             entry = desk.answer(directive)
+            if directive.HasField("prepare") and entry.replies[0].HasField("fault"):
+                self._refused.add(run)
             self._keep(run, entry, left)
             return list(entry.replies)
         except FedkmeError as error:
@@ -126,13 +129,17 @@ class Office:
         run = directive.at.run
         if not directive.HasField("prepare") or not run:
             raise ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
-        if len(self._store.runs(OPEN)) >= self._runs_at_once:
-            raise OwnerFaultError(
+        if self._in_runs() >= self._runs_at_once:
+            raise PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
-                "Wait for one of them to end, or let the owner raise 'runs_at_once'.",
+                "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
             )
         document = journals_pb2.OwnerDocument(data=self._data).SerializeToString()
         self._store.open_run(run, self._curator, document)
+
+    def _in_runs(self) -> int:
+        """Open runs but for those that this owner refused and that wait to be dismissed."""
+        return sum(row.run not in self._refused for row in self._store.runs(OPEN))
 
     def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
         """The answer and its ledger lines, all or nothing; `left` rows had left before it.
@@ -154,6 +161,7 @@ class Office:
 
     def _forget(self, run: str) -> None:
         self._desks.pop(run, None)
+        self._refused.discard(run)
         row = self._store.run(run)
         if row is not None and row.status == OPEN:
             with self._store.transaction():

@@ -70,9 +70,9 @@ class DirectPort:
         with self._faults(round_number):
             return self._bidder.draw(round_number, count)
 
-    async def close(self) -> Closing:
+    async def close(self, last_round: int) -> Closing:
         """See `OwnerPort`."""
-        return self._bidder.close()
+        return self._bidder.close(last_round)
 
     @contextlib.contextmanager
     def _faults(self, round_number: int) -> Iterator[None]:
@@ -160,6 +160,7 @@ async def run_in_process(
         reference=h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
     )
     facts |= {
+        "run": run,
         "consumer": CONSUMER,
         "p": request.p,
         "validation_rows": len(validation),

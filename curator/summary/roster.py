@@ -19,6 +19,7 @@ from fedkme.errors import (
     IdentityError,
     OwnerFaultError,
     OwnerLostError,
+    PolicyError,
     QuorumError,
 )
 
@@ -66,8 +67,9 @@ class Roster:
         """Why the run cannot go on, when too few owners are left."""
         if len(self._ports) >= self._quorum:
             return None
+        last = f"; the last to leave: {self._faults[-1].line.rstrip('.')}" if self._faults else ""
         return QuorumError(
-            f"{len(self._ports)} owners are left and the quorum is {self._quorum}",
+            f"{len(self._ports)} owners are left and the quorum is {self._quorum}{last}",
             "The rows gathered so far are kept; start the missing owners and run again.",
         )
 
@@ -93,7 +95,7 @@ class Roster:
         )
         good: dict[str, Answer] = {}
         for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, OwnerLostError | OwnerFaultError | BudgetError):
+            if isinstance(answer, OwnerLostError | OwnerFaultError | BudgetError | PolicyError):
                 self.remove(round_number, name, answer)
             elif isinstance(answer, BaseException):
                 raise answer

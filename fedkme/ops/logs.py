@@ -49,8 +49,7 @@ class Log:
         self._handler: logging.Handler = _Stderr()
         if file is not None:
             try:
-                os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640))
-                self._handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+                self._handler = _File(file, encoding="utf-8")
             except OSError as error:
                 cause = f"the log {file} cannot be written: {error.strerror}"
                 raise ConfigError(cause, "Correct 'log_file'.") from None
@@ -113,6 +112,16 @@ class _Stderr(logging.StreamHandler[Any]):
     @property
     def stream(self) -> Any:
         return sys.stderr
+
+
+class _File(logging.handlers.WatchedFileHandler):
+    """A file that is not for everybody on the host, also when it is begun anew."""
+
+    def _open(self) -> Any:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o640)
+
+        return open(self.baseFilename, "a", encoding="utf-8", opener=private)  # noqa: PTH123
 
 
 class _JsonLines(logging.Formatter):

@@ -77,9 +77,9 @@ class Metered:
         """See `OwnerPort`."""
         return await self._session.draw(round_number, count)
 
-    async def close(self) -> Closing:
+    async def close(self, last_round: int) -> Closing:
         """See `OwnerPort`."""
-        return await self._session.close()
+        return await self._session.close(last_round)
 
     async def _metered(self, sizes: dict[int, Sizes], round_number: int, call: Awaitable[T]) -> T:
         traffic = self._session.traffic

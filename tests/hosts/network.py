@@ -44,7 +44,7 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "they need root"
     try:
-        with Network("probe"):
+        with Network("probe", label="probe"):
             return ""
     except (OSError, subprocess.CalledProcessError) as error:
         return str(getattr(error, "stderr", "") or error).strip()
@@ -53,15 +53,19 @@ def why_not() -> str:
 class Network:
     """Some hosts, until it is closed."""
 
-    def __init__(self, *hosts: str, poor: Mapping[str, Poor] | None = None, domain: str = "") -> None:
+    def __init__(
+        self, *hosts: str, poor: Mapping[str, Poor] | None = None, label: str = "", domain: str = "example.org"
+    ) -> None:
         """Make them.
 
         Args:
             hosts: their names.
             poor: hosts with a poor link.
+            label: tells it from the other networks of this process.
             domain: hosts call each other by it too: north, and north.DOMAIN.
         """
         self.means = ""
+        self._label = label
         self._cables: list[subprocess.Popen[str]] = []
         self._hosts = hosts
         _sweep()
@@ -83,15 +87,15 @@ class Network:
 
     def within(self, host: str, *command: str) -> list[str]:
         """A command on a host; the process that starts it becomes it."""
-        return ["ip", "netns", "exec", _space(host), *command]
+        return ["ip", "netns", "exec", self._space(host), *command]
 
     def cut(self, host: str) -> None:
         """Pull a host's cable."""
-        ip("-n", _space("switch"), "link", "set", host, "down")
+        ip("-n", self._space("switch"), "link", "set", host, "down")
 
     def mend(self, host: str) -> None:
         """Plug it in again."""
-        ip("-n", _space("switch"), "link", "set", host, "up")
+        ip("-n", self._space("switch"), "link", "set", host, "up")
 
     def close(self) -> None:
         """Remove everything."""
@@ -99,22 +103,25 @@ class Network:
             cable.kill()
             cable.communicate()
         for host in ("switch", *self._hosts):
-            _remove(_space(host))
+            _remove(self._space(host))
+
+    def _space(self, host: str) -> str:
+        return f"{PREFIX}-{os.getpid()}-{self._label}{host}"
 
     def _build(self, poor: Mapping[str, Poor], domain: str) -> None:
-        switch = _space("switch")
+        switch = self._space("switch")
         ip("netns", "add", switch)
         ip("-n", switch, "link", "add", "bridge", "up", "type", "bridge")
         names = [f"{self.address(host)} {host} {host}.{domain}" for host in self._hosts]
         for host in self._hosts:
-            space = _space(host)
+            space = self._space(host)
             files = FILES / space
             files.mkdir(parents=True)
             (files / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
             ip("netns", "add", space)
             ip("-n", space, "link", "set", "lo", "up")
             if not (host in poor and self._poor_cable(host, poor[host])):
-                ip("-n", switch, "link", "add", host, "type", "veth", "peer", "eth0", "netns", space)
+                ip("-n", switch, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", space)
             ip("-n", switch, "link", "set", host, "master", "bridge", "up")
             ip("-n", space, "address", "add", f"{self.address(host)}/24", "dev", "eth0")
             ip("-n", space, "link", "set", "eth0", "up")
@@ -123,7 +130,7 @@ class Network:
 
     def _poor_cable(self, host: str, link: Poor) -> bool:
         """A cable of our own where the kernel has no netem."""
-        if _has_netem(_space("switch")):
+        if _has_netem(self._space("switch")):
             return False
         self.means = "TAP devices and a process between them"
         script = str(Path(__file__).with_name("poor_link.py"))
@@ -134,13 +141,13 @@ class Network:
         assert cable.stdout is not None
         if cable.stdout.readline() != "ready\n":
             raise OSError("the kernel has neither netem nor TAP devices")
-        ip("-n", _space("switch"), "link", "set", far, "netns", _space(host), "name", "eth0")
+        ip("-n", self._space("switch"), "link", "set", far, "netns", self._space(host), "name", "eth0")
         return True
 
     def _netem(self, host: str, link: Poor) -> None:
         self.means = "tc netem"
         how = ("netem", "delay", f"{link.delay_ms}ms", "loss", f"{100 * link.loss}%")
-        for space, device in ((_space("switch"), host), (_space(host), "eth0")):
+        for space, device in ((self._space("switch"), host), (self._space(host), "eth0")):
             subprocess.run(["tc", "-n", space, "qdisc", "add", "dev", device, "root", *how], check=True)
 
 
@@ -154,10 +161,6 @@ def _has_netem(space: str) -> bool:
         for verb in ("add", "del")
     ]
     return tried[0].returncode == 0
-
-
-def _space(host: str) -> str:
-    return f"{PREFIX}-{os.getpid()}-{host}"
 
 
 def _remove(space: str) -> None:

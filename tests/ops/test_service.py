@@ -99,7 +99,7 @@ def test_figures_agree_with_the_record(site: Site) -> None:
         sum(seen["fedkme_bytes_total", "sent", name] for name in ("north", "south"))
         >= record["bytes"]["sent"]
     )
-    assert seen["fedkme_journal_commit_seconds_count",] >= 12
+    assert seen["fedkme_journal_commit_seconds_count",] > 0
     assert {seen["fedkme_runs", status] for status in ("asked", "queued", "running")} == {0}
     own = figures(north.until("metrics")["address"])
     assert own["fedkme_rows_sent_total",] == record["closings"]["north"]
@@ -123,7 +123,7 @@ def test_metrics_are_off_and_at_home(site: Site) -> None:
     curator = site.curator()
     assert not [line for line in curator.events() if line["event"] == "metrics"]
     for settings in ('metrics = "0.0.0.0:0"', 'metrics = "nowhere"'):
-        refused = site.start("curator", f'directory = "elsewhere"\n{settings}')
+        refused = site.start("curator", f'directory = "runs"\njournal = "other.db"\n{settings}')
         assert refused.ended() == ConfigError.code
         assert "metrics" in refused.until("failed")["cause"]
     curator.process.kill()
@@ -166,6 +166,7 @@ def test_without_a_drain_a_run_goes_on_at_the_next_start(site: Site) -> None:
     assert not [line for line in curator.events() if line["event"] == "ended"]
     again = site.curator('owners = ["north"]\nmetrics = "127.0.0.1:0"')
     assert consumer.ended() == 0
+    assert consumer.until("received")["complete"] is True  # and not what there was when it was suspended
     ended = again.until("ended")
     assert (ended["status"], ended["round"]) == ("complete", LONG)
     # rounds that an earlier process counted are not counted again

@@ -11,7 +11,9 @@ from curator.summary.auctions import AnyAuction
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
 from fedkme.privacy.events import CURATOR, Clock, Disclosure, Gaussian, PrivAuction, RawRows
 from fedkme.schema import Numeric, Schema
-from owner import policy as owner_policy
+from fedkme.supervision import Voice
+from owner.agent import join
+from owner.policy import check_columns
 from owner.protocols import PROTOCOLS
 from owner.settings import PolicySettings
 
@@ -241,12 +243,20 @@ def test_a_wrong_policy_is_refused_at_the_start(tmp_path: Path, policy: dict[str
     assert words in str(caught.value)
 
 
-def test_a_schema_with_a_forbidden_column_is_refused_at_the_start() -> None:
+async def test_an_owner_with_a_forbidden_column_does_not_start(tmp_path: Path) -> None:
+    # Before its rows are read: there are none.
+    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    with pytest.raises(PolicyError, match="column 'age'"):
+        await join(configured(tmp_path, columns=["x", "ill"]), Voice(NAME, supervised=False))
+    assert not (tmp_path / "journal.db").exists()
+
+
+def test_a_schema_with_a_forbidden_column_is_refused_by_name() -> None:
     settings = PolicySettings(columns=("x", "ill"))
     with pytest.raises(PolicyError, match="column 'age'"):
-        owner_policy.check_columns(NAME, settings, SCHEMA)
+        check_columns(NAME, settings, SCHEMA)
     allowed = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
-    owner_policy.check_columns(NAME, settings, allowed)
+    check_columns(NAME, settings, allowed)
 
 
 def test_assignments_of_these_tests_are_those_of_a_run() -> None:

@@ -162,9 +162,9 @@ class Mortal(DirectPort):
         self._live("draw")
         return await super().draw(round_number, count)
 
-    async def close(self) -> Closing:
+    async def close(self, last_round: int) -> Closing:
         self._live("close")
-        return await super().close()
+        return await super().close(last_round)
 
 
 class Tardy(DirectPort):

@@ -83,7 +83,7 @@ def test_every_row_goes_once_and_then_the_owner_is_dry(size: int) -> None:
     assert sorted(values for _, values, _ in said) == sorted(rows.values.tolist())
     assert len({bid.token for bid, *_ in said}) == size
     assert owner.bid(Broadcast(99, 99, NOTHING)) is None
-    assert owner.close().rows_sent == size
+    assert owner.close(1).rows_sent == size
 
 
 @given(st.permutations(range(9)))
@@ -117,7 +117,7 @@ def test_a_new_run_starts_afresh() -> None:
     owner = prepared(table(6, 6))
     first = list(bids_and_reveals(owner))
     owner.prepare(replace(assignment(TASK), run="run-2"))
-    assert owner.close().rows_sent == 0
+    assert owner.close(1).rows_sent == 0
     assert list(bids_and_reveals(owner)) == first
 
 
@@ -160,7 +160,7 @@ def test_draws_never_repeat_a_row_and_end_when_there_is_none() -> None:
     sent = [owner.reveal(1, bid.token), *owner.draw(1, 3), *owner.draw(2, 9), *owner.draw(3, 1)]
     assert sorted(row.values.tolist() for row in sent) == sorted(rows.values.tolist())
     assert sorted(row.token for row in sent) == list(range(7))
-    assert owner.close().rows_sent == 7
+    assert owner.close(1).rows_sent == 7
 
 
 def test_the_gate_writes_every_row_down_before_it_goes() -> None:
@@ -183,7 +183,7 @@ def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
     assert bid is not None
     first, again = owner.reveal(1, bid.token), owner.reveal(1, bid.token)
     assert first.values.tolist() == again.values.tolist()
-    assert owner.close().rows_sent == 1
+    assert owner.close(1).rows_sent == 1
 
 
 def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:

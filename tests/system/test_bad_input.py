@@ -22,6 +22,7 @@ from fedkme.errors import (
     IdentityError,
     NotEnoughRowsError,
     SchemaError,
+    StoreError,
 )
 
 from .launches import HEADER, SCHEMA, read_json, write_own_files
@@ -227,8 +228,8 @@ OWNER = 'name = "north"\ncurator = "127.0.0.1:1"\nschema_file = "schema.toml"\nd
             OWNER.replace("127.0.0.1", "10.0.0.1") + 'identity = "x"\nsimulation_seed = 3\n',
             "seeded randomness is refused",
         ),
-        (ConfigError, OWNER + "plaintext = true\nleger = 3\n", "Did you mean 'ledger'?"),
-        (ConfigError, OWNER + 'plaintext = true\nledger = "no/such/folder.jsonl"\n', "cannot be written"),
+        (ConfigError, OWNER + "plaintext = true\njurnal = 3\n", "Did you mean 'journal'?"),
+        (StoreError, OWNER + 'plaintext = true\njournal = "no/such/folder.db"\n', "cannot be opened"),
         (IdentityError, OWNER + 'identity = "nowhere"\n', "cannot be read"),
         (DataError, OWNER.replace("north.csv", "none.csv") + "plaintext = true\n", "cannot be read"),
         (ConnectionFailedError, OWNER + "plaintext = true\nconnect_s = 0.1\n", "no curator answered"),

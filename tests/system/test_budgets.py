@@ -10,6 +10,7 @@ from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import BudgetError
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.settings import GaussianSettings
+from owner.settings import PolicySettings
 
 from .launches import read_json
 from .market import DIMENSION, market
@@ -42,7 +43,7 @@ async def test_a_curator_refuses_a_run_that_owners_rows_cannot_pay_for(tmp_path:
 async def test_an_owner_that_may_not_send_more_is_out_of_the_run(tmp_path: Path) -> None:
     # The refusal is recorded as what it is, and the others go on.
     async with market(tmp_path, ["a", "b"]) as at:
-        at.owner("a", most_rows=2)
+        at.owner("a", policy=PolicySettings(most_rows=2))
         at.owner("b")
         await at.consumer(p=8)
         record = read_json(tmp_path / "runs" / "run-1" / "record.json")

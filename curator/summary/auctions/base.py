@@ -48,10 +48,6 @@ class AuctionSettings(Settings):
         It is written once for every round in which owners are asked.
         """
 
-    def event_heard(self, rows: int) -> Event | None:
-        """What an owner writes down by itself when it is asked; None where that depends on who is left."""
-        return None
-
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float | None:
         """Bound on the expected points accessed for a summary of `rows` rows, if there is one (Lemma 5)."""

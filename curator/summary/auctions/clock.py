@@ -77,10 +77,6 @@ class ClockSettings(AuctionSettings):
         """The claim above, for replacing a row."""
         return events.Clock(self.epsilon, "replace-one")
 
-    def event_heard(self, rows: int) -> events.Clock:
-        """The same, whoever is left."""
-        return self.event(rows, 1)
-
     def access_bound(self, rows: int, owners: int) -> None:
         """None is proven; docs/decisions/004 has measurements."""
 

@@ -1,0 +1,61 @@
+"""Issue 4, 'Hosts in tests': a run over hosts, with delay and loss, and with a cut link."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from .network import Network
+from .parties import OWNERS, Site
+
+CUT_S = 2.0
+"""How long the cable is out: the outage itself, no wait for anything."""
+
+BY_RANK = '[summary]\nauction.kind = "winner-only"\nfeatures.dimension = 40\n'
+"""Each round asks an owner, so that each is a round trip or two."""
+
+
+def test_a_run_over_hosts(site: Site) -> None:
+    # DESIGN, decision 2: owners dial out; the defaults of every setting hold between hosts too.
+    site.curator()
+    for name in OWNERS:
+        site.owner(name)
+    consumer = site.ask(30, "out")
+    assert consumer.ended() == 0
+    received = consumer.said("received")[-1]
+    record = site.audit("out", 30)
+    assert received["rows"] == 30
+    assert received["accessed"] == sum(record["accessed"].values())
+    assert not record["faults"]
+
+
+def test_delay_and_loss_change_nothing(
+    poor_network: Network, make_site: Callable[[Network], Site]
+) -> None:
+    # "a run across them with delay and loss": nobody is lost to it, and nothing is counted twice.
+    site = make_site(poor_network)
+    site.curator(table=BY_RANK)
+    for name in OWNERS:
+        site.owner(name)
+    consumer = site.ask(60, "out")
+    assert consumer.ended() == 0
+    assert not site.audit("out", 60)["faults"]
+
+
+def test_a_cut_link_is_waited_for(site: Site) -> None:
+    # "a cut link": within `grace_s` the run goes on where it was, with the owner.
+    curator = site.curator("grace_s = 60\n", BY_RANK)
+    for name in OWNERS:
+        site.owner(name)
+    consumer = site.ask(120, "out")
+    curator.until("round", lambda line: line["round"] >= 20)
+    site.network.cut("south")
+    time.sleep(CUT_S)
+    before = len(curator.events)
+    assert not curator.said("ended"), "the run was over before the link was cut"
+    site.network.mend("south")
+    curator.until("round", after=before)
+    assert consumer.ended() == 0
+    record = site.audit("out", 120)
+    assert not record["faults"]
+    assert record["accessed"]["south"] > 0

@@ -1,0 +1,190 @@
+"""Issue 4, item 6: `fedkme doctor` explains faults of configuration, files, certificates, the way there."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fedkme.store import open_store
+from fedkme.wire.tls import LOOPBACK, Authority, Role
+from sim.doctor import network
+from sim.doctor.cli import app
+
+from .parties import Site
+
+OWNER = 'data = "north.csv"\njournal = "north.db"\n'
+POLICY = "[policy]\nmost_rows = 100\n[[policy.budgets]]\nepsilon = 4.0\ndelta = 1e-6\n"
+CURATOR = 'listen = "127.0.0.1:0"\ndirectory = "runs"\n'
+
+
+def doctor(path: Path | None) -> tuple[int, list[dict[str, Any]]]:
+    arguments = [] if path is None else [str(path)]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    said = json.loads(result.stdout)
+    assert said["code"] == result.exit_code
+    plain = CliRunner().invoke(app, arguments)
+    assert plain.exit_code == result.exit_code
+    assert len(plain.stdout.splitlines()) == len(said["findings"])  # "one line each"
+    return result.exit_code, said["findings"]
+
+
+def states(findings: list[dict[str, Any]]) -> dict[str, str]:
+    """By check; the worst where there are several."""
+    worst = ("ok", "warn", "fail")
+    found: dict[str, str] = {}
+    for finding in findings:
+        found[finding["check"]] = max(finding["state"], found.get(finding["check"], "ok"), key=worst.index)
+    return found
+
+
+def test_the_installation() -> None:
+    code, findings = doctor(None)
+    assert code == 0
+    assert states(findings)["packages"] == states(findings)["ports"] == "ok"
+
+
+def test_a_party_to_which_nothing_is_wrong(site: Site) -> None:
+    # Against a real curator; nothing is written, and nobody joins.
+    curator = site.curator('owners = ["north"]')
+    for party, text in (
+        ("north", OWNER + POLICY),
+        ("consumer", 'validation = "validation.csv"\noutput = "out"\n[request]\np = 3\n'),
+    ):
+        path = site.write(party, text)
+        before = sorted(site.folder.rglob("*"))
+        code, findings = doctor(path)
+        assert code == 0
+        assert {state for check, state in states(findings).items() if check != "expiry"} == {"ok"}
+        checks = {"configuration", "certificate", "expiry", "chain", "modes", "schema", "data"}
+        assert checks | {"dns", "port", "tls", "health", "version", "clock"} <= states(findings).keys()
+        assert sorted(site.folder.rglob("*")) == before
+    assert not [line for line in curator.events() if line["event"] in ("owner_joined", "refused")]
+
+
+def test_a_curator(site: Site) -> None:
+    site.revoke(1)
+    (site.folder / "runs").mkdir()
+    open_store(site.folder / "runs" / "journal.db", "curator").close()
+    code, findings = doctor(
+        site.write("curator", CURATOR + 'revoked = "revoked.pem"\njournal = "runs/journal.db"')
+    )
+    assert code == 0
+    assert set(states(findings).values()) == {"ok"}
+    code, findings = doctor(site.write("curator", CURATOR))
+    assert (code, states(findings)["revocation"]) == (0, "warn")
+
+
+def other_name(site: Site) -> None:
+    (site.folder / "south.pem").replace(site.folder / "north.pem")
+
+
+def other_role(site: Site) -> None:
+    (site.folder / "north.pem").unlink()
+    site.issue("north", Role.CONSUMER)
+
+
+def expired(site: Site) -> None:
+    old = Authority(datetime.timedelta(minutes=1)).issue("north", role=Role.OWNER)
+    old.save_bundle(site.folder / "north.pem", over=True)
+
+
+def other_authority(site: Site) -> None:
+    identity = Authority().issue("north", role=Role.OWNER)
+    ours = site.authority.issue("north").authority
+    (site.folder / "north.pem").write_bytes(identity.key + identity.certificate + ours)
+
+
+FAULTS: list[tuple[Callable[[Site], object], str, str, int]] = [
+    (lambda site: (site.folder / "schema.toml").unlink(), OWNER, "schema", 10),
+    (lambda site: (site.folder / "schema.toml").write_text("columns = 3"), OWNER, "schema", 11),
+    (lambda site: (site.folder / "north.csv").write_text("age,smoker,ill\n999,yes,no\n"), OWNER, "data", 12),
+    (lambda site: (site.folder / "north.csv").unlink(), OWNER, "data", 12),
+    (lambda site: (site.folder / "north.pem").chmod(0o644), OWNER, "modes", 33),
+    (lambda site: (site.folder / "north.pem").unlink(), OWNER, "certificate", 33),
+    (other_name, OWNER, "certificate", 33),
+    (other_role, OWNER, "certificate", 33),
+    (expired, OWNER, "certificate", 33),
+    (other_authority, OWNER, "chain", 33),
+    (lambda site: None, OWNER + '[policy]\ncolumns = ["age"]\n', "policy", 54),
+    (lambda site: None, OWNER + 'lisen = "x"\n', "configuration", 10),
+    (lambda site: None, 'name_of = "nobody"\n', "configuration", 10),
+    (lambda site: (site.folder / "north.db").write_bytes(b"nonsense" * 200), OWNER, "journal", 53),
+    (lambda site: open_store(site.folder / "north.db", "south").close(), OWNER, "journal", 53),
+]
+
+
+@pytest.mark.parametrize(("spoil", "text", "check", "code"), FAULTS)
+def test_a_fault_is_found_and_has_a_remedy(
+    site: Site, spoil: Callable[[Site], object], text: str, check: str, code: int
+) -> None:
+    # "Exit 0 if no fail, else the number of the first failing check's error code."
+    site.address = closed_port()
+    spoil(site)
+    path = site.write("north", text)
+    found, findings = doctor(path)
+    first = next(finding for finding in findings if finding["state"] == "fail")
+    assert (first["check"], first["code"], found) == (check, code, code), first
+    assert first["remedy"]
+    assert "999" not in first["line"]
+
+
+def closed_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_faults_of_the_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One step after the other, and what is behind a step that failed is not tried.
+    def first_fault() -> tuple[str, int]:
+        code, findings = doctor(site.write("north", OWNER))
+        fault = next(finding for finding in findings if finding["state"] == "fail")
+        assert findings[-1] == fault
+        return fault["check"], code
+
+    monkeypatch.setattr(network, "STEP_S", 30.0)
+    site.address = "nowhere.invalid:7700"
+    assert first_fault() == ("dns", 34)
+    site.address = closed_port()
+    assert first_fault() == ("port", 34)
+    site.address = "127.0.0.1:0"
+    for identity in (
+        Authority().issue("curator", LOOPBACK, Role.CURATOR),
+        site.authority.issue("curator", ["curator.example.org"], Role.CURATOR),
+    ):
+        identity.save_bundle(site.folder / "curator.pem", over=True)
+        curator = site.curator()
+        assert first_fault() == ("tls", 33)
+        curator.process.kill()
+        curator.ended()
+
+
+def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.curator()
+    now = time.time
+
+    def apart(seconds: float) -> tuple[int, str]:
+        clock = SimpleNamespace(time=lambda: now() + seconds)
+        monkeypatch.setattr("sim.doctor.network.time", clock)
+        code, findings = doctor(site.write("north", OWNER))
+        return code, states(findings)["clock"]
+
+    assert apart(0) == (0, "ok")
+    assert apart(-60) == (0, "warn")
+    assert apart(3600) == (33, "fail")
+
+
+def test_a_simulation(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_text('[scenario]\nkind = "digits"\n[summary]\np = 10\n')
+    assert doctor(path)[0] == 0
+    path.write_text('[scenario]\nkind = "digits"\n[summary]\nq = 10\n')
+    assert doctor(path)[0] == 10

@@ -1,0 +1,51 @@
+"""docs/pki.md, renewal: "a party says so itself from 14 days before the end"; read at each dial."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from fedkme.supervision import Voice
+from fedkme.wire.dial import own_identity
+from fedkme.wire.tls import Authority, Role
+
+
+class Ear(Voice):
+    def __init__(self) -> None:
+        super().__init__("north", supervised=False)
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def say(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
+
+def test_an_identity_is_read_at_each_dial(tmp_path: Path) -> None:
+    ear, authority, path = Ear(), Authority(), tmp_path / "north.pem"
+    first = authority.issue("north", role=Role.OWNER)
+    first.save_bundle(path)
+    own = own_identity(path, ear)
+    assert own is not None
+    assert own.current() == first
+    assert not ear.said
+    second = authority.issue("north", role=Role.OWNER)
+    second.save_bundle(path, over=True)
+    assert own.current() == second
+    assert [event for event, _ in ear.said] == ["certificate_renewed"]
+    path.write_bytes(b"nonsense")
+    assert own.current() == second  # a spoilt file does not end a party that has a good identity
+    assert [event for event, _ in ear.said] == ["certificate_renewed", "certificate_not_renewed"]
+    assert "north.pem" in ear.said[1][1]["line"]
+
+
+def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
+    ear, path = Ear(), tmp_path / "north.pem"
+    Authority(datetime.timedelta(minutes=6)).issue("north").save_bundle(path)  # five of them are over
+    own_identity(path, ear)
+    ((event, fields),) = ear.said
+    assert event == "warning"
+    assert fields["line"].startswith("the certificate of north expires on ")
+
+
+def test_plaintext_has_none() -> None:
+    assert own_identity(None, Ear()) is None
