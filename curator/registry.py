@@ -110,6 +110,10 @@ class Registry(owners_pb2_grpc.OwnersServicer):
     async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
         """One stream of an owner, from hello to its end."""
         stream = GrpcStream(context)
+        with self._admission.session(context, stream.end):
+            await self._serve(stream, context)
+
+    async def _serve(self, stream: GrpcStream, context: Context) -> None:
         try:
             link = await self._members.join(stream, await self._hello(context))
         except ConnectionFailedError:
@@ -120,8 +124,7 @@ class Registry(owners_pb2_grpc.OwnersServicer):
             return
         self._say("owner_joined", owner=link.name)
         try:
-            with self._admission.session(context, stream.end):
-                await stream.attend(link.deliver)
+            await stream.attend(link.deliver)
         finally:
             link.detach(stream)
             self._say("owner_gone", owner=link.name)

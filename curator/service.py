@@ -69,18 +69,15 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         call = asyncio.current_task()
         assert call is not None, "gRPC serves each call in a task of its own"
         line = self._line(context)
-        run: Run | None = None
         self._calls[call] = None
         try:
-            line.check_caller(self._settings.consumers, self._settings.owners)
-            run = self._calls[call] = await self._admit(line)
-            await self._while_admitted(context, self._follow(line, run))
+            await self._while_admitted(context, self._talk(line, call))
         except FedkmeError as error:
-            self._refused(error, run)
+            self._refused(error, self._calls[call])
             with contextlib.suppress(ConnectionFailedError):
                 await line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
         finally:
-            del self._calls[call]
+            run = self._calls.pop(call)
             if run is None or not run.open:
                 self._count += 1
             if self._settings.runs is not None and self._count >= self._settings.runs:
@@ -116,6 +113,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
     def _refused(self, error: FedkmeError, run: Run | None = None) -> None:
         where = {} if run is None else {"run": run.name, "round": run.selected}
         self._conductor.say("refused", **where, code=error.code, cause=error.cause, remedy=error.remedy)
+
+    async def _talk(self, line: Line, call: asyncio.Task[None]) -> None:
+        line.check_caller(self._settings.consumers, self._settings.owners)
+        run = self._calls[call] = await self._admit(line)
+        await self._follow(line, run)
 
     async def _while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
         """Do it to the end, or until the caller's certificate is revoked.

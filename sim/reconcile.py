@@ -85,7 +85,8 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
     Raises:
         ConfigError: the folder holds no curator's ledger.
     """
-    if not (curator := directory / "ledger.jsonl").is_file():
+    curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
+    if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
         raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")
     consumer = directory / "consumer" / "ledger.jsonl"
     owners = sorted((directory / "owners").glob("*.jsonl"))
@@ -140,17 +141,18 @@ def _misplaced(found: Found) -> str:
 
 
 def _cut(found: Found, directory: Path) -> str:
-    """Whether the curator's ledger reaches, unchanged, to where it was when record.json was written."""
+    """Whether the curator's ledger reaches, unchanged, to where it was when runs were recorded."""
     if found.party != CURATOR:
         return ""
-    head = _record(directory).get("ledger")
-    if head is None:
-        return ""
-    count = head["entries"]
-    if count > len(found.entries):
-        return f"line {len(found.entries)}: record.json says that entry {count} was written"
-    if count and found.entries[count - 1].hash != head["hash"]:
-        return f"line {count}: record.json says that another entry was written here"
+    for folder in (directory, *sorted(directory.glob("run-*"))):
+        head = _record(folder).get("ledger")
+        if head is None:
+            continue
+        where, count = folder / "record.json", head["entries"]
+        if count > len(found.entries):
+            return f"line {len(found.entries)}: {where} says that entry {count} was written"
+        if count and found.entries[count - 1].hash != head["hash"]:
+            return f"line {count}: {where} says that another entry was written here"
     return ""
 
 

@@ -121,7 +121,7 @@ class _File(logging.handlers.WatchedFileHandler):
         def private(path: str, flags: int) -> int:
             return os.open(path, flags, 0o640)
 
-        return open(self.baseFilename, "a", encoding="utf-8", opener=private)  # noqa: PTH123
+        return open(self.baseFilename, "a", encoding="utf-8", opener=private)
 
 
 class _JsonLines(logging.Formatter):

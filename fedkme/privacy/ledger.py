@@ -212,12 +212,20 @@ def nonce_of(vector: NDArray[np.int32]) -> str:
     return hashlib.sha256(vector.astype("<i4").tobytes()).hexdigest()[:32]
 
 
-def _follow(path: Path) -> tuple[list[Entry], ChainFault | None]:
+def _text(path: Path) -> bytes:
+    """The lines of a file, or of the journal of a party that may be running."""
+    if path.suffix == ".db":
+        from fedkme.store.reading import ledger_lines
+
+        return "".join(f"{line}\n" for line in ledger_lines(path)).encode("ascii", errors="replace")
     try:
-        text = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror}", "Give a run's folder.") from None
-    lines = text.split(b"\n")
+
+
+def _follow(path: Path) -> tuple[list[Entry], ChainFault | None]:
+    lines = _text(path).split(b"\n")
     entries: list[Entry] = []
     last: Entry | None = None
     for number, line in enumerate(lines[:-1], start=1):

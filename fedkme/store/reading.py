@@ -69,3 +69,22 @@ def read_store(spec: str | Path, party: str) -> Store:
         cause = "a store on PostgreSQL needs psycopg, which is not installed"
         raise MissingDependencyError(cause, "Run `pip install 'fedkme[postgres]'`.") from None
     return PostgresReader(str(spec), party)
+
+
+def ledger_lines(path: Path) -> list[str]:
+    """The ledger in a file, whoever's it is, also while its party runs.
+
+    Raises:
+        StoreError: the file is no store, or cannot be read.
+    """
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        ) as connection:
+            names = [name for (name,) in connection.execute("SELECT name FROM parties")]
+    except sqlite3.Error:
+        raise StoreError(f"{path} is not a store that can be read", "Name the journal of a party.") from None
+    if not names:
+        return []
+    with contextlib.closing(read_store(path, names[0])) as store:
+        return [kept.line for kept in store.ledger()]

@@ -13,7 +13,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.summary.auctions import AskEveryoneSettings, PrivAuctionSettings, WinnerOnlySettings
+from curator.summary.auctions import (
+    AskEveryoneSettings,
+    Auction,
+    PrivAuctionSettings,
+    WinnerOnlySettings,
+)
 from fedkme.privacy.events import PrivAuction as PrivAuctionEvent
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
@@ -22,10 +27,15 @@ from sim.audit.confidence import Scores
 from sim.audit.finding import Claim, Effort, Finding, Subject
 from sim.audit.law import rate_finding
 from sim.audit.recount import recount
+from sim.audit.runs import OBSERVER, RunGame, first_scores, make_task
 from sim.audit.scripted import ScriptedNoise
+from sim.audit.wire import GRPC
+
+Floats = NDArray[np.float64]
 
 RELATION = "add or remove a row of another owner; an owner looks"
 _OWNERS = 8
+_FEW = 2  # of them in whole runs
 _CHAIN = 3  # rounds of the attack
 
 
@@ -80,6 +90,29 @@ def chain_attack(make: MakeAuction, claim: Claim, rounds: int, trials: int) -> E
     return Experiment(claim, what, sample, trials, note="through the auction's own class, K = 8")
 
 
+def chain_game(make: Callable[[NoiseSource], Auction], claim: Claim, rounds: int) -> RunGame:
+    """The chain in whole runs over two owners; score: whether the observer was not asked in some round.
+
+    Holder and observer have rows in turn, ever farther from D_v; the first of all is x, which the holder has
+    in the second world. Broadcasts are silent, so the order of bids stays.
+    """
+    task = make_task(rounds)
+    rows = np.random.default_rng(0).random((2 * rounds + 2, 2))
+    rows = rows[np.argsort(-first_scores(task, rows))]
+
+    def held(second: bool) -> dict[str, Floats]:
+        return {"holder": rows[0 if second else 2 :: 2], OBSERVER: rows[1::2]}
+
+    return RunGame(
+        claim,
+        f"the best bidder is not asked within {rounds} rounds of the chain, as it is told",
+        task,
+        held,
+        make,
+        lambda view: float(len(view.asked) < rounds),
+    )
+
+
 def privauction(make: MakeAuction | None = None) -> Subject:
     """PRIVAUCTION with what Theorem 6 claims for it; it does not hold."""
     settings = PrivAuctionSettings()
@@ -95,6 +128,7 @@ def privauction(make: MakeAuction | None = None) -> Subject:
             lambda effort: recount(claim, [event]),
             chain_attack(auction, claim, 1, 80_000),
             chain_attack(auction, claim, _CHAIN, 80_000),
+            chain_game(lambda noise: settings.make(_FEW, noise), claim, _CHAIN).over(GRPC, 5_000),
         ),
     )
 

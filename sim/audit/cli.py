@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,11 +12,11 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from fedkme.errors import AuditError, ConfigError
-from sim.audit.finding import AUDIT_ALPHA, FULL_SCALE, Effort, Subject, Verdict
+from sim.audit.finding import AUDIT_ALPHA, FULL_SCALE, Effort, Verdict
+from sim.audit.repeat import Tally, tallies, tally_lines
 from sim.audit.subjects import chosen
 
 app = typer.Typer(
@@ -31,41 +32,38 @@ def audit() -> None:
 @app.command()
 def attack(
     name: Annotated[str, typer.Argument(help="A mechanism, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the trials: about a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the trials: some minutes.")] = False,
+    scale: Annotated[
+        float | None, typer.Option(min=1e-3, help="Trials over those of --quick; by default 10.")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Audit so often, and count how often it comes out as it must.")
+    ] = 1,
     file: Annotated[Path | None, typer.Option("--json", help="Write every finding here.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the audit's simulated randomness.")] = 0,
 ) -> None:
     """Try to break mechanisms: sensitivity, law of the noise, black box, recount of the ledger's events."""
-    effort = Effort(scale=1.0 if quick else FULL_SCALE, seed=seed)
-    verdicts = run_attacks(chosen(name), effort, Console(stderr=True))
-    console = Console()
-    console.print(verdict_table(verdicts))
-    for line in verdict_lines(verdicts):
+    if quick and scale is not None:
+        raise ConfigError("'--quick' and '--scale' both set how many trials there are", "Give one of them.")
+    effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
+    found = tallies(chosen(name), effort, repeat, Console(stderr=True))
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if repeat == 1:
+        verdicts = [tally.verdicts[0] for tally in found]
+        console.print(verdict_table(verdicts))
+        lines, said = verdict_lines(verdicts), report(verdicts, effort)
+    else:
+        lines, said = tally_lines(found, seed), repeated_report(found, effort)
+    for line in lines:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     if file is not None:
-        _write(file, report(verdicts, effort))
-    odd = [verdict.subject.name for verdict in verdicts if not verdict.expected]
+        _write(file, said)
+    odd = [tally.subject.name for tally in found if tally.expected < repeat]
     if odd:
         raise AuditError(
             f"the audit did not come out as it must for {', '.join(odd)}",
             "A sound mechanism was broken, or an attack that must succeed did not; see the findings.",
         )
-
-
-def run_attacks(subjects: Sequence[Subject], effort: Effort, console: Console) -> list[Verdict]:
-    """Every check of every subject, with progress on a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    verdicts = []
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("audit", total=sum(len(subject.checks) for subject in subjects))
-        for subject in subjects:
-            progress.update(task, description=subject.name)
-            findings = []
-            for check in subject.checks:
-                findings.append(check(effort))
-                progress.advance(task)
-            verdicts.append(Verdict(subject, tuple(findings)))
-    return verdicts
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
@@ -99,22 +97,28 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
         flag = "" if verdict.expected else "UNEXPECTED: "
         lines.append(f"{flag}{verdict.subject.name}: {verdict.sentence()}")
         if not verdict.expected:
-            lines += [
-                f"  {f.layer}: {f.statistic}: {f.measured:.5g}, claimed {f.claimed:.5g}"
-                for f in verdict.findings
-                if f.violated
-            ]
+            lines += [f"  {line}" for line in verdict.violations()]
     return lines
 
 
 def report(verdicts: Sequence[Verdict], effort: Effort) -> dict[str, Any]:
     """Everything, as plain values."""
+    passed = all(verdict.expected for verdict in verdicts)
+    return _head(effort, passed) | {"mechanisms": [verdict.to_json() for verdict in verdicts]}
+
+
+def repeated_report(found: Sequence[Tally], effort: Effort) -> dict[str, Any]:
+    """Repetitions, as plain values."""
+    passed = all(tally.expected == len(tally.verdicts) for tally in found)
+    return _head(effort, passed) | {"mechanisms": [tally.to_json(effort.seed) for tally in found]}
+
+
+def _head(effort: Effort, passed: bool) -> dict[str, Any]:
     return {
         "scale": effort.scale,
         "seed": effort.seed,
         "alpha": {"audit": AUDIT_ALPHA, "statistic": effort.alpha},
-        "passed": all(verdict.expected for verdict in verdicts),
-        "mechanisms": [verdict.to_json() for verdict in verdicts],
+        "passed": passed,
     }
 
 

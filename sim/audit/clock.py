@@ -6,7 +6,7 @@ Neighbouring: one row added to another owner. The observer is an owner: it is to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -15,22 +15,14 @@ from numpy.typing import NDArray
 
 from curator.conduct import conduct
 from curator.gate import Gate as CuratorGate
-from curator.summary.algorithm3 import algorithm3
 from curator.summary.auctions.clock import Clock, ClockSettings
 from curator.summary.record import SummaryRecord
-from curator.summary.roster import Roster
 from curator.summary.settings import SummarySettings
-from curator.summary.task import SummaryTask
 from fedkme.data import Table
-from fedkme.features.fixed_point import ScoredFeatures, quantize_mean
-from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.events import Clock as ClockEvent
-from fedkme.privacy.events import ExactStatistic
-from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import NoiseSource, simulated
-from fedkme.protocol import Assignment, Broadcast, Row
-from fedkme.schema import Numeric, Schema
+from fedkme.protocol import Assignment, Broadcast
 from owner.bidder import Bidder
 from owner.gate import Gate
 from sim.audit.auctions import RELATION
@@ -39,6 +31,18 @@ from sim.audit.confidence import Scores
 from sim.audit.finding import Claim, Effort, Finding, Subject
 from sim.audit.law import outcome_finding
 from sim.audit.recount import recount
+from sim.audit.runs import (
+    FAR,
+    NEAR,
+    OBSERVER,
+    SCHEMA,
+    MakeBidder,
+    RunGame,
+    View,
+    first_scores,
+    make_task,
+)
+from sim.audit.wire import DIRECT, GRPC
 from sim.baselines import Nobody
 from sim.inprocess import DirectPort
 
@@ -50,7 +54,6 @@ _NODES = 120
 
 
 MakeClock = Callable[[ClockSettings, NoiseSource], Clock]
-MakeBidder = Callable[..., Bidder]
 
 
 def stop_law(settings: ClockSettings, counts: Counts) -> Floats:
@@ -92,7 +95,8 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
             lambda effort: recount(claim, [ClockEvent(_EPSILON, "add-remove")]),
             _stop_experiment(make, settings, cliff, claim),
             _stop_experiment(make, settings, slope, claim),
-            run_experiment(make, bidder, claim),
+            clock_game(make, bidder, claim).over(DIRECT, 4_000),
+            clock_game(make, bidder, claim).over(GRPC, 2_000),
         ),
     )
 
@@ -100,15 +104,15 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
 def _counted_once(make: MakeBidder, effort: Effort) -> Finding:
     """Once x is sent, an owner's counts are those of the world without x: the premise of paying once."""
     random = np.random.default_rng([effort.seed, 6])
-    task, wrong = _task(1), 0
+    task, wrong = make_task(1), 0
     for trial in range(effort.trials(100)):
         rows = random.random((1 + trial % 5, 2))
-        x = [rows[:1], random.random((1, 2)), _NEAR[np.newaxis]][trial % 3]  # a repeated row too
-        prices = np.sort(_scores(task, np.concatenate([rows, x])))[::-1]
-        stop = int(np.flatnonzero(prices <= _scores(task, x)[0])[0])  # the least that sends x
+        x = [rows[:1], random.random((1, 2)), NEAR[np.newaxis]][trial % 3]  # a repeated row too
+        prices = np.sort(first_scores(task, np.concatenate([rows, x])))[::-1]
+        stop = int(np.flatnonzero(prices <= first_scores(task, x)[0])[0])  # the least that sends x
         counts = []
         for table in (rows, np.concatenate([rows, x])):
-            owner = make("holder", Table(table, None), _SCHEMA, simulated(0, "audit", "draw"), Gate("holder"))
+            owner = make("holder", Table(table, None), SCHEMA, simulated(0, "audit", "draw"), Gate("holder"))
             owner.prepare(Assignment(task.run, task.h1.spec, task.schema.digest(), task.target))
             for number in (1, 2):
                 said = Broadcast(number, 0, np.zeros(task.h1.spec.dimension, dtype=np.int32))
@@ -142,94 +146,28 @@ def _stop_experiment(make: MakeClock, settings: ClockSettings, counts: Counts, c
     return Experiment(claim, f"likelihood ratio of one stop, {shape} near the threshold", sample, 100_000)
 
 
-_SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=2),))
-_NEAR, _FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
-
-
-class _Silent:
-    """A broadcast that reads no row, so that the clocks are all there is to see."""
-
-    def __init__(self, dimension: int) -> None:
-        self._zeros = np.zeros(dimension)
-        self.size = 0
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(ExactStatistic("zeros"), None)
-
-    def add(self, rows: Floats) -> None:
-        self.size += len(rows)
-
-    def release(self) -> Floats:
-        return self._zeros
-
-
-class _Listener(DirectPort):
-    """The observer: an owner that remembers the prices it is told."""
-
-    def __init__(self, bidder: Bidder) -> None:
-        super().__init__(bidder)
-        self.prices: list[float] = []
-
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
-        self.prices.append(price)
-        return await super().sell(round_number, price, due)
-
-
-def run_experiment(make: MakeClock, bidder: MakeBidder, claim: Claim) -> Experiment:
-    """Two clocks of a run through the ports of the in-process engine; score: how many stopped early.
+def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
+    """Two clocks of a run; score: how many stopped early.
 
     One owner holds T - 1 rows near D_v, and x = one more in the second world; the observer's is far away.
     """
     settings = ClockSettings(epsilon=claim.epsilon, block=1, highest=0.5, lowest=-1.5, step=2.0)
-    task = _task(2)
-    middle = _middle(task)
+    task = make_task(2)
+    middle = float(first_scores(task, np.stack([NEAR, FAR])).mean())  # of the two prices
     near = round(settings.threshold()) - 1
 
-    async def early(second: bool, noise: NoiseSource) -> float:
-        rows = np.tile(_NEAR, (near + second, 1))
-        holder = DirectPort(bidder("holder", Table(rows, None), _SCHEMA, noise, Gate("holder")))
-        observer = _Listener(
-            Bidder("observer", Table(np.tile(_FAR, (3, 1)), None), _SCHEMA, noise, Gate("observer"))
-        )
-        record = SummaryRecord()
-        roster = Roster([holder, observer], 1, Nobody().owner_left, record.faults)
-        said = Assignment(task.run, task.h1.spec, task.schema.digest(), task.target)
-        await roster.ask(0, lambda owner, a: owner.prepare(a), dict.fromkeys(roster.names, said))
-        silent = _Silent(task.h1.spec.dimension)
-        await algorithm3(task, roster, silent, make(settings, noise), record, Nobody(), CuratorGate(task.run))
-        return float(sum(price > middle for price in observer.prices))
+    def early(view: View) -> float:
+        return float(sum(price > middle for price in view.prices))
 
-    def sample(second: bool, trials: int, random: np.random.Generator) -> Scores:
-        async def play() -> list[float]:
-            noise = simulated(int(random.integers(2**62)), "curator", "auction")
-            return [await early(second, noise) for _ in range(trials)]
-
-        return np.array(asyncio.run(play()))
-
-    what = "clocks of a two-round run that stopped early, as an owner is told"
-    note = "whole rounds through sim.inprocess ports; real processes are too slow per trial"
-    return Experiment(claim, what, sample, 4_000, note=note)
-
-
-def _task(p: int) -> SummaryTask:
-    h1 = RandomFourier(FourierSpec("paired", 16, 1.0, 2, 5))
-    public = np.stack([_NEAR, _FAR])
-    target = quantize_mean(h1.normalised(_NEAR[np.newaxis])[0])
-    none = h1.fixed_point(np.empty((0, 2)))
-    return SummaryTask("audit", p, _SCHEMA, h1, target, none, reference=h1.fixed_point(public))
-
-
-def _middle(task: SummaryTask) -> float:
-    """The mean score of the two public rows: the early price lies above, the last one below it."""
-    return float(_scores(task, np.stack([_NEAR, _FAR])).mean())
-
-
-def _scores(task: SummaryTask, rows: Floats) -> Floats:
-    """Marginal gains of rows when the summary is empty, (m,)."""
-    scored = ScoredFeatures(task.h1.spec.dimension, task.target, capacity=len(rows))
-    scored.append(task.h1.fixed_point(task.schema.encode(rows)))
-    return scored.bids(np.zeros(task.h1.spec.dimension, dtype=np.int32), 0)
+    return RunGame(
+        claim,
+        "clocks of a two-round run that stopped early, as an owner is told",
+        task,
+        lambda second: {"holder": np.tile(NEAR, (near + second, 1)), OBSERVER: np.tile(FAR, (3, 1))},
+        lambda noise: make(settings, noise),
+        early,
+        bidder=bidder,
+    )
 
 
 def uniform() -> Subject:
@@ -242,7 +180,7 @@ def uniform() -> Subject:
         for trial in range(effort.trials(20)):
             rows = random.random((2, 9, 2))
             replaced = rows.copy()
-            replaced[0, 0] = [_NEAR, _FAR][trial % 2]
+            replaced[0, 0] = [NEAR, FAR][trial % 2]
             differing += _drawn(rows, effort.seed + trial) != _drawn(replaced, effort.seed + trial)
         what = "runs in which a replaced row changed who was asked, or which rows were drawn"
         return Finding("sensitivity", what, differing > 0, 0.0, float(differing), power=None)
@@ -253,13 +191,15 @@ def uniform() -> Subject:
 def _drawn(rows: Floats, seed: int) -> list[tuple[object, ...]]:
     """A run's accesses, and every drawn row but the first owner's row 0."""
     ports = [
-        DirectPort(Bidder(name, Table(table, None), _SCHEMA, noise_for(seed, name)("draw"), Gate(name)))
+        DirectPort(Bidder(name, Table(table, None), SCHEMA, noise_for(seed, name)("draw"), Gate(name)))
         for name, table in zip("ab", rows, strict=True)
     ]
     record = SummaryRecord()
     settings = SummarySettings(protocol="uniform")
     asyncio.run(
-        conduct(_task(6), settings, ports, noise_for(seed, "curator"), record, Nobody(), CuratorGate("audit"))
+        conduct(
+            make_task(6), settings, ports, noise_for(seed, "curator"), record, Nobody(), CuratorGate("audit")
+        )
     )
     kept = [(r.owner, r.token, r.values.tobytes()) for r in record.selected]
     first = rows[0, 0].tobytes()

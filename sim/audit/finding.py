@@ -13,7 +13,7 @@ Standing = Literal["sound", "published", "none"]
 
 AUDIT_ALPHA = 1e-4
 """Chance that an audit of everything finds a violation where there is none, at most."""
-MOST_STATISTICS = 50
+MOST_STATISTICS = 60
 """Bonferroni: every statistic of an audit of everything gets AUDIT_ALPHA / MOST_STATISTICS."""
 FULL_SCALE = 10.0
 """Trials of a full audit over those of a quick one."""
@@ -39,7 +39,7 @@ class Effort:
     """How hard to look.
 
     Attributes:
-        scale: trials as a multiple of a quick audit's, which takes about a minute for everything.
+        scale: trials as a multiple of a quick audit's, which takes some minutes for everything.
         seed: of all simulated randomness of the audit.
         alpha: false alarm of one statistic.
     """
@@ -114,9 +114,13 @@ class Subject:
     claim: Claim
     checks: tuple[Check, ...]
 
-    def audit(self, effort: Effort) -> Verdict:
-        """Run every check."""
-        return Verdict(self, tuple(check(effort) for check in self.checks))
+    def audit(self, effort: Effort, done: Callable[[], None] = lambda: None) -> Verdict:
+        """Run every check; `done` is called after each."""
+        findings = []
+        for check in self.checks:
+            findings.append(check(effort))
+            done()
+        return Verdict(self, tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,14 @@ class Verdict:
             return f"BROKEN: measured epsilon >= {measured:.3g} > claimed {claimed:.3g}"
         first = next(finding for finding in self.findings if finding.violated)
         return f"BROKEN: {first.layer}: {first.statistic}"
+
+    def violations(self) -> list[str]:
+        """What was violated, a line each."""
+        return [
+            f"{f.layer}: {f.statistic}: {f.measured:.5g}, claimed {f.claimed:.5g}"
+            for f in self.findings
+            if f.violated
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

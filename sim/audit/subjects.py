@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
-from sim.audit import auctions, clock, h2, means, public
+from sim.audit import auctions, clock, h2, joint, means, public
 from sim.audit.finding import Subject
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
@@ -19,6 +19,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "gaussian": means.gaussian,
     "exact": means.exact,
     "clock": clock.clock,
+    "clock-broadcasts": joint.clock_and_broadcasts,
     "privauction-rule": auctions.privauction_rule,
     "privauction": auctions.privauction,
     "winner-only": auctions.winner_only,

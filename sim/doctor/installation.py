@@ -40,6 +40,8 @@ def check_installation() -> Iterator[Finding]:
 
 def _packages(check: str, needed: Sequence[tuple[str, str]], state: str, extra: str) -> Iterator[Finding]:
     lacking, there = [], []
+    if not needed:  # installed before there was such an extra
+        return
     for name, least in needed:
         try:
             version = importlib.metadata.version(name)

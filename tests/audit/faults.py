@@ -20,7 +20,7 @@ from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid, Broadcast
 from owner.bidder import Bidder
-from sim.audit import auctions, clock, h2, means, public
+from sim.audit import auctions, clock, h2, joint, means, public
 from sim.audit.finding import Claim, Subject
 
 Floats = NDArray[np.float64]
@@ -247,6 +247,14 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "clock with too small a xi": ("black box", lambda: clock.clock(make=ImpatientClock)),
     "clock whose coin has half the rate": ("law", lambda: clock.clock(make=HalfCoin)),
     "clock whose coin has the wrong sign": ("law", lambda: clock.clock(make=WrongSign)),
+    "broadcasts with a tenth of the noise, beside a clock": (
+        "black box",
+        lambda: joint.clock_and_broadcasts(mean=gaussian_with(lambda noise: ScaledNoise(noise, 0.1))),
+    ),
+    "clock without xi, beside broadcasts": (
+        "black box",
+        lambda: joint.clock_and_broadcasts(make=FixedThreshold),
+    ),
     "rows counted again after they were sent": ("sensitivity", lambda: clock.clock(bidder=StaleEpoch)),
     "tau fires one round late": ("law", lambda: auctions.privauction_rule(off_by_one_tau)),
     "the last bidder is not asked": ("sensitivity", lambda: auctions.ask_everyone(lambda noise: SkipsLast())),

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from fedkme.errors import AuditError, ConfigError
 from sim.audit import public, subjects
 from sim.audit.cli import app
+from sim.audit.finding import Claim, Effort, Finding, Subject
 
 from .faults import AwayFromZero
 
@@ -54,6 +55,49 @@ def test_a_fault_ends_with_the_audits_number(monkeypatch: pytest.MonkeyPatch) ->
     assert result.exception.code == 51
     assert "h1-paired" in result.exception.cause
     assert "UNEXPECTED" in result.output
+
+
+def test_repetitions_are_counted(tmp_path: Path) -> None:
+    # "Correct mechanisms must pass 100 of 100 repetitions": a command that says so.
+    file = tmp_path / "audit.json"
+    result = attack("ask-everyone", "--scale", "0.02", "--repeat", "5", "--seed", "7", "--json", str(file))
+    assert result.exit_code == 0
+    assert "ask-everyone: 5 of 5 repetitions passed" in result.output
+    found = json.loads(file.read_text())
+    assert (found["scale"], found["seed"], found["passed"]) == (0.02, 7, True)
+    (mechanism,) = found["mechanisms"]
+    assert (mechanism["repetitions"], mechanism["expected"], mechanism["unexpected"]) == (5, 5, [])
+
+
+def test_one_repetition_that_fails_is_named_and_fails_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same rule: one of three that is broken is error 51, with its seed and its finding.
+    def check(effort: Effort) -> Finding:
+        return Finding("law", "a coin", effort.seed == 8, 0.0, 1.0)
+
+    subject = Subject("coin", "sound", Claim(0.0, 0.0, ""), (check,))
+    monkeypatch.setattr(subjects, "SUBJECTS", {"coin": lambda: subject})
+    file = tmp_path / "audit.json"
+    result = attack("coin", "--repeat", "3", "--seed", "7", "--json", str(file))
+    assert isinstance(result.exception, AuditError)
+    assert "coin: 2 of 3 repetitions passed" in result.output
+    assert "seed 8" in result.output
+    (mechanism,) = json.loads(file.read_text())["mechanisms"]
+    assert [again["seed"] for again in mechanism["unexpected"]] == [8]
+    assert mechanism["unexpected"][0]["findings"][0]["statistic"] == "a coin"
+
+
+def test_what_must_break_must_break_every_time() -> None:
+    # With too few trials the attack on "winner only" cannot succeed: that is no success of the audit.
+    result = attack("winner-only", "--scale", "0.01", "--repeat", "2")
+    assert isinstance(result.exception, AuditError)
+    assert "0 of 2 repetitions were found broken" in result.output
+
+
+def test_quick_and_scale_exclude_each_other() -> None:
+    # CONVENTIONS.md: two answers to one question are an error.
+    assert isinstance(attack("uniform", "--quick", "--scale", "2").exception, ConfigError)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -72,7 +72,8 @@ def test_the_echo_has_the_messages_of_the_rounds() -> None:
 
     sent, received, phases = asyncio.run(block())
     sizes = [size for phase in phases for exchange in phase for size in exchange.values()]
-    assert 0 < sent - sum(size[0] for size in sizes) < 3 * 1000  # 'prepare' and 'close' are in no round
+    # 'prepare', with g~ and the events that owners will hear of, and 'close' are in no round
+    assert 0 < sent - sum(size[0] for size in sizes) < 3 * 2000
     assert 0 < received - sum(size[1] for size in sizes) < 3 * 100
     assert [len(phase[0]) for phase in phases] == [3] * 4
     for phase in phases:

@@ -14,7 +14,7 @@ from .parties import OWNERS, Site
 
 HOSTS = ("curator", "lab", *OWNERS, "attic")
 POOR = dict.fromkeys(OWNERS, Poor(delay_ms=5, loss=0.02))
-"""5 ms and 2 % each way: a round takes 20 ms and more, with 0.2 s wherever TCP has to notice a loss by its timer."""
+"""5 ms and 2 % each way: a round takes 20 ms and more, 0.2 s more where only a timer notices a loss."""
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""docs/deploy.md as something that can be followed: blocks, the host of each, and what stands in for two hosts.
+"""docs/deploy.md as something that can be followed: blocks, the host of each, and stand-ins for two hosts.
 
-Stand-ins: `scp` copies between the folders of the hosts; `pip` does not fetch what this checkout's environment
-has already; what people tell each other by telephone is read from the other host's files.
+`scp` copies between the folders of the hosts; `pip` does not fetch what this checkout's environment has
+already; what people tell each other by telephone is read from the other host's files.
 """
 
 from __future__ import annotations
@@ -148,7 +148,10 @@ class Terminals:
 
     def _environment(self, host: str) -> dict[str, str]:
         told = {}
-        for name, file in (("NORTH", self.home("north") / "north.req"), ("AUTHORITY", self.home("curator") / "ca")):
+        for name, file in (
+            ("NORTH", self.home("north") / "north.req"),
+            ("AUTHORITY", self.home("curator") / "ca"),
+        ):
             if file.exists():
                 told[f"TOLD_BY_{name}"] = said(pki("show", file), "fingerprint")
         path = f"{self._bin}:{self.home(host)}/venv/bin:{os.environ['PATH']}"

@@ -54,7 +54,11 @@ class Network:
     """Some hosts, until it is closed."""
 
     def __init__(
-        self, *hosts: str, poor: Mapping[str, Poor] | None = None, label: str = "", domain: str = "example.org"
+        self,
+        *hosts: str,
+        poor: Mapping[str, Poor] | None = None,
+        label: str = "",
+        domain: str = "example.org",
     ) -> None:
         """Make them.
 

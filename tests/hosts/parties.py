@@ -14,6 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
+import curator.cli
+import owner.cli
+import sim.audit_cli
 from fedkme.privacy.ledger import read_ledger
 
 from .network import Network
@@ -136,10 +141,8 @@ class Site:
         """A party's folder."""
         return self.folder / party
 
-    def start(
-        self, party: str, settings: str, host: str = "", identity: str = "", table: str = ""
-    ) -> Party:
-        """Write a configuration and start its party on a host; by default its own, with its own certificate."""
+    def start(self, party: str, settings: str, host: str = "", identity: str = "", table: str = "") -> Party:
+        """Write a configuration and start its party on a host; by default its own, with its bundle."""
         home = self.home(party)
         role, verb = VERBS.get(party, ("owner", "join"))
         head = f'name = "{party}"\nschema_file = "../schema.toml"\nlog = "json"\n'
@@ -172,14 +175,12 @@ class Site:
         config = f'validation = "rows.csv"\noutput = "{output}"\ndownstream = false\n'
         return self.start("lab", config, table=f"[request]\np = {p}\nkernel.gamma = 0.5\n")
 
-    def fedkme(self, *arguments: str | Path) -> str:
-        """What a command prints; it must succeed."""
-        command = [sys.executable, "-c", COMMAND, *map(str, arguments)]
-        done = subprocess.run(
-            command, env=environment(), cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+    def fedkme(self, verb: str, *arguments: str | Path) -> str:
+        """What a verb of `fedkme` prints, without a process of its own; it must succeed."""
+        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": sim.audit_cli.app}[verb]
+        done = CliRunner().invoke(app, [*map(str, arguments)])
+        assert done.exit_code == 0, f"{done.output} {done.exception}"
+        return done.output
 
     def close(self) -> None:
         """End every process."""
@@ -197,24 +198,26 @@ class Site:
         ledgers = [self.folder / f"{name}.jsonl" for name in OWNERS]
         for name, ledger in zip(OWNERS, ledgers, strict=True):
             self.fedkme("owner", "ledger", self.home(name) / f"{name}.toml", "--out", ledger)
-        curator = self.home("curator") / "runs"
-        self.fedkme("curator", "ledger", self.home("curator") / "curator.toml", "--out", curator / "ledger.jsonl")
+        runs = self.home("curator") / "runs"
+        self.fedkme(
+            "curator", "ledger", self.home("curator") / "curator.toml", "--out", runs / "ledger.jsonl"
+        )
         consumer = self.home("lab") / output / "ledger.jsonl"
-        verdict = self.fedkme("audit", "verify", curator, *ledgers, consumer)
+        verdict = self.fedkme("audit", "verify", runs, *ledgers, consumer)
         assert "FAULT" not in verdict
         assert all(f"{name} and curator: " in verdict for name in (*OWNERS, "lab"))
         run = read_ledger(consumer)[-1].disclosure.run
-        record: Event = json.loads((curator / run / "record.json").read_text())
+        record: Event = json.loads((runs / run / "record.json").read_text())
         assert record["status"] == "complete"
         assert len(record["selected"]) == p
-        with (curator / run / "rounds.csv").open() as file:
+        with (runs / run / "rounds.csv").open() as file:
             numbers = [int(row["round"]) for row in csv.DictReader(file)]
         assert numbers == list(range(1, len(numbers) + 1))
-        for path in (curator / "ledger.jsonl", *ledgers, consumer):
+        for path in (runs / "ledger.jsonl", *ledgers, consumer):
             events = Counter(entry.disclosure for entry in read_ledger(path))
             assert max(events.values()) == 1, f"{path.name}: an event was written twice"
         for name, ledger in zip(OWNERS, ledgers, strict=True):
-            tokens = [token for _, owner, token in accesses(curator / "ledger.jsonl", run) if owner == name]
+            tokens = [token for _, who, token in accesses(runs / "ledger.jsonl", run) if who == name]
             here = [token for _, _, token in accesses(ledger, run)]
             assert record["accessed"][name] == len(tokens) == len(here)
             assert sorted(tokens) == sorted(here) == sorted(set(here))
@@ -222,7 +225,7 @@ class Site:
 
 
 def accesses(ledger: Path, run: str) -> list[tuple[int, str, str]]:
-    """Rows that came to the curator in a run: round, owner, and what tells this row from the owner's others."""
+    """Rows that came to the curator in a run: round, owner, and what tells rows apart."""
     found = (entry.disclosure for entry in read_ledger(ledger))
     return [
         (about.round, about.protected, about.nonce)

@@ -1,8 +1,8 @@
 """Issue 4, 'Done means': a run whose curator dies three times, and each owner once, is a run like any other.
 
-That it is *equal* to the undisturbed run is shown with seeded noise on loopback (tests/faults), bit for bit: off
-loopback noise is real, and no two runs are alike. Here the claim is what `fedkme audit verify` and the counts
-on all sides can tell.
+That it is *equal* to the undisturbed run is shown with seeded noise on loopback (tests/faults), bit for bit:
+off loopback noise is real, and no two runs are alike. Here the claim is what `fedkme audit verify` and the
+counts on all sides can tell.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def test_a_run_survives_every_party(site: Site) -> None:
     assert received["rows"] == ROWS
     assert received["accessed"] == sum(record["accessed"].values())
     assert not record["faults"]
-    # a service manager stops the curator with SIGTERM: owners wait for the next one, and end well when told to
+    # a service manager stops the curator: owners wait for the next one, and end well when told to
     assert site.running["curator"].stop() == 0
     for name in OWNERS:
         site.running[name].until("away")

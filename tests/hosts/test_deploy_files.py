@@ -5,7 +5,6 @@ Paths are moved below a temporary root, the network is loopback, and users are n
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 import re
@@ -60,7 +59,7 @@ class Machine:
         for place in MOVED:
             text = text.replace(place, f"{self.root}{place}")
         text = text.replace("curator.example.org:7700", self.address).replace("0.0.0.0:7700", "127.0.0.1:0")
-        return text.replace("127.0.0.1:9464", "127.0.0.1:0")
+        return re.sub(r"127\.0\.0\.1:946\d", "127.0.0.1:0", text)
 
     def configure(self, role: str) -> None:
         """Put its configuration where it is expected."""
@@ -84,25 +83,20 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         party.ended()
 
 
-def unit(name: str) -> configparser.SectionProxy:
+def unit(name: str) -> dict[str, str]:
     """The service section of a unit; of a key that is there twice, all values, a line each."""
-
-    class Several(dict[str, object]):
-        def __setitem__(self, key: str, value: object) -> None:
-            if isinstance(value, list) and key in self:
-                value = [*self[key], *value]  # type: ignore[misc]
-            super().__setitem__(key, value)
-
-    parser = configparser.RawConfigParser(strict=False, dict_type=Several, comment_prefixes=("#",))
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read(UNITS[name])
-    return parser["Service"]
+    found: dict[str, str] = {}
+    section = UNITS[name].read_text().partition("[Service]\n")[2].partition("\n[")[0]
+    for key, value in re.findall(r"^(\w+)=(.*)$", section, re.M):
+        found[key] = f"{found[key]}\n{value}" if key in found else value
+    return found
 
 
 def compose() -> Mapping[str, list[str]]:
     """The command of each service of the compose file."""
-    text = (DEPLOY / "compose.yaml").read_text()
-    return {name: json.loads(command) for name, command in re.findall(r"^  (\w+):\n.*?command: (\[.*?\])", text, re.M | re.S)}
+    services = (DEPLOY / "compose.yaml").read_text().partition("\nservices:\n")[2]
+    found = re.findall(r"^  (\w+):\n(?:    .*\n)*?    command: (\[.*\])$", services, re.M)
+    return {name: json.loads(command) for name, command in found}
 
 
 def entrypoint() -> str:
@@ -112,7 +106,7 @@ def entrypoint() -> str:
 
 
 def test_units_run_a_curator_and_an_owner(machine: Machine, tmp_path: Path) -> None:
-    # Type=notify: up when it says so; credentials lie together in a folder of their own; SIGTERM is a good end.
+    # Type=notify: up when it says so; credentials lie in a folder of their own; SIGTERM is a good end.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(WAIT_S)
@@ -131,7 +125,7 @@ def test_units_run_a_curator_and_an_owner(machine: Machine, tmp_path: Path) -> N
             assert manager.recv(64) == b"READY=1"
             if name == "curator":
                 machine.address = started[0].until("listening")["address"]
-        assert started[1].said("joined")
+        started[1].until("joined")
         reload = unit("curator")["ExecReload"].replace("$MAINPID", str(started[0].process.pid))
         subprocess.run(shlex.split(reload), check=True)
         started[0].until("revocations_read")
@@ -158,15 +152,23 @@ def test_the_image_is_built_of_what_is_copied_into_it(tmp_path: Path) -> None:
     clone(tmp_path / "clone")
     source = tmp_path / "source"
     source.mkdir()
-    first = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[0]
+    first = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[1]
     environment = offline()
     for word, rest in re.findall(r"^(COPY|RUN) (.*)$", first, re.M):
         if word == "COPY":
             *files, to = rest.split()
-            subprocess.run(["cp", "-rT" if len(files) == 1 else "-r", *files, source / to], cwd=tmp_path / "clone", check=True)
+            subprocess.run(
+                ["cp", "-rT" if len(files) == 1 else "-r", *files, source / to],
+                cwd=tmp_path / "clone",
+                check=True,
+            )
         else:
-            script = rest.replace("/opt/fedkme", str(tmp_path / "opt")).replace("python ", f"{sys.executable} ")
-            subprocess.run(["bash", "-ec", script], cwd=source, env=environment, check=True, capture_output=True)
+            script = rest.replace("/opt/fedkme", str(tmp_path / "opt")).replace(
+                "python ", f"{sys.executable} "
+            )
+            subprocess.run(
+                ["bash", "-ec", script], cwd=source, env=environment, check=True, capture_output=True
+            )
     command = [tmp_path / "opt" / "bin" / "fedkme"]
     (default,) = re.findall(r"^CMD (\[.*\])$", (DEPLOY / "Dockerfile").read_text(), re.M)
     for arguments in (json.loads(default), ["owner", "--help"]):
@@ -190,7 +192,7 @@ def test_the_guide_installs_a_service(machine: Machine, tmp_path: Path) -> None:
         "python3": "exit 0  # -m venv: made by another test",
         "useradd": "exit 0",
         "systemctl": 'test -f "$UNITS/$3.service"',
-        "install": f'test "$1" != -o || shift 2; test "$2" != -o || {{ flag=$1; shift 3; }}; {real} $flag "$@"',
+        "install": f'test "$1" != -o || shift 2; test "$2" != -o || {{ f=$1; shift 3; }}; {real} $f "$@"',
     }.items():
         (tools / tool).write_text(f"#!/bin/sh\n{line}\n")
         (tools / tool).chmod(0o755)
@@ -201,9 +203,11 @@ def test_the_guide_installs_a_service(machine: Machine, tmp_path: Path) -> None:
         "PATH": f"{tools}:{os.environ['PATH']}",
         "HOME": str(home.parent),
         "UNITS": str(units),
-        "flag": "",
+        "f": "",
     }
-    subprocess.run(["bash", "-ec", machine.moved(script)], cwd=tmp_path / "clone", env=environment, check=True)
+    subprocess.run(
+        ["bash", "-ec", machine.moved(script)], cwd=tmp_path / "clone", env=environment, check=True
+    )
     service = units / "fedkme-owner.service"
     for path in re.findall(r"LoadCredential=\w+\.\w+:(\S+)", service.read_text()):
         assert Path(machine.moved(path)).is_file()
@@ -221,11 +225,15 @@ def test_systemd_accepts_the_units(machine: Machine, tmp_path: Path, name: str) 
     path = tmp_path / UNITS[name].name
     path.write_text(machine.moved(UNITS[name].read_text()))
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True, timeout=WAIT_S, check=False
+        ["systemd-analyze", "verify", "--man=no", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
     )
     about = [line for line in done.stderr.splitlines() if path.name in line]
     assert done.returncode == 0, done.stderr
     assert not about
-    security = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", path]
+    security = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", str(path)]
     done = subprocess.run(security, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == 0, done.stdout[-400:] + done.stderr

@@ -56,8 +56,14 @@ def test_the_guide_can_be_followed(terminals: Terminals, tmp_path: Path) -> None
     assert (terminals.home("north") / "backup.db").stat().st_mode & 0o077 == 0
     # the key never left: no file of the other host holds it
     at_night(terminals)
-    key = re.findall(r"-----BEGIN PRIVATE KEY-----\n(\S+)", (terminals.home("north") / "north.pem").read_text())[0]
-    there = [path for path in terminals.homes.joinpath("curator").rglob("*.*") if path.suffix in (".req", ".crt", ".pem")]
+    key = re.findall(
+        r"-----BEGIN PRIVATE KEY-----\n(\S+)", (terminals.home("north") / "north.pem").read_text()
+    )[0]
+    there = [
+        path
+        for path in terminals.homes.joinpath("curator").rglob("*.*")
+        if path.suffix in (".req", ".crt", ".pem")
+    ]
     assert there
     assert not any(key in path.read_text() for path in there)
     # "Revocation": open sessions end at SIGHUP

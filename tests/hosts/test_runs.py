@@ -29,9 +29,7 @@ def test_a_run_over_hosts(site: Site) -> None:
     assert not record["faults"]
 
 
-def test_delay_and_loss_change_nothing(
-    poor_network: Network, make_site: Callable[[Network], Site]
-) -> None:
+def test_delay_and_loss_change_nothing(poor_network: Network, make_site: Callable[[Network], Site]) -> None:
     # "a run across them with delay and loss": nobody is lost to it, and nothing is counted twice.
     site = make_site(poor_network)
     site.curator(table=BY_RANK)

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from curator.health import SERVICES
 from fedkme.errors import ConfigError, InterruptedRunError, NotEnoughRowsError, StoppingError
+from fedkme.privacy.events import validation_of
 from fedkme.wire.tls import Authority, Identity, Role
 
 from .parties import WAIT_S, Party, Site, rows
@@ -104,7 +105,7 @@ def test_figures_agree_with_the_record(site: Site) -> None:
     own = figures(north.until("metrics")["address"])
     assert own["fedkme_rows_sent_total",] == record["closings"]["north"]
     assert own["fedkme_stream",] == 1
-    epsilon = wait_for(curator, "fedkme_epsilon", "consumer:D_v", "owners")
+    epsilon = wait_for(curator, "fedkme_epsilon", "owners", validation_of("consumer"))
     assert 0 < epsilon < float("inf")
     assert site.consumer(5000, output="more").ended() == NotEnoughRowsError.code
     assert figures(curator.until("metrics")["address"])["fedkme_refusals_total", "20"] == 1

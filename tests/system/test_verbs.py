@@ -115,7 +115,7 @@ def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
     at.processes["curator"].send_signal(signal.SIGTERM)
     status, lines = at.end("curator")
     assert status == 0
-    assert lines[-1] == "curator: stopped"
+    assert "curator: stopped" in lines  # streams of owners may end after it
     for party in ("north", "south", "consumer"):
         status, lines = at.end(party)
         assert status == ConnectionFailedError.code
@@ -129,13 +129,13 @@ def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
 
 
 def test_idle_parties_that_are_told_to_stop(begin: Start, tmp_path: Path) -> None:
-    # SIGTERM is how a service ends: status 0. Ctrl-C: one line and no traceback.
+    # SIGTERM is how a service ends: status 0 and a line. Ctrl-C: one line and no traceback.
     at = Deployment(begin, tmp_path / "site", {"north": 9, "south": 9}, tls=False, settings="")
     line_with(at.processes["north"], "north: joined")
     line_with(at.processes["south"], "south: joined")
     at.processes["north"].send_signal(signal.SIGTERM)
     at.processes["south"].send_signal(signal.SIGINT)
-    assert at.end("north") == (0, [])
+    assert at.end("north") == (0, ["north: stopped"])
     status, lines = at.end("south")
     assert status == InterruptedRunError.code
     assert len(lines) == 1
@@ -143,5 +143,6 @@ def test_idle_parties_that_are_told_to_stop(begin: Start, tmp_path: Path) -> Non
     at.processes["curator"].send_signal(signal.SIGINT)
     status, lines = at.end("curator")
     assert status == InterruptedRunError.code
-    assert lines[0] == "curator: stopped"
-    assert [line[:25] for line in lines[1:]] == ["error 130 (interrupted): "]
+    assert "curator: stopped" in lines
+    assert lines[-1].startswith("error 130 (interrupted): ")
+    assert not [line for line in lines if "Traceback" in line]

@@ -1,0 +1,115 @@
+"""Engines of the games that are whole runs: how the curator reaches owners.
+
+`DIRECT` calls them. `GRPC` has each owner attend through a stream of its own over a loopback socket, with the
+sessions and the desk of a deployment, in this process and on one event loop. Channels and streams stay open
+over the runs of a game, so that a run costs what its messages cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import grpc.aio
+import numpy as np
+
+from curator.members import Members
+from curator.names import Names
+from curator.ports import OwnerPort
+from curator.registry import Registry
+from curator.sessions import OwnerSession
+from fedkme.data import Table
+from fedkme.store import open_store
+from fedkme.wire.channel import SERVER_OPTIONS
+from fedkme.wire.dial import dial
+from fedkme.wire.v1 import owners_pb2_grpc
+from owner.agent import attend
+from owner.bidder import Bidder
+from owner.desk import Desk
+from owner.gate import Allowance
+from owner.office import Office, Outbox
+from sim.inprocess import DirectPort
+
+_PATIENCE_S = 60.0  # for an answer or a connection; a game that waits as long has failed
+_GRACE_S = 1.0  # for streams to end
+
+Seat = Callable[[Sequence[Bidder]], Sequence[OwnerPort]]
+"""Begins a run: owners, always of the same names, take the places of those of the run before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A way to reach owners.
+
+    Attributes:
+        note: says it in a finding.
+        open: of the names of the owners, sorted, and the width of an encoded row.
+    """
+
+    note: str
+    open: Callable[[Sequence[str], int], AbstractAsyncContextManager[Seat]]
+
+
+@contextlib.asynccontextmanager
+async def _direct(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
+    yield lambda bidders: [DirectPort(bidder) for bidder in bidders]
+
+
+@contextlib.asynccontextmanager
+async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
+    members = Members(names, _PATIENCE_S, 0.0)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    owners_pb2_grpc.add_OwnersServicer_to_server(Registry(members, Names(), _PATIENCE_S), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    places = {name: _Place(name, width) for name in names}
+    owners = [asyncio.create_task(_attend(address, name, place.office)) for name, place in places.items()]
+    runs = itertools.count(1)
+    try:
+        await members.gather(len(names), _PATIENCE_S)
+
+        def seat(bidders: Sequence[Bidder]) -> Sequence[OwnerPort]:
+            run = f"audit-{next(runs)}"
+            for bidder in bidders:
+                places[bidder.name].take(bidder)
+            return [OwnerSession(members.link(bidder.name), run) for bidder in bidders]
+
+        yield seat
+    finally:
+        await members.end()
+        await server.stop(_GRACE_S)
+        await asyncio.gather(*owners, return_exceptions=True)  # whom the curator lost, it says itself
+
+
+class _Place:
+    """Where an owner sits: a stream outlives a run, and the owners of the next run are others."""
+
+    def __init__(self, name: str, width: int) -> None:
+        self._bidder: Bidder | None = None
+        self._width = width
+        nothing = Table(np.empty((0, 0)), None)
+        store = open_store(":memory:", name)
+        self.office = Office(name, "audit", nothing, store, Allowance(), self._desk, runs_at_once=1)
+
+    def take(self, bidder: Bidder) -> None:
+        """The next run's owner; the run before is forgotten."""
+        self._bidder = bidder
+        self.office.welcome(())
+
+    def _desk(self, run: str, outbox: Outbox) -> Desk:
+        assert self._bidder is not None
+        return Desk(run, self._bidder, self._width)
+
+
+async def _attend(address: str, name: str, office: Office) -> None:
+    async with await dial(address, None, _PATIENCE_S) as channel:
+        await attend(channel, address, name, secrets.token_bytes(16), office, lambda epoch: None)
+
+
+DIRECT = Engine("whole runs, owners called directly", _direct)
+GRPC = Engine("whole runs, each owner on a gRPC stream over a loopback socket", _over_grpc)
