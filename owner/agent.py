@@ -100,7 +100,7 @@ async def _send(stream: Stream, replies: Sequence[pb.OwnerMessage]) -> None:
         await stream.write(reply)
 
 
-async def join(settings: OwnerSettings, voice: Voice) -> None:
+async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] = Office) -> None:
     """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
@@ -131,7 +131,7 @@ async def join(settings: OwnerSettings, voice: Voice) -> None:
 
                 figures = export(settings, store, lambda: allowance.rows, voice)
                 metrics, kept = open_now.enter_context(figures)
-            office = Office(settings.name, address, table, kept, allowance, open_desk, at_once)
+            office = make_office(settings.name, address, table, kept, allowance, open_desk, at_once)
             await _serve(settings, address, office, voice, metrics)
         voice.say("left", rows_sent=allowance.rows)
 

@@ -13,6 +13,7 @@ from dataclasses import asdict
 
 from fedkme.errors import FedkmeError
 from sim.bench.bids import measure_bids
+from sim.bench.costs import measure_costs
 from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
@@ -20,6 +21,7 @@ from sim.bench.start import measure_start
 
 _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "rounds": measure_rounds,
+    "costs": measure_costs,
     "start": measure_start,
     "bids": measure_bids,
     "memory": measure_memory,

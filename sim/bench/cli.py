@@ -27,6 +27,7 @@ class Name(StrEnum):
     """The benchmarks, in the order in which they run."""
 
     ROUNDS = "rounds"
+    COSTS = "costs"
     START = "start"
     BIDS = "bids"
     MEMORY = "memory"
@@ -40,7 +41,7 @@ def bench(
     tls: Annotated[bool, typer.Option("--tls/--plaintext", help="Mutual TLS, on both sides.")] = True,
     file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here as well.")] = None,
 ) -> None:
-    """Measure rounds against a bare echo, the start, bids and memory."""
+    """Measure rounds against a bare echo, what ledgers and journals add, the start, bids and memory."""
     chosen = {"owners": owners.split(","), "rounds": rounds, "tls": tls}
     settings = validate(BenchSettings, chosen, "fedkme bench")
     console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import grpc.aio
 
@@ -27,12 +27,14 @@ from sim.processes import prepare_parties
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
+Keeps = Literal["nothing", "ledger", "process", "power"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """Everybody who joined; the echo at an index stands beside the owner at that index."""
 
+    members: Members
     links: Sequence[OwnerLink]
     echoes: EchoHall
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
@@ -40,8 +42,16 @@ class Fleet:
 
 
 @contextlib.asynccontextmanager
-async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterator[Fleet]:
+async def fleet(
+    scenario: Scenario, settings: SimulationSettings, keeps: Keeps = "process"
+) -> AsyncIterator[Fleet]:
     """Start an owner and an echo for each owner of a scenario; they end with the context.
+
+    Args:
+        scenario: who holds which rows.
+        settings: of a simulation.
+        keeps: what owners keep: a journal that survives the loss of power, or of the process; or less than
+            real owners, see `sim.bench.bare`.
 
     Raises:
         FedkmeError: somebody did not come.
@@ -51,7 +61,8 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
         authority = Authority() if settings.tls else None
         (folder / "run").mkdir()
         commands = prepare_parties(scenario, settings, folder, folder / "run", authority)
-        members = Members(tuple(scenario.owners), settings.progress_s, 0.0)
+        owners = {name: _command(commands[name], keeps) for name in scenario.owners}
+        members = Members(tuple(scenario.owners), settings.progress_s, settings.progress_s)
         registry = Registry(members, Names(), settings.connect_s)
         echoes = EchoHall(len(scenario.owners))
         server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -64,19 +75,29 @@ async def fleet(scenario: Scenario, settings: SimulationSettings) -> AsyncIterat
             for name in scenario.owners:
                 identity = [str(folder / name)] if settings.tls else []
                 echo = ["sim.bench.echo", str(settings.connect_s), *identity]
-                for party, command in ((name, commands[name]), (f"echo of {name}", echo)):
+                for party, command in ((name, owners[name]), (f"echo of {name}", echo)):
                     child = await Child.start(party, command, folder / f"{party}.txt", _ignore)
                     children.append(child)
                     child.tell(address)
             gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
             names, _ = await _unless_one_ends(joined, children, folder)
-            yield Fleet([members.link(name) for name in names], echoes)
+            yield Fleet(members, [members.link(name) for name in names], echoes)
         finally:
             await members.end()
             echoes.end()
             await server.stop(None)
             await asyncio.gather(*(child.stop() for child in children))
+
+
+def _command(command: list[str], keeps: Keeps) -> list[str]:
+    """Of a real owner, or of one that keeps less."""
+    config = Path(command[-1])
+    text = config.read_text(encoding="utf-8").replace("away_s = 0.0", "away_s = 60.0")  # it comes back
+    if keeps == "power":
+        text = text.replace('durability = "process"', 'durability = "power"')
+    config.write_text(text, encoding="utf-8")
+    return command if keeps in ("power", "process") else ["sim.bench.bare", keeps, str(config)]
 
 
 async def _unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child], folder: Path) -> T:

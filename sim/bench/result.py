@@ -31,6 +31,8 @@ class BenchSettings(Settings):
     """Blocks of real rounds, each followed by a block of the echo."""
     tls: bool = True
     """Mutual TLS, on both sides of the comparison."""
+    cost_owners: int = Field(10, ge=1)
+    """K of `costs`."""
     start_owners: int = Field(10, ge=1)
     """K of `start`."""
     repeats: int = Field(5, ge=1)

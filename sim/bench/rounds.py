@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from curator.conduct import conduct
 from curator.gate import Gate
+from curator.journal import JournaledNoise, RunJournal
 from curator.public import draw_features, public_seed
 from curator.sessions import OwnerSession
 from curator.summary.record import RoundRecord, SummaryRecord
@@ -28,6 +29,8 @@ from curator.summary.task import SummaryTask
 from fedkme.errors import PartyFailedError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
+from fedkme.privacy.ledger import Ledger
+from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
@@ -39,6 +42,8 @@ from sim.inprocess import encoded
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
+Books = RunJournal | Ledger | None
+"""What the curator keeps of a run."""
 
 _AUCTIONS = ("privauction", "ask-everyone")
 _GAMMA = 0.1
@@ -101,7 +106,7 @@ class RoundEnds:
 
     def owner_left(self, fault: Fault) -> None:
         """See `RunObserver`."""
-        raise PartyFailedError(fault.line, "Run the benchmark again.")
+        raise PartyFailedError(fault.line.rstrip("."), "Run the benchmark again.")
 
 
 @dataclass(slots=True)
@@ -143,7 +148,7 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
     async with fleet(scenario, simulated) as everybody:
         for owners in sorted(settings.owners):
             for auction in _AUCTIONS:
-                summary = _summary_settings(simulated, auction)
+                summary = summary_settings(simulated, auction)
                 paired = Paired()
                 for _ in range(settings.blocks + 1):
                     ours, phases = await real_block(scenario, simulated, summary, everybody, owners)
@@ -154,15 +159,34 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
     return rows
 
 
-def _summary_settings(simulated: SimulationSettings, auction: str) -> SummarySettings:
+def summary_settings(simulated: SimulationSettings, auction: str) -> SummarySettings:
+    """The curator's part of a simulation, with another auction."""
     default = simulated.summary.curator_part()
     return SummarySettings.model_validate(default.model_dump() | {"auction": {"kind": auction}})
 
 
 async def real_block(
-    scenario: Scenario, simulated: SimulationSettings, settings: SummarySettings, fleet: Fleet, owners: int
+    scenario: Scenario,
+    simulated: SimulationSettings,
+    settings: SummarySettings,
+    fleet: Fleet,
+    owners: int,
+    run: str = "",
+    books: Books = None,
+    watch: RoundEnds | None = None,
 ) -> tuple[np.ndarray, list[Phases]]:
-    """One run over the first owners: times of its rounds, and sizes of their messages."""
+    """One run over the first owners: times of its rounds, and sizes of their messages.
+
+    Args:
+        scenario: who holds which rows.
+        simulated: the simulation's settings.
+        settings: the run's.
+        fleet: the owners.
+        owners: how many of them take part.
+        run: its name, one that the owners do not know.
+        books: what the curator keeps of it.
+        watch: looks at the clock.
+    """
     noise = noise_for(simulated.seed, "bench")
     spec = draw_features(
         settings.features, _GAMMA, scenario.schema.encoded_width, public_seed(simulated.seed)
@@ -171,13 +195,20 @@ async def real_block(
     validation = encoded(scenario.schema, scenario.validation)
     target, _ = release_target(simulated.summary.target, h1, validation, noise("target"))
     seeds = h1.fixed_point(encoded(scenario.schema, scenario.seeds))
-    run = f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
+    run = run or f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
     task = SummaryTask(run, simulated.summary.p, scenario.schema, h1, target, seeds)
-    sessions = [OwnerSession(link, run) for link in fleet.links[:owners]]
+    journal = books if isinstance(books, RunJournal) else None
+    sessions = [OwnerSession(link, run, journal) for link in fleet.links[:owners]]
     fleet.blocks.append(sessions)
+    fleet.members.enlist(run, [session.name for session in sessions])
     ports = [Metered(session) for session in sessions]
-    watch = RoundEnds()
-    await conduct(task, settings, ports, noise, SummaryRecord(), watch, Gate(run))
+    watch = watch or RoundEnds()
+
+    def drawn(purpose: str) -> NoiseSource:
+        return noise(purpose) if journal is None else JournaledNoise(noise(purpose), journal, purpose)
+
+    await conduct(task, settings, ports, drawn, SummaryRecord(), watch, Gate(run, books))
+    fleet.members.discharge(run)
     for session in sessions:
         await session.dismiss()
     phases: list[Phases] = [

@@ -1,0 +1,48 @@
+"""`python -m sim.bench.bare KEEPS CONFIG`: an owner that keeps less than a real one.
+
+KEEPS is `nothing`, or `ledger`: then the lines of the ledger are made, chained and thrown away.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+
+from fedkme.config import load_toml, validate
+from fedkme.party import resolve_paths
+from fedkme.privacy.ledger import Ledger
+from fedkme.supervision import run_party
+from fedkme.wire.v1 import journals_pb2
+from owner.agent import join
+from owner.office import Office
+from owner.settings import OwnerSettings
+
+
+class Forgetful(Office):
+    """Keeps nothing."""
+
+    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+        self._outbox.lines.clear()
+
+
+class Chaining(Office):
+    """Makes the lines of its ledger."""
+
+    _chain: Ledger | None = None
+
+    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+        self._chain = self._chain or Ledger(self._name, lambda lines: None)
+        self._chain.extend(self._outbox.lines)
+        self._outbox.lines.clear()
+
+
+def _settings(config: Path) -> OwnerSettings:
+    return resolve_paths(validate(OwnerSettings, load_toml(config), config.name), config)
+
+
+if __name__ == "__main__":
+    keeps, file, *_ = sys.argv[1:]
+    office = {"nothing": Forgetful, "ledger": Chaining}[keeps]
+    work = functools.partial(join, make_office=office)
+    raise SystemExit(run_party(lambda: _settings(Path(file)), True, work, service=True))
