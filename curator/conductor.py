@@ -195,7 +195,8 @@ class Conductor:
             document.missing.extend(self.members.missing())
             self.store.update_run(run.name, document=document.SerializeToString())
         self.members.enlist(run.name, document.owners)
-        return [OwnerSession(self.members.link(name), run.name, journal) for name in document.owners]
+        width = self.schema.width
+        return [OwnerSession(self.members.link(name), run.name, journal, width) for name in document.owners]
 
     async def _carry_out(
         self,

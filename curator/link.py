@@ -46,6 +46,7 @@ class Call:
     traffic: Traffic
     answer: asyncio.Future[list[pb.OwnerMessage]]
     limit: asyncio.Timeout
+    width: int | None = None
     parts: list[pb.OwnerMessage] = field(default_factory=list)
     rows: int = 0
 
@@ -119,15 +120,24 @@ class OwnerLink:
             return
         part = message.rows
         call.rows += len(part.rows)
+        if call.width is not None and any(len(row.values) > call.width for row in part.rows):
+            self._refuse(call, "rows with more columns than the schema")
+            return
         if call.rows > call.most_rows or (not part.last and not len(part.rows)):
             self._refuse(call, "more rows than it was asked for")
         elif part.last:
             call.answer.set_result(call.parts)
 
     async def exchange(
-        self, directive: pb.Directive, most_rows: int, traffic: Traffic
+        self, directive: pb.Directive, most_rows: int, traffic: Traffic, width: int | None = None
     ) -> list[pb.OwnerMessage]:
         """Send a directive and wait for its answer, in one message or in parts.
+
+        Args:
+            directive: with its number.
+            most_rows: that may come; with `width` they bound the memory that an owner can take up.
+            traffic: of the run.
+            width: most values of a row; None for any.
 
         Raises:
             OwnerLostError: no answer in time, or no stream.
@@ -137,7 +147,7 @@ class OwnerLink:
         answer: asyncio.Future[list[pb.OwnerMessage]] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(None) as limit:
-                call = Call(directive, most_rows, traffic, answer, limit)
+                call = Call(directive, most_rows, traffic, answer, limit, width)
                 self._calls[directive.at.run] = call
                 self._within(call, self._grace_s if self._stream is None else self._progress_s)
                 await self._send(call)

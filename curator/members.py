@@ -7,9 +7,21 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from curator.link import OwnerLink, Stream
-from fedkme.errors import ConnectionFailedError, FencedError, IdentityError, MissingOwnersError
+from fedkme.errors import (
+    ConnectionFailedError,
+    FencedError,
+    IdentityError,
+    MissingOwnersError,
+    ProtocolError,
+)
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
+
+
+MOST_FENCED = 1024
+"""Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
+back after so many later ones, is taken for a new process and fences the newest, with a line on both sides."""
+_INSTANCE = 64  # bytes
 
 
 class Members:
@@ -44,7 +56,7 @@ class Members:
         self._instances: dict[str, bytes] = {}
         self._epochs: dict[str, int] = {}
         self._tickets: dict[str, int] = {}
-        self._fenced: dict[str, set[bytes]] = {}
+        self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
         self._changed = asyncio.Condition()
 
@@ -81,6 +93,8 @@ class Members:
         Raises:
             IdentityError: the name is not expected.
             FencedError: a later process of the name was here.
+            ProtocolError: what it calls its process is longer than any does.
+            StoreError: it cannot be written down that it came.
             ConnectionFailedError: it is gone already.
         """
         version = codecs.common_version(hello.versions, hello.name or "a nameless party")
@@ -89,16 +103,21 @@ class Members:
             raise IdentityError(
                 f"{name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
             )
-        if instance in self._fenced.setdefault(name, set()):
+        if len(instance) > _INSTANCE:
+            raise ProtocolError(f"{name} drew an odd instance", "Install the same release of fedkme.")
+        fenced = self._fenced.setdefault(name, {})
+        if instance in fenced:
             raise _fenced(name, self._epochs[name])
         link = self.link(name)
         ticket = self._tickets[name] = self._tickets.get(name, 0) + 1
         before = self._instances.get(name)
         if before != instance:
+            self._epochs[name] = self._next_epoch(name)  # first: where it fails, nobody has come
             self._instances[name] = instance
-            self._epochs[name] = self._next_epoch(name)
             if before is not None:
-                self._fenced[name].add(before)
+                fenced[before] = None
+                if len(fenced) > MOST_FENCED:
+                    del fenced[next(iter(fenced))]
                 if (old := link.stream) is not None:
                     await self._fence(name, old)
         elif (old := link.stream) is not None:

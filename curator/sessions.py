@@ -27,19 +27,23 @@ class OwnerSession:
         traffic: what went over its streams for the run.
     """
 
-    def __init__(self, link: OwnerLink, run: str, journal: RunJournal | None = None) -> None:
+    def __init__(
+        self, link: OwnerLink, run: str, journal: RunJournal | None = None, width: int | None = None
+    ) -> None:
         """Open for one run.
 
         Args:
             link: reaches the owner.
             run: the run's name.
             journal: where answers are kept, and taken from; None to keep nothing.
+            width: columns of the schema; None to take rows of any.
         """
         self.name = link.name
         self.traffic = Traffic()
         self._link = link
         self._run = run
         self._journal = journal
+        self._width = width
         self._round = 0
         self._seq = 0
 
@@ -119,7 +123,7 @@ class OwnerSession:
             if journal is not None:
                 journal.commit()
             try:
-                messages = await self._link.exchange(directive, most_rows, self.traffic)
+                messages = await self._link.exchange(directive, most_rows, self.traffic, self._width)
             except OwnerLostError as error:
                 if journal is not None:
                     journal.keep_answer(self.name, directive, lost=error)

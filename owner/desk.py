@@ -16,9 +16,12 @@ from fedkme.wire import codecs
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.bidder import Bidder
+from owner.protocols import foreign
 
 MOST_PLANNED = 32
 """Events that a curator may plan for a run."""
+MOST_PRICES = 2**16
+"""Prices of one quote."""
 
 
 class Desk:
@@ -36,6 +39,9 @@ class Desk:
         self._bidder = bidder
         self._width = width
         self._dimension = 0
+        self._protocol = ""
+        self._rows = 0
+        self._prices: frozenset[float] = frozenset()  # at one of which rows may be sold
         self._last: tuple[int, list[pb.OwnerMessage]] = (0, [])
 
     def known(self, directive: pb.Directive) -> list[pb.OwnerMessage] | None:
@@ -82,8 +88,10 @@ class Desk:
             case "quote" if not failed:
                 self._bidder.restore_heard(directive.at.round, "mean")
                 self._bidder.restore_quote(self._said(directive.quote.broadcast, directive.at.round))
+                self._prices = frozenset(directive.quote.prices)
             case "ask" | "sell" if not failed:
                 self._bidder.restore_heard(directive.at.round, "auction")
+                self._prices = frozenset()
             case "draw" if not failed:
                 self._bidder.skip_draw()
         sent = [row.token for reply in replies if reply.HasField("rows") for row in reply.rows.rows]
@@ -91,7 +99,13 @@ class Desk:
 
     def _compute(self, directive: pb.Directive) -> Iterator[pb.OwnerMessage]:
         number = directive.at.round
-        match directive.WhichOneof("body"):
+        question = directive.WhichOneof("body")
+        if question is not None and foreign(self._protocol, question):
+            raise ProtocolError(
+                f"{self.run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
+                "Check the curator's software.",
+            )
+        match question:
             case "broadcast":
                 bid = self._bidder.bid(self._said(directive.broadcast, number))
                 if bid is None:
@@ -100,15 +114,30 @@ class Desk:
                     yield pb.OwnerMessage(bid=pb.Bid(value=bid.value, token=bid.token))
             case "quote":
                 prices = np.array(directive.quote.prices, dtype=np.float64)
+                if len(prices) > MOST_PRICES or not np.isfinite(prices).all():
+                    raise ProtocolError(
+                        f"{self.run} quotes more than {MOST_PRICES} prices, or some that are no numbers",
+                        "Check the curator's software.",
+                    )
                 counts = self._bidder.quote(self._said(directive.quote.broadcast, number), prices)
+                self._prices = frozenset(directive.quote.prices)
                 yield pb.OwnerMessage(counts=pb.Counts(at_least=counts.tolist()))
             case "sell":
+                if directive.sell.price not in self._prices:
+                    raise ProtocolError(
+                        f"{self.run} sells at a price that was not quoted, or twice", "Check the curator's software."
+                    )
+                self._prices = frozenset()
                 sold = self._bidder.sell(number, directive.sell.price)
                 yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(sold))
             case "ask":
                 rows = [self._bidder.reveal(number, directive.ask.token)]
                 yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(rows))
             case "draw":
+                if self._protocol and self._bidder.rows_named + directive.draw.count > self._rows:
+                    raise ProtocolError(
+                        f"{self.run} is of {self._rows} rows and draws more", "Check the curator's software."
+                    )
                 drawn = self._bidder.draw(number, directive.draw.count)
                 yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(drawn))
             case "prepare" if directive.at.seq == 1:
@@ -130,6 +159,7 @@ class Desk:
     def _assignment(self, said: pb.Prepare) -> Assignment:
         features = codecs.features_from_wire(said.features, self._width)
         self._dimension = features.dimension
+        self._protocol, self._rows = said.protocol, said.rows
         return Assignment(
             self.run,
             features,

@@ -15,6 +15,8 @@ from owner.policy import Policy
 _ROW = RawRows(1)
 _BID = ExactStatistic("best marginal gain")
 _COUNTS = ExactStatistic("counts at public prices")
+MOST_SILENT = 2**16
+"""Rounds that may lie between two that an owner is told of: it writes a line down for each."""
 
 
 @dataclass(slots=True)
@@ -176,6 +178,11 @@ class Gate:
         about = self._heard.get(nonce)
         first = round_number if nonce != "mean" else 2
         new = range(max(first, self._heard_until.get(nonce, 0) + 1), round_number + 1)
+        if len(new) > MOST_SILENT:
+            raise ProtocolError(
+                f"{self._owner} is told of round {round_number} after {len(new) - 1} rounds of silence",
+                "Look at the curator's software.",
+            )
         self.restore_heard(round_number, nonce)
         return [] if about is None else [dataclasses.replace(about, round=number) for number in new]
 

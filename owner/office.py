@@ -18,6 +18,9 @@ from owner.gate import Allowance
 
 _KIND = "answer"
 ENDED = "ended"
+MOST_REFUSED = 64
+"""Runs that were refused and not dismissed yet; each is a line in the store, and further ones get no line."""
+_NAME = 128  # letters of a run's name
 
 
 class Outbox:
@@ -75,10 +78,11 @@ class Office:
     def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
         """The messages to send back, in order; they are kept, with their ledger lines, when this returns."""
         run = directive.at.run
-        if directive.HasField("dismiss"):
-            self._forget(run)
-            return []
         try:
+            self._check_name(run)
+            if directive.HasField("dismiss"):
+                self._forget(run)
+                return []
             desk = self._desk(directive)
             if (known := desk.known(directive)) is not None:
                 return known
@@ -92,6 +96,9 @@ class Office:
             reply = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
             reply.at.CopyFrom(directive.at)
             return [reply]
+        finally:
+            if run in self._refused:
+                self._desks.pop(run, None)  # it holds arrays as long as the table, and the journal can bring it back
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Forget every run but those in which the curator still has this owner."""
@@ -104,6 +111,18 @@ class Office:
     def runs(self) -> list[str]:
         """Open runs."""
         return [row.run for row in self._store.runs(OPEN)]
+
+    def _check_name(self, run: str) -> None:
+        """Hold a run to a name that fits in stores, logs and ledgers.
+
+        Raises:
+            ProtocolError: it is none.
+        """
+        if len(run) > _NAME or not run.isprintable():
+            raise ProtocolError(
+                f"{self._name} is asked about a run whose name is long or not printable",
+                "Check the curator's software.",
+            )
 
     def _desk(self, directive: pb.Directive) -> Desk:
         run = directive.at.run
@@ -133,6 +152,11 @@ class Office:
             raise PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
                 "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
+            )
+        if len(self._refused) >= MOST_REFUSED:
+            raise PolicyError(
+                f"{self._name} has refused {MOST_REFUSED} runs, and the curator has let it forget none of them",
+                "Check the curator's software.",
             )
         document = journals_pb2.OwnerDocument(data=self._data).SerializeToString()
         self._store.open_run(run, self._curator, document)

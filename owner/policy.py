@@ -98,6 +98,14 @@ class Policy:
             raise PolicyError(
                 f"{owner} knows nothing of such a run: {fault}", "Install the same release on both sides."
             )
+        if assignment.rows < 1:
+            raise PolicyError(f"{owner} is asked for a run of no rows", "Look at the curator.")
+        if (dimension := assignment.features.dimension) > settings.most_dimension:
+            raise PolicyError(
+                f"{owner} is asked for h1 of {dimension} coordinates and computes at most "
+                f"{settings.most_dimension}",
+                "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy.",
+            )
         if settings.protocols and assignment.protocol not in settings.protocols:
             allowed = ", ".join(settings.protocols)
             raise PolicyError(

@@ -18,6 +18,15 @@ PROTOCOLS: Mapping[str, RowsLeave] = {
 }
 """By the name that an assignment has for the protocol. One that lets less leave says so here."""
 
+QUESTIONS: Mapping[str, frozenset[str]] = {
+    "ask-everyone": frozenset({"broadcast", "ask"}),
+    "clock": frozenset({"quote", "sell"}),
+    "privauction": frozenset({"broadcast", "ask"}),
+    "uniform": frozenset({"draw"}),
+    "winner-only": frozenset({"broadcast", "ask"}),
+}
+"""Directives that a protocol knows between the beginning and the end of a run."""
+
 _ALLOWED: Mapping[RowsLeave, frozenset[RowsLeave]] = {
     "raw": frozenset({"raw", "hashed", "none"}),
     "hashed": frozenset({"hashed", "none"}),
@@ -28,6 +37,12 @@ _ALLOWED: Mapping[RowsLeave, frozenset[RowsLeave]] = {
 def keeps_to(protocol: str, rows: RowsLeave) -> bool:
     """Whether no more of a row leaves in a protocol than may."""
     return PROTOCOLS[protocol] in _ALLOWED[rows]
+
+
+def foreign(protocol: str, question: str) -> bool:
+    """Whether a directive is one of other protocols: who agreed to one did not agree to what those ask."""
+    others = (known for name, known in QUESTIONS.items() if name != protocol)
+    return question not in QUESTIONS.get(protocol, {question}) and any(question in known for known in others)
 
 
 def fault_of_protocol(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from fedkme.config import Settings
+from fedkme.features.fixed_point import MAX_DIMENSION
 from fedkme.party import ConsumerName, OwnerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import OWNERS
@@ -60,6 +61,8 @@ class PolicySettings(Settings):
     """What of a row may leave: the row, h1 of it, or neither."""
     approval: Literal["automatic", "manual"] = "automatic"
     """`manual`: a run needs `fedkme owner approve` first."""
+    most_dimension: int = Field(2048, ge=2, le=MAX_DIMENSION)
+    """Coordinates of h1 that a run may have; each takes 2 bytes a row while the run is open."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be open here at the same time; each holds h1 of all rows in memory."""
 

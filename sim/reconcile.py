@@ -76,7 +76,16 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
     kept = {name for party in parties for name in (party.party, validation_of(party.party))}
     for name in sorted(heard - kept):
         verdicts.append(Verdict(f"{_whose(name)} and {CURATOR}", f"there is no ledger of {_whose(name)}"))
-    return [*verdicts, *(_compare(curator, party) for party in parties)]
+    return [*verdicts, *(_compare(curator, party) for party in _merged(parties))]
+
+
+def _merged(parties: Sequence[Found]) -> list[Found]:
+    """One of each party, with the entries of all its ledgers: a consumer has one in each output folder."""
+    merged: dict[str, Found] = {}
+    for found in parties:
+        entries = [*merged[found.party].entries, *found.entries] if found.party in merged else found.entries
+        merged[found.party] = Found(found.party, found.path, entries)
+    return list(merged.values())
 
 
 def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:

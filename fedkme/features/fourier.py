@@ -57,7 +57,7 @@ class FourierSpec:
             )
         if self.dimension < 1 or self.width < 1:
             raise ConfigError("features need at least one dimension and one column", "Check the schema.")
-        if not (math.isfinite(self.gamma) and self.gamma > 0):
+        if not (math.isfinite(2.0 * self.gamma) and self.gamma > 0):
             raise ConfigError("gamma must be positive and finite", "Give a positive gamma.")
 
 

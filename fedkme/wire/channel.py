@@ -42,7 +42,7 @@ CLIENT_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_retries", 0),
     # 'min_reconnect_backoff' stays as it is, 20 s: in spite of its name it limits one attempt to connect
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 400),
 ]
 
 _SERVER_STOPS = "Cancelling all calls"  # gRPC's words to the clients of a server that stops

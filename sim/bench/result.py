@@ -43,6 +43,9 @@ class BenchSettings(Settings):
     """Rows of `memory`."""
 
 
+_MOST_COLUMNS = 6
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One benchmark's table.
@@ -58,13 +61,19 @@ class Result:
     rows: Sequence[Mapping[str, Cell]]
 
     def show(self, console: Console) -> None:
-        """Print a column for each row: names are longer than numbers."""
+        """Print a column for each row, as names are longer than numbers, unless there are too many."""
         first, *others = self.rows[0]
         table = Table(first, box=SIMPLE)
-        for row in self.rows:
-            table.add_column(_text(row[first]), justify="right")
-        for name in others:
-            table.add_row(name, *(_text(row[name]) for row in self.rows))
+        if len(self.rows) > _MOST_COLUMNS:
+            for name in others:
+                table.add_column(name, justify="right")
+            for row in self.rows:
+                table.add_row(*(_text(cell) for cell in row.values()))
+        else:
+            for row in self.rows:
+                table.add_column(_text(row[first]), justify="right")
+            for name in others:
+                table.add_row(name, *(_text(row[name]) for row in self.rows))
         console.print(f"{self.name}: {self.title}", table, highlight=False)
 
 

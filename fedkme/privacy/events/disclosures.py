@@ -109,7 +109,7 @@ def disclosure_from_json(plain: object) -> Disclosure:
     event = event_from_json(plain["event"])
     try:
         return Disclosure(**(plain | {"event": event}))
-    except (ConfigError, TypeError) as error:
+    except (ConfigError, TypeError, OverflowError) as error:
         raise unreadable("a disclosure with a field out of its range") from error
 
 
