@@ -60,6 +60,7 @@ async def conduct(
         gate.open(settings.auction.event(task.rows, owners), settings.auction.exchanged_rows)
         auction = settings.auction.make(len(roster), noise_for("auction"))
         await algorithm3(task, roster, h2, auction, record, observer, gate)
+    gate.pass_mean(len(record.rounds))
     await close(roster, record)
     gate.pass_summary(len(record.rounds), record.selected)
 

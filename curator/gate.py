@@ -6,7 +6,8 @@ what the curator writes.
 
 Every release of the summary's mean counts as told to owners, also in the rounds between two clocks, in which
 nothing is said: the pool is scored with it, so it decides what is sent later, and the clock's proof holds for
-a transcript that includes it. The first release reads the public seed set alone, or nothing: no disclosure.
+a transcript that includes it. Those of silent rounds are written, in one line, when something is said again,
+or at the end. The first release reads the public seed set alone, or nothing: no disclosure.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fedkme.privacy.events import (
     Event,
     ExactStatistic,
     RawRows,
+    repeated,
     validation_of,
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
@@ -55,6 +57,8 @@ class Gate:
         self._auction: Event | None = None
         self._exchanged = 1
         self._last_auction = 0
+        self._mean: Cost | None = None
+        self._untold = 0
 
     def head(self) -> Mapping[str, int | str] | None:
         """Length and last hash of the ledger so far."""
@@ -113,11 +117,18 @@ class Gate:
             for event, sensitivity, nonce in heard
         )
 
-    def pass_mean(self, number: int, cost: Cost) -> None:
-        """Let a release of the summary's mean out to owners; see the head of the module."""
+    def draw_mean(self, number: int, cost: Cost) -> None:
+        """A release of the summary's mean; owners hear of it, or of what follows from it, later."""
         if number > 1:
-            cost = cost.of_rows(self._exchanged)
-            self._write(number, OWNERS, OWNERS, cost.event, cost.sensitivity, "mean")
+            self._untold += 1
+            self._mean = cost.of_rows(self._exchanged)
+
+    def pass_mean(self, number: int) -> None:
+        """Let every release since the last one out to owners, as one event; see the head of the module."""
+        if self._untold and self._mean is not None:
+            event, sensitivity = repeated(self._mean.event, self._untold), self._mean.sensitivity
+            self._write(number, OWNERS, OWNERS, event, sensitivity, "mean")
+        self._untold = 0
 
     def pass_questions(self, number: int) -> None:
         """Let owners know whom the auction asks: once a round, however often it asks."""

@@ -17,7 +17,6 @@ from fedkme.errors import (
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 
-
 MOST_FENCED = 1024
 """Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
 back after so many later ones, is taken for a new process and fences the newest, with a line on both sides."""

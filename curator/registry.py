@@ -80,6 +80,10 @@ class GrpcStream:
             self.over.set()
 
 
+MOST_SILENT = 256
+"""Streams that may be open without a hello; the oldest gives way, as an owner says it at once."""
+
+
 class Registry(owners_pb2_grpc.OwnersServicer):
     """Serves the stream that each owner opens."""
 
@@ -105,6 +109,7 @@ class Registry(owners_pb2_grpc.OwnersServicer):
         self._hello_s = hello_s
         self._admission = admission or Admission()
         self._say = say
+        self._silent: dict[GrpcStream, None] = {}  # the oldest first
 
     @guarded
     async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
@@ -115,7 +120,7 @@ class Registry(owners_pb2_grpc.OwnersServicer):
 
     async def _serve(self, stream: GrpcStream, context: Context) -> None:
         try:
-            link = await self._members.join(stream, await self._hello(context))
+            link = await self._members.join(stream, await self._hello(stream, context))
         except ConnectionFailedError:
             return  # it was gone before it was welcome
         except FedkmeError as error:
@@ -129,15 +134,30 @@ class Registry(owners_pb2_grpc.OwnersServicer):
             link.detach(stream)
             self._say("owner_gone", owner=link.name)
 
-    async def _hello(self, context: Context) -> pb.Hello:
+    async def _hello(self, stream: GrpcStream, context: Context) -> pb.Hello:
         """What a party says first, under a name that its certificate bears."""
-        try:
-            async with asyncio.timeout(self._hello_s):
-                message = await receive(context, pb.OwnerMessage)
-        except TimeoutError:
-            message = None
+        message = await self._first(stream, context)
         if message is None or not message.HasField("hello"):
             raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
         self._admission.check(context, message.hello.name, Role.OWNER)
         self._names.admit_owner(message.hello.name)
         return message.hello
+
+    async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
+        """What a party says first; None if it hung up, took too long, or had to make room for others."""
+        if len(self._silent) >= MOST_SILENT:
+            oldest = next(iter(self._silent))
+            del self._silent[oldest]
+            oldest.cut()
+        self._silent[stream] = None
+        reading = asyncio.create_task(receive(context, pb.OwnerMessage))
+        waiting = asyncio.create_task(stream.over.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (reading, waiting), timeout=self._hello_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            return await reading if reading in done else None
+        finally:
+            self._silent.pop(stream, None)
+            reading.cancel()
+            waiting.cancel()

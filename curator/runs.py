@@ -163,7 +163,7 @@ class Runs:
         """An open run by its name, or one that is over."""
         if (run := self._open.get(name)) is not None:
             return run
-        row = self._store.run(name)
+        row = self._store.run(name) if name.isprintable() else None  # others are no run's name
         if row is None:
             return None
         document = journals_pb2.RunDocument.FromString(row.document)

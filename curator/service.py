@@ -18,10 +18,12 @@ from curator.records import read_outcome
 from curator.runs import Run, Runs, next_run, unknown
 from fedkme.data import Table
 from fedkme.errors import (
+    CancelledRunError,
     ConfigError,
     ConnectionFailedError,
     FedkmeError,
     ProtocolError,
+    QuotaError,
     SchemaError,
     StoppingError,
 )
@@ -34,6 +36,12 @@ from fedkme.wire import codecs
 from fedkme.wire.v1 import journals_pb2, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1.types_pb2 import Rows
+
+MOST_CALLS = 16
+"""Calls of one consumer at a time: each may hold as much of D_v as `MOST_VALIDATION` allows."""
+MOST_VALIDATION = 2**26
+"""Bytes of D_v, where it comes itself."""
+_REQUEST_ID = 64  # bytes
 
 
 class SummaryService(summaries_pb2_grpc.SummariesServicer):
@@ -55,6 +63,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._admission = admission or Admission()
         self._count = 0
         self._calls: dict[asyncio.Task[None], Run | None] = {}
+        self._callers: dict[asyncio.Task[None], str] = {}
         self.served = asyncio.Event()
         self.stopping = False
 
@@ -78,6 +87,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
                 await line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
         finally:
             run = self._calls.pop(call)
+            self._callers.pop(call, None)
             if run is None or not run.open:
                 self._count += 1
             if self._settings.runs is not None and self._count >= self._settings.runs:
@@ -116,7 +126,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
 
     async def _talk(self, line: Line, call: asyncio.Task[None]) -> None:
         line.check_caller(self._settings.consumers, self._settings.owners)
-        run = self._calls[call] = await self._admit(line)
+        run = self._calls[call] = await self._admit(line, call)
         await self._follow(line, run)
 
     async def _while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
@@ -146,6 +156,16 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         line.check_name(name, self._settings.consumers)
         self._names.admit_consumer(name)
 
+    def _count_call(self, call: asyncio.Task[None], name: str) -> None:
+        """Note whose call it is.
+
+        Raises:
+            QuotaError: it has too many.
+        """
+        if sum(caller == name for caller in self._callers.values()) >= MOST_CALLS:
+            raise QuotaError(f"{name} has {MOST_CALLS} calls open already", "End one of them.")
+        self._callers[call] = name
+
     def _own(self, query: pb.RunQuery) -> Run:
         run = self._runs.find(query.run)
         if run is None or run.consumer != query.name:
@@ -162,11 +182,12 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             ahead=self._runs.ahead(run),
         )
 
-    async def _admit(self, line: Line) -> Run:
+    async def _admit(self, line: Line, call: asyncio.Task[None]) -> Run:
         """The run that the caller means, with its g~."""
         message = await line.hear("request", "attach")
         if message.HasField("attach"):
             self._check(line, message.attach.name)
+            self._count_call(call, message.attach.name)
             run = self._own(message.attach)
             if run.status == "asked":
                 raise ConfigError(f"{run.name} waits for its g~", "Ask again with the same output folder.")
@@ -177,6 +198,9 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         request = message.request
         version = codecs.common_version(request.versions, "the consumer")
         self._check(line, request.name)
+        self._count_call(call, request.name)
+        if len(request.request_id) > _REQUEST_ID:
+            raise ProtocolError("a request has an odd id", "Install the same release of fedkme.")
         run = self._runs.asked_before(request.name, request.request_id) or self._open(request)
         offered = run.status != "asked"
         plan = pb.Plan(version=version, run=run.name, features=run.document.features, offered=offered)
@@ -241,18 +265,26 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
     async def _offer(self, line: Line, run: Run) -> None:
         """g~, or the rows of D_v, and what the consumer declares about them, into the run's document."""
         document = run.document
-        most = document.request.validation_rows
+        most, size = document.request.validation_rows, 0
         message = await line.hear("target", "validation")
         codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
         declared = list(message.disclosures)
         if message.HasField("target"):
             codecs.mean_from_wire(message.target, document.features.dimension)
-            document.target.CopyFrom(message.target)
+            if run.status == "asked":  # else another call of the same consumer was faster
+                document.target.CopyFrom(message.target)
         else:
-            parts = [message.validation]
-            while not message.validation.last and sum(len(part.rows) for part in parts) <= most:
+            parts, count = [message.validation], len(message.validation.rows)
+            while not message.validation.last and count <= most:
+                size += message.ByteSize()
+                if size > MOST_VALIDATION or not len(message.validation.rows):
+                    raise ProtocolError(
+                        f"D_v comes in empty parts, or is over {MOST_VALIDATION} bytes",
+                        "Send g~ in its place, or fewer rows.",
+                    )
                 message = await line.hear("validation")
                 parts.append(message.validation)
+                count += len(message.validation.rows)
             rows = codecs.rows_from_wire(parts)
             if len(rows) != most:
                 raise ProtocolError(
@@ -260,9 +292,13 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
                 )
             values = codecs.values_of(rows, self._schema.width)
             self._schema.check(Table(values, None), "the validation set")
-            document.validation.CopyFrom(Rows(rows=[row for part in parts for row in part.rows], last=True))
-        del document.disclosures[:]
-        document.disclosures.extend(declared)
+            if run.status == "asked":
+                document.validation.CopyFrom(
+                    Rows(rows=[row for part in parts for row in part.rows], last=True)
+                )
+        if run.status == "asked":
+            del document.disclosures[:]
+            document.disclosures.extend(declared)
 
     async def _follow(self, line: Line, run: Run) -> None:
         """Pass on progress, then the rows and how the run ended."""
@@ -271,6 +307,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         await run.over.wait()
         if run.error is not None:
             raise run.error
+        if run.status == "cancelled" and not (self._settings.directory / run.name).exists():
+            raise CancelledRunError(f"{run.name} was cancelled before it began", "Ask again for another run.")
         outcome = read_outcome(self._settings.directory / run.name)
         if run.status == "failed" and outcome.fault is not None:
             raise outcome.fault

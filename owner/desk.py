@@ -39,6 +39,7 @@ class Desk:
         self._bidder = bidder
         self._width = width
         self._dimension = 0
+        self._begun = False
         self._protocol = ""
         self._rows = 0
         self._prices: frozenset[float] = frozenset()  # at one of which rows may be sold
@@ -83,6 +84,7 @@ class Desk:
         match directive.WhichOneof("body"):
             case "prepare" if not failed:
                 self._bidder.restore_assignment(self._assignment(directive.prepare))
+                self._begun = True
             case "broadcast" | "close" if not failed:
                 self._bidder.restore_heard(directive.at.round, "mean")
             case "quote" if not failed:
@@ -100,6 +102,8 @@ class Desk:
     def _compute(self, directive: pb.Directive) -> Iterator[pb.OwnerMessage]:
         number = directive.at.round
         question = directive.WhichOneof("body")
+        if question != "prepare" and not self._begun:
+            raise ProtocolError(f"{self._bidder.name} does not take part in {self.run}", "Restart the run.")
         if question is not None and foreign(self._protocol, question):
             raise ProtocolError(
                 f"{self.run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
@@ -125,7 +129,8 @@ class Desk:
             case "sell":
                 if directive.sell.price not in self._prices:
                     raise ProtocolError(
-                        f"{self.run} sells at a price that was not quoted, or twice", "Check the curator's software."
+                        f"{self.run} sells at a price that was not quoted, or twice",
+                        "Check the curator's software.",
                     )
                 self._prices = frozenset()
                 sold = self._bidder.sell(number, directive.sell.price)
@@ -142,6 +147,7 @@ class Desk:
                 yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(drawn))
             case "prepare" if directive.at.seq == 1:
                 rows_here = self._bidder.prepare(self._assignment(directive.prepare))
+                self._begun = True
                 yield pb.OwnerMessage(prepared=pb.Prepared(rows=rows_here))
             case "close":
                 sent = self._bidder.close(number).rows_sent

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedkme.errors import BudgetError, FedkmeError, PolicyError, ProtocolError
-from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, RawRows
+from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, RawRows, repeated
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.protocol import Assignment
 from owner.policy import Policy
@@ -176,15 +176,12 @@ class Gate:
         The first reads the public seed set alone.
         """
         about = self._heard.get(nonce)
-        first = round_number if nonce != "mean" else 2
-        new = range(max(first, self._heard_until.get(nonce, 0) + 1), round_number + 1)
-        if len(new) > MOST_SILENT:
-            raise ProtocolError(
-                f"{self._owner} is told of round {round_number} after {len(new) - 1} rounds of silence",
-                "Look at the curator's software.",
-            )
+        first = 2 if nonce == "mean" else round_number
+        new = round_number + 1 - max(first, self._heard_until.get(nonce, 0) + 1)
         self.restore_heard(round_number, nonce)
-        return [] if about is None else [dataclasses.replace(about, round=number) for number in new]
+        if about is None or new < 1:
+            return []
+        return [dataclasses.replace(about, round=round_number, event=repeated(about.event, new))]
 
     def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
         return Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)

@@ -98,7 +98,9 @@ class Office:
             return [reply]
         finally:
             if run in self._refused:
-                self._desks.pop(run, None)  # it holds arrays as long as the table, and the journal can bring it back
+                self._desks.pop(
+                    run, None
+                )  # it holds arrays as long as the table, and the journal can bring it back
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Forget every run but those in which the curator still has this owner."""
@@ -155,7 +157,7 @@ class Office:
             )
         if len(self._refused) >= MOST_REFUSED:
             raise PolicyError(
-                f"{self._name} has refused {MOST_REFUSED} runs, and the curator has let it forget none of them",
+                f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
                 "Check the curator's software.",
             )
         document = journals_pb2.OwnerDocument(data=self._data).SerializeToString()

@@ -52,7 +52,7 @@ async def algorithm3(
             return
         started = time.perf_counter()
         number = len(record.rounds) + 1
-        gate.pass_mean(number, h2.cost)
+        gate.draw_mean(number, h2.cost)
         mean = summary.without_seeds(h2.release())
         broadcast = Broadcast(number, summary.size, quantize_mean(mean))  # step 5
         market = Market(task, roster, broadcast, pool, record, gate)

@@ -57,6 +57,7 @@ class Market:
 
     async def bids(self) -> dict[str, Bid]:
         """Every owner's best unsent row (Algorithm 3, step 6); owners that ran dry have none."""
+        self._gate.pass_mean(self.broadcast.round)
         answers = await self._roster.ask(
             self.broadcast.round,
             lambda owner, said: owner.bid(said),
@@ -89,6 +90,7 @@ class Market:
 
         No row is touched for it: each owner counts its own.
         """
+        self._gate.pass_mean(self.broadcast.round)
         answers = await self._roster.ask(
             self.broadcast.round,
             lambda owner, said: owner.quote(said, prices),

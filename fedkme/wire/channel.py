@@ -34,6 +34,9 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
     # without this, gRPC answers a client that pings more often than every 300 s with 'too many pings'
     ("grpc.http2.min_recv_ping_interval_without_data_ms", _PING_MS // 3),
+    ("grpc.max_concurrent_streams", 100),  # of one connection; a party needs two
+    ("grpc.max_connection_idle_ms", 120_000),  # connections without a call; an owner's has one all the time
+    ("grpc.server_handshake_timeout_ms", 20_000),
     ("grpc.so_reuseport", 0),  # a second curator on the same port is an error, not a coin toss
 ]
 

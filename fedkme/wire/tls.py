@@ -102,7 +102,8 @@ def check_peer(context: Context, name: str, role: Role | None = None) -> None:
     names = peer_names(context)
     if names is not None and name not in names:
         raise IdentityError(
-            f"a party says it is {name[:64]!r} and its certificate does not", "Use the certificate of that name."
+            f"a party says it is {name[:64]!r} and its certificate does not",
+            "Use the certificate of that name.",
         )
     if role is not None:
         check_role(context, role)

@@ -36,6 +36,8 @@ SCHEMA = Schema(
 SPEC = FourierSpec("paired", 8, 1.0, SCHEMA.encoded_width, 5)
 NAME = "owner-1"
 DAY_S = 86400.0
+PRICES = np.linspace(10, -10, 20001).tolist()
+"""So many that any number of rows has one."""
 CHEAP: tuple[Event, ...] = (Gaussian(70.0, count=100), Clock(0.25))
 """What a run of 100 rows costs by default: epsilon 0.99 at delta 1e-5."""
 
@@ -132,13 +134,20 @@ class Host:
         return codecs.fault_from_wire(reply.fault) if reply.HasField("fault") else None
 
     def bid(self, run: str, seq: int = 2) -> pb.OwnerMessage:
-        """The first thing of a run that leaves."""
+        """The first thing of a run that leaves: counts at prices."""
         mean = codecs.mean_to_wire(assignment(run).target)
-        return self.ask(run, pb.Directive(broadcast=pb.Broadcast(size=1, mean=mean)), 1, seq)
+        quote = pb.Quote(broadcast=pb.Broadcast(size=1, mean=mean), prices=PRICES)
+        return self.ask(run, pb.Directive(quote=quote), 1, seq)
 
     def draw(self, run: str, count: int, seq: int) -> pb.OwnerMessage:
-        """Ask for rows."""
+        """Ask for rows of a run of the protocol `uniform`."""
         return self.ask(run, pb.Directive(draw=pb.Draw(count=count)), 1, seq)
+
+    def sell(self, run: str, count: int, seq: int) -> pb.OwnerMessage:
+        """Ask for rows of a run of the clock, with two directives."""
+        counts = list(self.bid(run, seq).counts.at_least)
+        sell = pb.Sell(price=PRICES[counts.index(count)])
+        return self.ask(run, pb.Directive(sell=sell), 1, seq + 1)
 
     def end(self, run: str) -> None:
         """The curator lets the owner forget a run."""

@@ -88,7 +88,7 @@ def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:
     ) as at:
         assert at.prepare("r") is None
         assert at.loaded == ["r"]
-        assert at.bid("r").HasField("bid")
+        assert at.bid("r").HasField("counts")
         assert at.lines == 1
         assert at.said == []
 
@@ -211,7 +211,7 @@ def test_a_run_goes_on_under_the_policy_that_let_it_in(tmp_path: Path) -> None:
     with host(tmp_path) as at:
         at.prepare("r-1")
     with host(tmp_path, consumers=["clinic"]) as at:
-        assert at.bid("r-1").HasField("bid")
+        assert at.bid("r-1").HasField("counts")
         assert type(at.prepare("r-2")) is PolicyError
 
 

@@ -49,7 +49,7 @@ def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
     config = write_config(tmp_path, **policy)
     with host(tmp_path, **policy) as at:
         at.prepare("r-1")
-        at.draw("r-1", 3, 2)
+        at.sell("r-1", 3, 2)
         at.end("r-1")
         at.prepare("r-2", consumer="clinic")
         at.bid("r-2")

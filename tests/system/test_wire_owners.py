@@ -249,6 +249,9 @@ def prepare(**changes: Any) -> pb.Directive:
         "features": features,
         "schema_digest": SCHEMA.digest(),
         "target": types_pb2.MeanVector(coordinates=[0] * DIMENSION),
+        "consumer": "consumer",
+        "protocol": "winner-only",
+        "rows": 3,
         **changes,
     }
     return pb.Directive(at=pb.Position(run="run-1", seq=1), prepare=pb.Prepare(**values))

@@ -41,6 +41,7 @@ from fedkme.privacy.events.mechanisms import (
     SubsampledGaussian,
     event_from_json,
     leaves,
+    repeated,
 )
 
 __all__ = [
@@ -72,5 +73,6 @@ __all__ = [
     "event_from_json",
     "is_validation",
     "leaves",
+    "repeated",
     "validation_of",
 ]

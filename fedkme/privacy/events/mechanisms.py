@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from fedkme.errors import ConfigError, ProtocolError
@@ -245,6 +245,22 @@ def leaves(events: Iterable[Event]) -> Iterator[Event]:
             yield from leaves(event.events)
         else:
             yield event
+
+
+def repeated(event: Event, times: int) -> Event:
+    """An event that happened so often, each time perhaps depending on the times before; `times` >= 1.
+
+    What is released without noise is as known after once.
+    """
+    if times == 1 or isinstance(event, ExactStatistic):
+        return event
+    if isinstance(event, MwemCall):
+        return replace(event, iterations=times * event.iterations)
+    if isinstance(
+        event, Gaussian | Laplace | BoundedRange | PureDp | SubsampledGaussian | RawRows | HashedRows
+    ):
+        return replace(event, count=times * event.count)
+    return Composed((event,) * times)
 
 
 def event_from_json(plain: object) -> Event:
