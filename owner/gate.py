@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedkme.errors import BudgetError, FedkmeError, PolicyError, ProtocolError
-from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, RawRows, repeated
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Composed,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    RawRows,
+    repeated,
+)
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.protocol import Assignment
 from owner.policy import Policy
@@ -15,8 +24,8 @@ from owner.policy import Policy
 _ROW = RawRows(1)
 _BID = ExactStatistic("best marginal gain")
 _COUNTS = ExactStatistic("counts at public prices")
-MOST_SILENT = 2**16
-"""Rounds that may lie between two that an owner is told of: it writes a line down for each."""
+MOST_SILENT = 2**10
+"""Rounds between two that an owner is told of, where what it hears of them is written down one by one."""
 
 
 @dataclass(slots=True)
@@ -181,6 +190,11 @@ class Gate:
         self.restore_heard(round_number, nonce)
         if about is None or new < 1:
             return []
+        if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
+            raise ProtocolError(
+                f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
+                "Look at the curator's software.",
+            )
         return [dataclasses.replace(about, round=round_number, event=repeated(about.event, new))]
 
     def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:

@@ -100,7 +100,7 @@ class Office:
             if run in self._refused:
                 self._desks.pop(
                     run, None
-                )  # it holds arrays as long as the table, and the journal can bring it back
+                )  # its arrays are as long as the table; the journal can bring it back
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Forget every run but those in which the curator still has this owner."""
