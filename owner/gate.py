@@ -152,10 +152,11 @@ class Gate:
         except BudgetError as error:
             self._tell(run, error)
             raise
+        rows = [self._about(run, round_number, _ROW, f"row {token}") for token in new]
+        lines = [*self._hear(round_number, question), *rows]  # before anything is counted: it may refuse
         self._sent.update(new)
         self._allowance.rows += len(new)
-        rows = [self._about(run, round_number, _ROW, f"row {token}") for token in new]
-        self._write([*self._hear(round_number, question), *rows])
+        self._write(lines)
 
     def pass_bid(self, run: str, round_number: int) -> None:
         """Let the best marginal gain out, exact as it is."""
@@ -187,14 +188,15 @@ class Gate:
         about = self._heard.get(nonce)
         first = 2 if nonce == "mean" else round_number
         new = round_number + 1 - max(first, self._heard_until.get(nonce, 0) + 1)
-        self.restore_heard(round_number, nonce)
         if about is None or new < 1:
+            self.restore_heard(round_number, nonce)
             return []
         if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
             raise ProtocolError(
                 f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
                 "Look at the curator's software.",
             )
+        self.restore_heard(round_number, nonce)
         return [dataclasses.replace(about, round=round_number, event=repeated(about.event, new))]
 
     def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
