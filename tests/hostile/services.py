@@ -1,0 +1,104 @@
+"""The curator's services without a network: what gRPC would hand them comes from a list."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from curator.conductor import Conductor
+from curator.members import Members
+from curator.names import Names
+from curator.registry import Registry
+from curator.runs import Runs
+from curator.service import SummaryService
+from curator.settings import CuratorSettings
+from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.privacy.settings import ExactSettings
+from fedkme.store import open_store
+from tests.system.market import DIMENSION, SCHEMA
+
+
+class Call:
+    """One call, as a servicer sees it: the caller says what is in the list and then hangs up."""
+
+    def __init__(self, said: Iterable[Any], waits: bool = False) -> None:
+        self._said = iter(said)
+        self._waits = waits
+        self.heard: list[Any] = []
+        self.status: grpc.StatusCode | None = None
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
+    async def read(self) -> Any:
+        await asyncio.sleep(0)
+        message = next(self._said, grpc.aio.EOF)
+        if message is None:
+            raise DecodeError
+        if message is grpc.aio.EOF and self._waits:
+            await asyncio.get_running_loop().create_future()
+        return message
+
+    async def write(self, message: Any) -> None:
+        await asyncio.sleep(0)
+        self.heard.append(message)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.status = code
+        raise grpc.aio.AbortError(details)
+
+
+class Services:
+    """A curator's, over a store in memory."""
+
+    def __init__(self, settings: CuratorSettings, store: Any) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.store = store
+        self.members = Members(settings.owners, settings.progress_s, settings.grace_s, say=self.say)
+        seeds = np.empty((0, SCHEMA.encoded_width), dtype=np.float32)
+        ledger, noise = stored_ledger(CURATOR, store), settings.noise_for(CURATOR)
+        conductor = Conductor(settings, SCHEMA, seeds, self.members, store, ledger, noise, self.say)
+        self.runs = Runs(store, conductor.conduct, settings.runs_at_once)
+        names = Names(settings.owners)
+        self.summaries: Any = SummaryService(conductor, self.runs, names)
+        self.owners: Any = Registry(self.members, names, settings.connect_s, say=self.say)
+
+    def say(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
+
+@contextlib.asynccontextmanager
+async def services(folder: Path, **changes: Any) -> AsyncIterator[Services]:
+    """The services of a curator that waits for nobody."""
+    values: dict[str, Any] = {
+        "plaintext": True,
+        "directory": folder / "runs",
+        "schema_file": folder / "schema.toml",
+        "connect_s": 0.01,
+        "grace_s": 0.01,
+        "simulation_seed": 0,
+        "summary": SummarySettings(
+            preset="published",
+            features=FeatureSettings(dimension=DIMENSION),
+            broadcast=ExactSettings(),
+            target=ExactSettings(),
+        ),
+        **changes,
+    }
+    settings = CuratorSettings(**values)
+    settings.directory.mkdir(exist_ok=True)
+    with contextlib.closing(open_store(":memory:", CURATOR, "process")) as store:
+        made = Services(settings, store)
+        try:
+            yield made
+        finally:
+            await made.runs.suspend()
