@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from fedkme.privacy.events import CURATOR
 from fedkme.privacy.export import export_ledger
 from fedkme.store.reading import read_store
 from fedkme.supervision import Supervised, run_party
+from fedkme.wire.v1 import journals_pb2
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -47,6 +49,18 @@ def ledger(
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
         lines = export_ledger(CURATOR, store, out)
     typer.echo(f"{out}: {lines} lines of the ledger of the curator")
+
+
+@app.command()
+def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
+    """List every run, also while the curator serves: whose, how far, since when."""
+    settings = _settings(config)
+    with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
+        typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'rows':>8}  opened")
+        for row in store.runs():
+            document = journals_pb2.RunDocument.FromString(row.document)
+            opened = datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds")
+            typer.echo(f"{row.run:<24}{row.peer:<20}{row.status:<12}{document.request.rows:>8}  {opened}")
 
 
 def _settings(config: Path) -> CuratorSettings:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
-from fedkme.store import Store
+from fedkme.store import RunRow, Store
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import summaries_pb2 as pb
 
@@ -131,7 +131,7 @@ class Runs:
         asked = [
             run for run in self._open.values() if run.status == "asked" and run.consumer == document.consumer
         ]
-        for run in asked[: len(asked) + 1 - MOST_ASKED]:
+        for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
             self.close(run, "cancelled")
         with self._store.transaction():
             self._store.open_run(name, document.consumer, document.SerializeToString())
@@ -164,10 +164,14 @@ class Runs:
         if (run := self._open.get(name)) is not None:
             return run
         row = self._store.run(name) if name.isprintable() else None  # others are no run's name
-        if row is None:
-            return None
+        return None if row is None else self._known(row)
+
+    def _known(self, row: RunRow) -> Run:
+        """The run of a row."""
+        if (run := self._open.get(row.run)) is not None:
+            return run
         document = journals_pb2.RunDocument.FromString(row.document)
-        found = Run(name, document, cast(Status, row.status), row.opened)
+        found = Run(row.run, document, cast(Status, row.status), row.opened)
         found.over.set()
         return found
 
@@ -179,13 +183,12 @@ class Runs:
             if row.peer == consumer:
                 document = journals_pb2.RunDocument.FromString(row.document)
                 if document.request.request_id == request_id:
-                    return self.find(row.run)
+                    return self._known(row)
         return None
 
     def of(self, consumer: str) -> list[Run]:
         """Every run of a consumer, by the order of opening."""
-        rows = (row for row in self._store.runs() if row.peer == consumer)
-        return [run for row in rows if (run := self.find(row.run)) is not None]
+        return [self._known(row) for row in self._store.runs() if row.peer == consumer]
 
     def ahead(self, run: Run) -> int:
         """How many stand before a run in the queue."""

@@ -210,6 +210,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         await self._offer(line, run)
         if run.status == "asked":  # another call of the same consumer may have been faster
             self._runs.enqueue(run)
+            what = {"consumer": run.consumer, "p": run.document.request.rows}
+            self._conductor.say("queued", run=run.name, round=0, **what)
         return run
 
     def _open(self, request: pb.SummaryRequest) -> Run:

@@ -29,7 +29,6 @@ from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.rounds import Books, RoundEnds, real_block, summary_settings
 
 _AUCTIONS = ("clock", "ask-everyone")
-_CUT_AFTER = 10
 
 
 @dataclass(slots=True)
@@ -91,9 +90,9 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
         cut = []
         for repeat in range(settings.repeats):
             kind = kinds["process"]
-            watch = Cutting(link=kind.owners.links[0])
+            watch = Cutting(link=kind.owners.links[0], after=settings.rounds // 2)
             milliseconds = await play(kind, _AUCTIONS[1], f"cut-{repeat + 1}", watch)
-            cut.append(float(milliseconds[_CUT_AFTER - 1]))
+            cut.append(float(milliseconds[settings.rounds // 2 - 1]))
     usual = kinds["process"].median(_AUCTIONS[1])
     return [*_lines(kinds), _line("an owner that reconnects", _AUCTIONS[1], float(np.median(cut)), usual)]
 
@@ -134,9 +133,10 @@ class Cutting(RoundEnds):
     """Ends an owner's stream after a round; its process comes back by itself."""
 
     link: OwnerLink | None = None
+    after: int = 1
 
     def round_done(self, record: RoundRecord) -> None:
         """See `RunObserver`."""
         RoundEnds.round_done(self, record)
-        if record.round == _CUT_AFTER and self.link is not None:
+        if record.round == self.after and self.link is not None:
             self.link.cut()

@@ -24,6 +24,7 @@ from sim.scenarios import Scenario
 TINY = BenchSettings(
     owners=(2,),
     rounds=3,
+    cost_owners=2,
     blocks=1,
     tls=False,
     start_owners=2,
@@ -33,6 +34,7 @@ TINY = BenchSettings(
 )
 RATIOS = {
     Name.ROUNDS: ["ratio", "block ratio min", "block ratio median", "block ratio max"],
+    Name.COSTS: ["ratio"],
     Name.START: ["with imports / bare"],
     Name.BIDS: ["all changed / float32", "5 changed / float32", "all changed / int16", "5 changed / int16"],
     Name.MEMORY: ["peak allocated ratio", "kept allocated ratio"],

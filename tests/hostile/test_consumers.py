@@ -20,7 +20,7 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 from tests.system.market import DIMENSION, Ear, market, request
 
-from .fuzz import GROWTH, fuzzed, garble, resident
+from .fuzz import GROWTH, at_rest, fuzzed, garble, resident
 from .services import Call, Services, services
 
 FUZZED = 10_000
@@ -63,27 +63,167 @@ def foreseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.mark.usefixtures("foreseen")
 async def test_ten_thousand_fuzzed_messages(tmp_path: Path) -> None:
-    # "10,000 fuzzed messages of every type": three to a call, and every call ends in order.
-    offers = [TARGET, d_v(2), pb.ConsumerMessage(attach=pb.RunQuery(name="consumer", run="run-1"))]
+    # "10,000 fuzzed messages of every type": every call ends in order, most with a typed refusal; nobody who
+    # has no row gets one ("no answer that carries data").
+    attach = pb.ConsumerMessage(attach=pb.RunQuery(name="consumer", run="run-1"))
     queries = [pb.RunQuery(name="consumer"), pb.RunQuery(name="consumer", run="run-1")]
-    before, rng = resident(), random.Random(1)
-    endings: set[str] = set()
+    openings = fuzzed([*(asked(number) for number in range(50)), attach], FUZZED * 9 // 20, seed=1)
+    following = fuzzed([TARGET, d_v(2), d_v(1, last=False)], FUZZED * 9 // 20, seed=2)
+    asking = fuzzed(queries, FUZZED // 10, seed=3)
+    before, heard = at_rest(), set[str]()
     async with services(tmp_path) as at:
-        opening = fuzzed([asked(number) for number in range(500)] + 50 * [offers[2]], FUZZED // 2, seed=1)
-        following = fuzzed(offers, FUZZED * 3 // 10, seed=2)
-        asking = fuzzed(queries, FUZZED // 5, seed=3)
-        for first in opening:
-            said = [first, *(next(following) for _ in range(rng.randint(0, 2)))]
-            heard = await talk(at, *said)
-            assert not any(message.HasField("summary") for message in heard)  # "no answer that carries data"
-            endings |= {str(message.WhichOneof("body")) for message in heard}
-            if (query := next(asking, None)) is not None:
-                verb = rng.choice((at.summaries.ListRuns, at.summaries.CancelRun))
-                answer = await asyncio.wait_for(verb(query, Call([])), 60)
-                assert all(at.runs.find(state.run).consumer == query.name for state in answer.runs)
-            if (next_two := rng.random()) < 0.1:
-                await at.runs.idle()
-            del next_two
-        assert {"plan", "fault"} <= endings
-        assert len(at.runs._open) <= 100
+        for number, said in enumerate(zip(openings, following, strict=True)):
+            answers = await talk(at, *said)
+            assert not any(answer.HasField("summary") for answer in answers)
+            heard |= {str(answer.WhichOneof("body")) for answer in answers}
+            if number % 5 == 0 and (query := next(asking, None)) is not None:
+                verb = at.summaries.ListRuns if number % 2 else at.summaries.CancelRun
+                listed = await verb(query, Call([]))
+                for state in listed.runs:
+                    run = at.runs.find(state.run)
+                    assert run is not None
+                    assert run.consumer == query.name
+        assert {"plan", "fault"} <= heard
     assert resident() - before < GROWTH
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_hundreds_of_fuzzed_calls_over_a_socket(tmp_path: Path) -> None:
+    # The same as bytes on a connection; then an honest consumer gets its summary.
+    rng, ear = random.Random(5), Ear()
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a", ear=ear)
+        await ear.heard("joined")
+        async with grpc.aio.insecure_channel(at.address) as channel:
+            for number in range(150):
+                call: Any = channel.stream_stream("/fedkme.v1.Summaries/Summarize", bytes, bytes)()
+                for sample in (asked(number), TARGET):
+                    raw = sample.SerializeToString()
+                    await call.write(raw if rng.random() < 0.5 else garble(raw, rng))
+                await call.done_writing()
+                while await call.read() is not grpc.aio.EOF:
+                    pass
+                assert await call.code() is grpc.StatusCode.OK
+        await at.consumer(output=tmp_path / "good")
+    assert (tmp_path / "good" / "summary.npz").exists()
+
+
+HUGE = 2**63
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "words"),
+    [
+        ([asked(request_id=b"x" * 65)], ProtocolError, "an odd id"),
+        ([asked(gamma=float("inf"))], ConfigError, "gamma must be positive and finite"),
+        ([asked(gamma=1.7e308)], ConfigError, "gamma must be positive and finite"),
+        ([asked(validation_rows=HUGE), d_v(1, last=False), d_v(0, last=False)], ProtocolError, "empty parts"),
+        ([asked(validation_rows=HUGE), d_v(2)], ProtocolError, "another size"),
+        ([asked(validation_rows=HUGE), *[d_v(20_000, last=False)] * 200], ProtocolError, "67108864 bytes"),
+        ([asked(validation_rows=0), d_v(0)], FedkmeError, ""),
+    ],
+    ids=range(7),
+)
+@pytest.mark.usefixtures("foreseen")
+async def test_what_is_refused(
+    tmp_path: Path, said: list[pb.ConsumerMessage], kind: type[FedkmeError], words: str
+) -> None:
+    # Before anything is computed or kept, however much of it is on the way.
+    before = at_rest()
+    async with services(tmp_path) as at:
+        fault = fault_in(await talk(at, *said))
+    assert isinstance(fault, kind)
+    assert words in fault.cause
+    assert resident() - before < GROWTH
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_more_rows_than_there_are(tmp_path: Path) -> None:
+    # p is the consumer's to say: 2^63 rows cost nobody anything, and the next run is served.
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        async with at.summarize() as stream:
+            await stream.write(asked(rows=HUGE))
+            assert (await stream.read()).HasField("plan")
+            await stream.write(TARGET)
+            fault = codecs.fault_from_wire((await stream.read()).fault)
+            assert fault.code == 20
+        await at.consumer(output=tmp_path / "good")
+
+
+@pytest.mark.parametrize("run", ["run-1", "", "\0", "../..", "x" * 2**20])
+@pytest.mark.usefixtures("foreseen")
+async def test_runs_of_others_are_not_there(tmp_path: Path, run: str) -> None:
+    # Whoever names another's run hears the same as of a run that never was; cancelling it does nothing.
+    async with services(tmp_path) as at:
+        await talk(at, asked())
+        query = pb.RunQuery(name="mallory", run=run)
+        faults = [fault_in(await talk(at, pb.ConsumerMessage(attach=query)))]
+        for verb in (at.summaries.ListRuns, at.summaries.CancelRun):
+            answer = await verb(query, Call([]))
+            assert not any(state.run == "run-1" for state in answer.runs)
+            faults += [codecs.fault_from_wire(answer.fault)] if answer.HasField("fault") else []
+        for fault in faults:
+            assert fault.cause == f"there is no run {run[:64]!r} of yours"
+        mine = at.runs.find("run-1")
+        assert mine is not None
+        assert mine.open
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_the_request_of_another(tmp_path: Path) -> None:
+    # The id of a request is no key to what it began.
+    async with services(tmp_path) as at:
+        (plan,) = (said for said in await talk(at, asked()) if said.HasField("plan"))
+        heard = await talk(at, asked(name="mallory"))
+        assert heard[0].plan.run != plan.plan.run
+        assert not heard[0].plan.offered
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_requests_without_g(tmp_path: Path) -> None:
+    # Many that ask and never send g~: a few wait, the oldest gives way and hears so, others are served.
+    async with services(tmp_path) as at:
+        for number in range(150):
+            await talk(at, asked(number))
+        assert len(at.runs._open) == MOST_ASKED
+        assert isinstance(fault_in(await talk(at, asked(0))), CancelledRunError)
+        assert (await talk(at, asked(1, name="other")))[0].HasField("plan")
+        assert at.runs.find("run-1") is not None
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_g_is_taken_once(tmp_path: Path) -> None:
+    # Two calls of one request race: what came first is what the run is a function of, in memory and on disk.
+    other = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[1] * DIMENSION))
+    async with services(tmp_path, runs_at_once=1) as at:
+        at.runs.hold()
+        calls = [asyncio.create_task(talk(at, asked(), said, said)) for said in (TARGET, other)]
+        async with asyncio.timeout(60):
+            while (run := at.runs.find("run-1")) is None or run.status == "asked":  # noqa: ASYNC110  # likewise
+                await asyncio.sleep(0)
+            for _ in range(100):
+                await asyncio.sleep(0)
+        row = at.store.run("run-1")
+        assert row.document == run.document.SerializeToString()
+        assert list(run.document.target.coordinates) == [0] * DIMENSION
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_calls_of_one_consumer(tmp_path: Path) -> None:
+    # Each may hold some of D_v in memory, so that there are few at a time; those of others are not counted.
+    async with services(tmp_path) as at:
+        waiting = [Call([asked(number)], waits=True) for number in range(MOST_CALLS)]
+        calls = [asyncio.create_task(at.summaries.Summarize(None, call)) for call in waiting]
+        async with asyncio.timeout(60):
+            while not all(call.heard for call in waiting):  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(0)
+        assert isinstance(fault_in(await talk(at, asked(99))), QuotaError)
+        assert (await talk(at, asked(99, name="other")))[0].HasField("plan")
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert (await talk(at, asked(99)))[0].HasField("plan")

@@ -20,7 +20,7 @@ from owner.gate import MOST_SILENT
 from owner.office import MOST_REFUSED
 from tests.owners.host import NAME, PRICES, Host, assignment, host
 
-from .fuzz import GROWTH, fuzzed, resident
+from .fuzz import GROWTH, at_rest, fuzzed, resident
 
 FUZZED = 10_000
 MEAN = codecs.mean_to_wire(assignment("run-1").target)
@@ -115,7 +115,7 @@ def rows_told(at: Host) -> set[tuple[str, int]]:
 def test_ten_thousand_fuzzed_directives(tmp_path: Path) -> None:
     # "10,000 fuzzed messages of every type ... no crash, ... no unbounded memory, no answer with data":
     # rows leave for asks that fit an open run alone, no more than the policy allows, and the ledger has each.
-    most, before = 60, resident()
+    most, before = 60, at_rest()
     sent: set[tuple[str, int]] = set()
     answered: set[str] = set()
     with host(tmp_path, most_rows=most) as at:
@@ -254,7 +254,7 @@ PRICED = {"sell": pb.Sell(price=PRICES[0])}
 def test_what_no_protocol_asks_gets_no_row(at: Host, protocol: str, asked: Body, words: str) -> None:
     # "no answer that carries data", and a line about nothing that did not leave.
     assert at.prepare("run-1", protocol=protocol, rows=5) is None
-    before = resident()
+    before = at_rest()
     fault = fault_of(at.office.answer(directive(2, **asked)))
     assert isinstance(fault, ProtocolError | OwnerFaultError)
     assert words in fault.cause
@@ -297,7 +297,7 @@ def test_a_round_in_four_billion_years(at: Host, event: Body) -> None:
     # What was decided in silence is written down as heard: not one by one without end.
     said = changed(heard=[declared(event=event)])
     assert at.office.answer(said)[0].HasField("prepared")
-    before = resident()
+    before = at_rest()
     (reply,) = at.office.answer(quote(2, FAR))
     if event is EVENT:
         assert reply.HasField("counts")

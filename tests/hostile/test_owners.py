@@ -1,0 +1,278 @@
+"""A curator whose owner is hostile: every message, at the level of sessions, and over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from curator import members
+from curator.link import OwnerLink, Traffic
+from curator.members import Members
+from curator.sessions import OwnerSession
+from fedkme.errors import (
+    ConnectionFailedError,
+    FedkmeError,
+    FencedError,
+    OwnerFaultError,
+    OwnerLostError,
+    ProtocolError,
+    StoreError,
+)
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import types_pb2
+from tests.system.launches import read_json
+from tests.system.market import Ear, market
+
+from .fuzz import GROWTH, at_rest, fuzzed, garble, resident
+from .services import Call, services
+
+FUZZED = 10_000
+AT = pb.Position(run="run-1", round=1, seq=1)
+ROW = types_pb2.Row(token=0, values=[0.5, 0.5, 0.5])
+HELLO = pb.OwnerMessage(hello=pb.Hello(name="a", versions=codecs.VERSIONS, instance=b"i" * 16))
+ANSWERS = [
+    pb.OwnerMessage(at=AT, prepared=pb.Prepared(rows=20)),
+    pb.OwnerMessage(at=AT, bid=pb.Bid(value=1.0, token=0)),
+    pb.OwnerMessage(at=AT, dry=pb.Dry()),
+    pb.OwnerMessage(at=AT, rows=types_pb2.Rows(rows=[ROW], last=True)),
+    pb.OwnerMessage(at=AT, closing=pb.Closing(rows_sent=1)),
+    pb.OwnerMessage(at=AT, fault=types_pb2.Fault(code=52, cause="c", remedy="r")),
+    pb.OwnerMessage(at=AT, counts=pb.Counts(at_least=[3, 2, 1])),
+    HELLO,
+]
+
+
+class Wire:
+    """A stream whose owner answers each directive with what it was given."""
+
+    def __init__(self, *answers: pb.OwnerMessage) -> None:
+        self.heard: list[pb.Directive] = []
+        self.was_cut = False
+        self.link: OwnerLink | None = None
+        self._answers = answers
+
+    async def write(self, directive: pb.Directive) -> None:
+        if self.was_cut:
+            raise ConnectionFailedError("cut", "none")
+        self.heard.append(directive)
+        if self.link is not None:
+            for answer in self._answers:
+                self.link.deliver(self, answer)
+
+    def cut(self) -> None:
+        self.was_cut = True
+
+
+def hello(instance: bytes, name: str = "a") -> pb.Hello:
+    return pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance)
+
+
+@pytest.fixture
+def foreseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing happens that nobody foresaw."""
+    with caplog.at_level(logging.WARNING):
+        yield
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+async def test_ten_thousand_fuzzed_answers() -> None:
+    # "10,000 fuzzed messages of every type": an answer is what was asked for, or the owner is out of the run
+    # with an error that the run foresees.
+    before, rng = at_rest(), random.Random(7)
+    taken = 0
+    for message in fuzzed(ANSWERS, FUZZED, seed=6):
+        if message is None:
+            continue
+        link = OwnerLink("a", 0.001, 0)
+        wire = Wire(*[message] * rng.choice((1, 1, 3)))
+        await link.attach(wire)
+        wire.link = link
+        session = OwnerSession(link, "run-1", None, width=3)
+        asked = rng.randrange(3)
+        try:
+            match asked:
+                case 0:
+                    rows = await session.draw(1, 2)
+                    assert len(rows) <= 2
+                    assert all(len(row.values) <= 3 for row in rows)
+                case 1:
+                    await session.close(1)
+                case _:
+                    await session.reveal(1, 0)
+            taken += 1
+        except (OwnerFaultError, OwnerLostError):
+            continue
+        except FedkmeError:
+            if not message.HasField("fault"):  # a refusal, in the owner's words
+                raise
+    assert taken
+    assert resident() - before < GROWTH
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_ten_thousand_fuzzed_streams(tmp_path: Path) -> None:
+    # The same from the first message on, in threes: hello, or not, and answers that nobody waits for.
+    before = at_rest()
+    processes = [pb.OwnerMessage(hello=hello(b"%016d" % number)) for number in range(FUZZED // 2)]
+    firsts = fuzzed(processes, FUZZED // 2, seed=8)
+    others = fuzzed(ANSWERS, FUZZED // 2, seed=9)
+    welcome = 0
+    async with services(tmp_path, owners=("a",)) as at:
+        for first, other in zip(firsts, others, strict=True):
+            call = Call([first, other])
+            await at.owners.Attend(None, call)
+            assert call.status is None
+            assert {said.WhichOneof("body") for said in call.heard} <= {"welcome", "fault"}
+            welcome += any(said.HasField("welcome") for said in call.heard)
+        assert welcome > 100
+        assert len(at.members._links) == 1
+        assert not at.owners._silent
+    assert resident() - before < GROWTH
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_hundreds_of_fuzzed_streams_over_a_socket(tmp_path: Path) -> None:
+    # As bytes, in the middle of somebody's run: it goes on without the hostile one, and so does the next.
+    rng, samples = random.Random(10), [HELLO, *ANSWERS]
+    async with market(tmp_path, ["a", "b"], grace_s=0, connect_s=1) as at:
+        ear = Ear()
+        at.owner("b", 200, ear=ear)
+        await ear.heard("joined")
+        running = at.consumer(p=100, output=tmp_path / "one")
+        async with grpc.aio.insecure_channel(at.address) as channel:
+            for _ in range(150):
+                call: Any = channel.stream_stream("/fedkme.v1.Owners/Attend", bytes, bytes)()
+                for sample in (HELLO, rng.choice(samples)):
+                    raw = sample.SerializeToString()
+                    await call.write(raw if rng.random() < 0.5 else garble(raw, rng))
+                await call.done_writing()
+                while await call.read() is not grpc.aio.EOF:
+                    pass
+                assert await call.code() is grpc.StatusCode.OK
+        await running
+        await at.consumer(p=6, output=tmp_path / "two")
+    assert (tmp_path / "two" / "summary.npz").exists()
+
+
+WIDE = types_pb2.Row(token=0, values=[0.0] * 4)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [types_pb2.Rows(rows=[ROW] * 3, last=True)],
+        [types_pb2.Rows(rows=[ROW]), types_pb2.Rows(rows=[ROW]), types_pb2.Rows(rows=[ROW])],
+        [types_pb2.Rows()],
+        [types_pb2.Rows(rows=[WIDE], last=True)],
+        [types_pb2.Rows(rows=[ROW]), types_pb2.Rows(rows=[WIDE])],
+    ],
+    ids=["too many", "too many in parts", "an empty part", "too wide", "too wide later"],
+)
+async def test_rows_that_were_not_asked_for(answers: list[types_pb2.Rows]) -> None:
+    # What an owner can make the curator hold is what it was asked for: so many rows, of so many columns.
+    link = OwnerLink("a", 60, 0)
+    wire = Wire(*[pb.OwnerMessage(at=AT, rows=part) for part in answers])
+    await link.attach(wire)
+    wire.link = link
+    with pytest.raises(OwnerFaultError):
+        await OwnerSession(link, "run-1", None, width=3).draw(1, 2)
+    assert wire.was_cut
+
+
+async def test_answers_that_nobody_waits_for() -> None:
+    # Of other runs, earlier directives and streams that were fenced: dropped, and not kept.
+    link, traffic = OwnerLink("a", 60, 60), Traffic()
+    fenced, wire = Wire(), Wire()
+    await link.attach(fenced)
+    await link.attach(wire)
+    draw = pb.Directive(at=pb.Position(run="run-1", round=1, seq=5), draw=pb.Draw(count=1))
+    waiting = asyncio.create_task(link.exchange(draw, 1, traffic, 3))
+    await asyncio.sleep(0)
+    before = at_rest()
+    good = pb.OwnerMessage(rows=types_pb2.Rows(rows=[ROW], last=True))
+    good.at.CopyFrom(draw.at)
+    for run, seq in (("run-2", 5), ("", 5), ("run-1", 4), ("run-1", 1)):
+        for _ in range(10_000):
+            link.deliver(wire, pb.OwnerMessage(at=pb.Position(run=run, seq=seq), rows=good.rows))
+    link.deliver(fenced, good)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    assert traffic.received == 0
+    link.deliver(wire, good)
+    assert await waiting == [good]
+    link.deliver(wire, good)  # once more, too late
+    assert resident() - before < GROWTH
+
+
+async def test_a_storm_of_processes() -> None:
+    # Each new instance fences the one before, which stays out; what is remembered of them is bounded.
+    epochs = iter(range(1, 10**6))
+    at = Members(["a"], 60, 60, lambda name: next(epochs))
+    for number in range(2 * members.MOST_FENCED):
+        await at.join(Wire(), hello(b"%016d" % number))
+    assert len(at._fenced["a"]) == members.MOST_FENCED
+    newest = 2 * members.MOST_FENCED - 1
+    for number in range(newest - members.MOST_FENCED, newest):
+        with pytest.raises(FencedError):
+            await at.join(Wire(), hello(b"%016d" % number))
+    for _ in range(1000):  # the same process again and again counts as one
+        await at.join(Wire(), hello(b"%016d" % newest))
+    assert next(epochs) == 2 * members.MOST_FENCED + 1
+
+
+async def test_an_instance_of_megabytes() -> None:
+    # It would be remembered.
+    at = Members(["a"], 60, 60)
+    with pytest.raises(ProtocolError):
+        await at.join(Wire(), hello(b"x" * 2**20))
+    assert not at._fenced
+
+
+async def test_a_process_that_could_not_be_counted_has_not_come() -> None:
+    # A full disk as it joins: it is refused, the one before stays, and it may try again.
+    full = [False, True, False]
+
+    def count(name: str) -> int:
+        if full.pop(0):
+            raise StoreError("the disk is full", "Make room.")
+        return 3 - len(full)
+
+    at, before = Members(["a"], 60, 60, count), Wire()
+    await at.join(before, hello(b"1"))
+    with pytest.raises(StoreError):
+        await at.join(Wire(), hello(b"2"))
+    assert at.link("a").stream is before
+    later = Wire()
+    await at.join(later, hello(b"2"))
+    assert at.link("a").stream is later
+    assert before.was_cut
+    assert later.heard[0].welcome.epoch == 3
+
+
+async def test_an_owner_that_makes_rows_of_its_own_huge(tmp_path: Path) -> None:
+    # 2^64 - 1 rows, and then none of them: it is out of the run, the others are not.
+    async with market(tmp_path, ["a", "mallory"], progress_s=2, grace_s=0) as at:
+        at.owner("a")
+        async with at.attend() as stream:
+            await stream.write(pb.OwnerMessage(hello=hello(b"m", "mallory")))
+            await stream.read()
+            running = at.consumer()
+            for body in (
+                {"prepared": pb.Prepared(rows=2**64 - 1)},
+                {"bid": pb.Bid(value=1e308, token=2**64 - 1)},
+                {"rows": types_pb2.Rows(rows=[types_pb2.Row(token=2**64 - 1, values=[0.5] * 4)], last=True)},
+            ):
+                directive = await stream.read()
+                await stream.write(pb.OwnerMessage(at=directive.at, **body))
+            await running
+    record = read_json(tmp_path / "runs" / "run-1" / "record.json")
+    assert record["status"] == "complete"
+    assert [fault["owner"] for fault in record["faults"]] == ["mallory"]
