@@ -1,0 +1,240 @@
+"""A curator, three owners and a consumer whose processes are killed and started again, at a test's pace.
+
+The curator writes its lines to a pipe that holds one line. It is never further than its second line after the
+one that the test has read, so that a process that is killed after a line is killed in the middle of the run,
+however fast the run and however late the test.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+import curator.cli
+import owner.cli
+import sim.audit_cli
+from fedkme.wire.tls import LOOPBACK, Authority
+
+from .launches import read_json, rounds
+
+PATIENCE_S = 120.0
+"""How long to wait for a line that comes within seconds when the machine has nothing else to do."""
+
+OWNERS = ("north", "south", "west")
+CONSUMER = "lab"
+PARTIES = ("curator", *OWNERS, CONSUMER)
+VERBS = {"curator": ("curator", "serve"), CONSUMER: ("consumer", "summary")}
+RUN = "run-1"
+
+SCHEMA = """
+[[columns]]
+name = "age"
+kind = "numeric"
+bounds = [0, 120]
+[[columns]]
+name = "pressure"
+kind = "numeric"
+bounds = [70, 220]
+"""
+
+Event = dict[str, Any]
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that the system gives to no outgoing call while nobody does."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    for port in range(first - 1 - os.getpid() % 5000, 1024, -1):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("every port is taken")
+
+
+class Life:
+    """One process of a party, and the lines that the test has read of it."""
+
+    def __init__(self, role: str, verb: str, config: Path, paced: bool) -> None:
+        """Start it.
+
+        Args:
+            role: package of the party.
+            verb: what it does.
+            config: its configuration.
+            paced: whether it waits until the test reads: a packet pipe of one page holds one line.
+        """
+        self.pipe, writing = os.pipe2(os.O_CLOEXEC | (os.O_DIRECT if paced else 0))
+        if paced:
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1)
+        command = [sys.executable, "-m", role, verb, str(config)]
+        nothing = subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=writing)
+        os.close(writing)
+        self.events: list[Event] = []
+        self.other: list[str] = []
+        self.over = False
+        self._rest = b""
+
+    def read(self) -> None:
+        """What there is; of a paced process a single line."""
+        chunk = os.read(self.pipe, 2**16)
+        self.over = not chunk
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            try:
+                self.events.append(json.loads(line))
+            except ValueError:
+                self.other.append(line.decode(errors="replace"))
+
+    def said(self, event: str, fits: Callable[[Event], bool] = lambda line: True) -> list[Event]:
+        """Such events among those that were read."""
+        return [line for line in self.events if line["event"] == event and fits(line)]
+
+    def end(self) -> int:
+        """Kill it, if it runs, and read what it had said; its exit status."""
+        self.process.kill()
+        while not self.over:
+            self.read()
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """End it; nothing is read any more."""
+        self.end()
+        os.close(self.pipe)
+
+
+class Town:
+    """The parties of one run over TLS on loopback, with seeds in place of real noise."""
+
+    def __init__(self, folder: Path, p: int, rows: int, summary: str) -> None:
+        """Write what each party holds, and start it.
+
+        Args:
+            folder: where to.
+            p: rows of the summary.
+            rows: of each owner, and of D_v.
+            summary: the curator's `[summary]`.
+        """
+        self.folder = folder
+        self.p = p
+        self.lives: dict[str, list[Life]] = {party: [] for party in PARTIES}
+        address, authority = f"127.0.0.1:{free_port()}", Authority()
+        folder.mkdir()
+        (folder / "schema.toml").write_text(SCHEMA)
+        common = 'schema_file = "../schema.toml"\nidentity = "."\nsimulation_seed = 0\nlog = "json"\n'
+        common += f"connect_s = {PATIENCE_S}\n"
+        stored = 'durability = "process"\n'
+        names = json.dumps(OWNERS)
+        curator = f'listen = "{address}"\ndirectory = "runs"\nowners = {names}\ngrace_s = {PATIENCE_S}\n'
+        owner = f'curator = "{address}"\ndata = "rows.csv"\n'
+        consumer = f'curator = "{address}"\nvalidation = "rows.csv"\noutput = "out"\ndownstream = false\n'
+        request = f"[request]\np = {p}\nkernel.gamma = 0.5\n"
+        for place, party in enumerate(PARTIES):
+            home = folder / party
+            home.mkdir()
+            authority.issue(party, LOOPBACK if party == "curator" else ()).save(home)
+            own = {"curator": f"{curator}{stored}{summary}", CONSUMER: f"{consumer}{request}"}
+            settings = own.get(party, f"{owner}{stored}")
+            (home / "config.toml").write_text(f'name = "{party}"\n{common}{settings}')
+            numbers = range(rows)
+            values = (f"{20 + (7 * n + 20 * place) % 80},{80 + (11 * n + 31 * place) % 130}" for n in numbers)
+            (home / "rows.csv").write_text("\n".join(["age,pressure", *values, ""]))
+        for party in PARTIES:
+            self.start(party)
+
+    def start(self, party: str) -> None:
+        """Start a party with the configuration that it always had."""
+        role, verb = VERBS.get(party, ("owner", "join"))
+        config = self.folder / party / "config.toml"
+        self.lives[party].append(Life(role, verb, config, paced=party == "curator"))
+
+    def kill(self, party: str) -> None:
+        """`kill -9` in the middle of the run, which nobody has ended and whose result nobody has."""
+        life = self.lives[party][-1]
+        assert life.process.poll() is None, f"{party} had ended: {life.events[-3:]} {life.other[-20:]}"
+        assert life.end() == -signal.SIGKILL
+        assert not self.lives["curator"][-1].said("ended")
+        assert not (self.folder / "curator" / "runs" / RUN / "record.json").exists()
+        assert not (self.folder / CONSUMER / "out" / "summary.npz").exists()
+
+    def until(self, party: str, event: str, fits: Callable[[Event], bool] = lambda line: True) -> Event:
+        """The first such line of the party's present process; the curator goes on for others' lines alone."""
+        life = self.lives[party][-1]
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := life.said(event, fits)):
+            heard = {life} if party == "curator" else {lives[-1] for lives in self.lives.values()}
+            pipes = {other.pipe: other for other in heard if not other.over}
+            ready = select.select([*pipes], [], [], max(0.0, deadline - time.monotonic()))[0]
+            assert ready, f"{party} did not say {event!r} in time: {life.events[-5:]} {life.other[-20:]}"
+            assert not life.over, f"{party} never said {event!r}: {life.events[-5:]} {life.other[-20:]}"
+            for pipe in ready:
+                pipes[pipe].read()
+        return found[0]
+
+    def in_round(self, number: int) -> None:
+        """Wait until the curator's present process has done so many rounds, or has done them again."""
+        self.until("curator", "round", lambda line: line["round"] >= number)
+
+    def finish(self) -> None:
+        """Wait for the summary, then stop everybody as a service manager does."""
+        self.until(CONSUMER, "judged")
+        self.until("curator", "ended")
+        for party in (*OWNERS, "curator"):
+            self.lives[party][-1].process.terminate()
+            self.until(party, "stopped")
+            assert self.lives[party][-1].process.wait(PATIENCE_S) == 0
+        assert self.lives[CONSUMER][-1].process.wait(PATIENCE_S) == 0
+
+    def fedkme(self, verb: str, *arguments: str | Path) -> str:
+        """What a verb of `fedkme` prints, without a process of its own; it must succeed."""
+        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": sim.audit_cli.app}[verb]
+        done = CliRunner().invoke(app, [*map(str, arguments)])
+        assert done.exit_code == 0, f"{done.output} {done.exception}"
+        return done.output
+
+    def ledgers(self) -> dict[str, Path]:
+        """Every party's, written out by its own verb; the consumer's is a file."""
+        found = {CONSUMER: self.folder / CONSUMER / "out" / "ledger.jsonl"}
+        for party in ("curator", *OWNERS):
+            found[party] = self.folder / f"{party}.jsonl"
+            verb = party if party == "curator" else "owner"
+            self.fedkme(verb, "ledger", self.folder / party / "config.toml", "--out", found[party])
+        return found
+
+    def transcript(self) -> dict[str, Any]:
+        """Everything of a run that no death may change; how many bytes went over the wire may."""
+        directory, out = self.folder / "curator" / "runs" / RUN, self.folder / CONSUMER / "out"
+        return {
+            "record": read_json(directory / "record.json") | {"bytes": None},
+            "rounds": rounds(directory),
+            "summary": (directory / "summary.npz").read_bytes(),
+            "received": (out / "summary.npz").read_bytes(),
+            "evaluation": (out / "evaluation.json").read_bytes(),
+            "ledgers": {party: path.read_bytes() for party, path in self.ledgers().items()},
+        }
+
+    def audit(self) -> str:
+        """What `fedkme audit verify` says of the curator's folder and of everybody's ledgers."""
+        own = {party: path for party, path in self.ledgers().items() if party != "curator"}
+        return self.fedkme("audit", "verify", self.folder / "curator" / "runs", *own.values())
+
+    def close(self) -> None:
+        """End every process that still runs."""
+        for lives in self.lives.values():
+            for life in lives:
+                life.close()
