@@ -10,7 +10,7 @@ venv: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sim,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sim,release,dev]'
 	touch $@
 
 demo: venv

@@ -30,7 +30,14 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }
-_EXTRAS = {"sklearn": "sim", "pandas": "sim", "pyarrow": "sim", "matplotlib": "sim"}
+_EXTRAS = {
+    "sklearn": "sim",
+    "pandas": "sim",
+    "pyarrow": "sim",
+    "matplotlib": "sim",
+    "jax": "release",
+    "optax": "release",
+}
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 _HELP = "usage: fedkme VERB ...\n\n" + "".join(
     f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items()

@@ -212,6 +212,13 @@ class StoppingError(FedkmeError):
     title = "stopping"
 
 
+class SecureAggregationError(FedkmeError):
+    """Secure aggregation cannot go on: too few owners, a value out of range, a message that does not fit."""
+
+    code = 58
+    title = "secure aggregation"
+
+
 class InterruptedRunError(FedkmeError):
     """The user interrupted the run; what was gathered so far is kept."""
 

@@ -48,6 +48,20 @@ def run(
     raise typer.Exit(metrics["code"])
 
 
+@app.command(
+    "reproduce",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+)
+def _reproduce(context: typer.Context) -> None:
+    """Compute a figure or table of the papers: balog-fig1, balog-fig2, merf-adult, ..., all."""
+    from sim.experiments.cli import reproduce  # jax takes seconds to import, and the other verbs need none
+
+    inner = typer.Typer(pretty_exceptions_enable=False)
+    inner.command()(reproduce)
+    inner(args=context.args, prog_name="fedkme sim reproduce")
+
+
 @report_app.command()
 def report(directory: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
     """Write DIR/report.html again from what the run left."""

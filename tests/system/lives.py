@@ -7,6 +7,7 @@ however fast the run and however late the test.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -16,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,19 @@ from typer.testing import CliRunner
 import curator.cli
 import owner.cli
 import sim.audit_cli
+from fedkme.store.reading import read_store
 from fedkme.wire.tls import LOOPBACK, Authority
+from fedkme.wire.v1 import journals_pb2
 
 from .launches import read_json, rounds
 
-PATIENCE_S = 120.0
+PATIENCE_S = 30.0
 """How long to wait for a line that comes within seconds when the machine has nothing else to do."""
 
 OWNERS = ("north", "south", "west")
 CONSUMER = "lab"
 PARTIES = ("curator", *OWNERS, CONSUMER)
 VERBS = {"curator": ("curator", "serve"), CONSUMER: ("consumer", "summary")}
-RUN = "run-1"
 
 SCHEMA = """
 [[columns]]
@@ -52,8 +54,8 @@ bounds = [70, 220]
 Event = dict[str, Any]
 
 
-def free_port() -> int:
-    """A port that nobody listens on, and that the system gives to no outgoing call while nobody does."""
+def _ports() -> Iterator[int]:
+    """Ports that nobody listens on, and that the system gives to no outgoing call while nobody does."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
     for port in range(first - 1 - os.getpid() % 5000, 1024, -1):
         with socket.socket() as tried:
@@ -62,8 +64,11 @@ def free_port() -> int:
                 tried.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
-    raise AssertionError("every port is taken")
+        yield port
+
+
+PORTS = _ports()
+"""A curator keeps its port over all its lives."""
 
 
 class Life:
@@ -119,9 +124,11 @@ class Life:
 
 
 class Town:
-    """The parties of one run over TLS on loopback, with seeds in place of real noise."""
+    """The parties of one run over TLS on loopback."""
 
-    def __init__(self, folder: Path, p: int, rows: int, summary: str) -> None:
+    def __init__(
+        self, folder: Path, p: int, rows: int, summary: str, *, paced: bool = True, seeded: bool = True
+    ) -> None:
         """Write what each party holds, and start it.
 
         Args:
@@ -129,15 +136,18 @@ class Town:
             p: rows of the summary.
             rows: of each owner, and of D_v.
             summary: the curator's `[summary]`.
+            paced: whether the curator waits until the test reads its lines.
+            seeded: whether noise is a simulation's, and not the operating system's.
         """
         self.folder = folder
-        self.p = p
+        self.paced = paced
+        self._journal = folder / "curator" / "runs" / "journal.db"
         self.lives: dict[str, list[Life]] = {party: [] for party in PARTIES}
-        address, authority = f"127.0.0.1:{free_port()}", Authority()
+        address, authority = f"127.0.0.1:{next(PORTS)}", Authority()
         folder.mkdir()
         (folder / "schema.toml").write_text(SCHEMA)
-        common = 'schema_file = "../schema.toml"\nidentity = "."\nsimulation_seed = 0\nlog = "json"\n'
-        common += f"connect_s = {PATIENCE_S}\n"
+        common = 'schema_file = "../schema.toml"\nidentity = "."\nlog = "json"\n'
+        common += f"connect_s = {PATIENCE_S}\n{'simulation_seed = 0' if seeded else ''}\n"
         stored = 'durability = "process"\n'
         names = json.dumps(OWNERS)
         curator = f'listen = "{address}"\ndirectory = "runs"\nowners = {names}\ngrace_s = {PATIENCE_S}\n'
@@ -161,7 +171,7 @@ class Town:
         """Start a party with the configuration that it always had."""
         role, verb = VERBS.get(party, ("owner", "join"))
         config = self.folder / party / "config.toml"
-        self.lives[party].append(Life(role, verb, config, paced=party == "curator"))
+        self.lives[party].append(Life(role, verb, config, self.paced and party == "curator"))
 
     def kill(self, party: str) -> None:
         """`kill -9` in the middle of the run, which nobody has ended and whose result nobody has."""
@@ -169,7 +179,7 @@ class Town:
         assert life.process.poll() is None, f"{party} had ended: {life.events[-3:]} {life.other[-20:]}"
         assert life.end() == -signal.SIGKILL
         assert not self.lives["curator"][-1].said("ended")
-        assert not (self.folder / "curator" / "runs" / RUN / "record.json").exists()
+        assert not [*(self.folder / "curator" / "runs").glob("*/record.json")]
         assert not (self.folder / CONSUMER / "out" / "summary.npz").exists()
 
     def until(self, party: str, event: str, fits: Callable[[Event], bool] = lambda line: True) -> Event:
@@ -177,14 +187,22 @@ class Town:
         life = self.lives[party][-1]
         deadline = time.monotonic() + PATIENCE_S
         while not (found := life.said(event, fits)):
-            heard = {life} if party == "curator" else {lives[-1] for lives in self.lives.values()}
+            assert not life.over, f"{party} ended and never said {event!r}:\n{self._last_words()}"
+            heard = [life] if party == "curator" else [lives[-1] for lives in self.lives.values()]
             pipes = {other.pipe: other for other in heard if not other.over}
             ready = select.select([*pipes], [], [], max(0.0, deadline - time.monotonic()))[0]
-            assert ready, f"{party} did not say {event!r} in time: {life.events[-5:]} {life.other[-20:]}"
-            assert not life.over, f"{party} never said {event!r}: {life.events[-5:]} {life.other[-20:]}"
+            assert ready, f"{party} did not say {event!r} in time:\n{self._last_words()}"
             for pipe in ready:
                 pipes[pipe].read()
         return found[0]
+
+    def _last_words(self) -> str:
+        """What everybody said last."""
+        return "\n".join(
+            f"{party}, life {number}: {life.events[-5:]} {life.other[-20:]}"
+            for party, lives in self.lives.items()
+            for number, life in enumerate(lives, 1)
+        )
 
     def in_round(self, number: int) -> None:
         """Wait until the curator's present process has done so many rounds, or has done them again."""
@@ -218,7 +236,8 @@ class Town:
 
     def transcript(self) -> dict[str, Any]:
         """Everything of a run that no death may change; how many bytes went over the wire may."""
-        directory, out = self.folder / "curator" / "runs" / RUN, self.folder / CONSUMER / "out"
+        (directory,) = (self.folder / "curator" / "runs").glob("run-1*")
+        out = self.folder / CONSUMER / "out"
         return {
             "record": read_json(directory / "record.json") | {"bytes": None},
             "rounds": rounds(directory),
@@ -227,6 +246,16 @@ class Town:
             "evaluation": (out / "evaluation.json").read_bytes(),
             "ledgers": {party: path.read_bytes() for party, path in self.ledgers().items()},
         }
+
+    def drawn(self) -> dict[str, list[bytes]]:
+        """Noise of the open run by purpose, in the order of drawing: from the curator's journal."""
+        found: dict[str, list[bytes]] = {}
+        with contextlib.closing(read_store(str(self._journal), "curator")) as store:
+            for run in store.runs():
+                for kept in store.entries(run.run):
+                    for draw in journals_pb2.CuratorEntry.FromString(kept.body).draws:
+                        found.setdefault(draw.purpose, []).append(draw.values)
+        return found
 
     def audit(self) -> str:
         """What `fedkme audit verify` says of the curator's folder and of everybody's ledgers."""

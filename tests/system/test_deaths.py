@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -17,7 +18,12 @@ from fedkme.privacy.ledger import read_ledger
 
 from .lives import CONSUMER, OWNERS, PARTIES, Town
 
-Build = Callable[..., Town]
+
+class Build(Protocol):
+    """See `Town`."""
+
+    def __call__(self, name: str, auction: str, *, paced: bool = True, seeded: bool = True) -> Town: ...
+
 
 RUNS = {
     "privauction": (50, 150, '[summary]\nauction.kind = "privauction"\nfeatures.dimension = 40\n'),
@@ -33,8 +39,8 @@ def build(tmp_path: Path) -> Iterator[Build]:
     """Makes towns, whose processes end with the test."""
     towns: list[Town] = []
 
-    def make(name: str, *arguments: int | str) -> Town:
-        towns.append(Town(tmp_path / name, *arguments))  # type: ignore[arg-type]
+    def make(name: str, auction: str, *, paced: bool = True, seeded: bool = True) -> Town:
+        towns.append(Town(tmp_path / name, *RUNS[auction], paced=paced, seeded=seeded))
         return towns[-1]
 
     yield make
@@ -55,43 +61,71 @@ def waves(chance: random.Random, p: int) -> list[Wave]:
     return [(tenth * p // 10, who) for tenth, who in zip(points, [*early, late, ("curator",)], strict=True)]
 
 
+def trouble(town: Town, deaths: list[Wave]) -> None:
+    """Let everybody die in turn, each started again at once, and the run come to its end."""
+    drawn = []
+    for number, victims in deaths:
+        town.in_round(number)
+        for party in victims:
+            town.kill(party)
+        if "curator" in victims:
+            drawn.append(town.drawn())
+        for party in victims:
+            town.start(party)
+    town.finish()
+    killed = Counter(party for _, victims in deaths for party in victims)
+    assert killed == {"curator": 3, **dict.fromkeys((*OWNERS, CONSUMER), 1)}
+    assert all(len(town.lives[party]) == 1 + killed[party] for party in PARTIES)
+    for name in OWNERS:
+        assert all(life.said("joined") for life in town.lives[name])
+    assert town.lives[CONSUMER][-1].said("resumed", lambda line: line["run"].startswith("run-1"))
+    first, second, third = drawn
+    assert {"broadcast", "auction"} <= first.keys()
+    for purpose, values in second.items():
+        kept = first.get(purpose, [])
+        assert values[: len(kept)] == kept
+        assert len(set(values)) == len(values)
+    assert third == second  # the curator was doing again what it did before, and drew nothing for it
+
+
+def audit(town: Town) -> None:
+    """Every chain is whole, both sides of each exchange say the same, and no event is there twice."""
+    verdict = town.audit()
+    assert "FAULT" not in verdict
+    assert all(f"{name} and curator: " in verdict for name in (*OWNERS, CONSUMER))
+    for path in town.ledgers().values():
+        events = Counter(entry.disclosure for entry in read_ledger(path))
+        assert events
+        assert max(events.values()) == 1, f"{path.name}: an event was written twice"
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("auction", sorted(RUNS))
 def test_a_run_in_which_everybody_dies_is_equal_to_the_undisturbed_one(auction: str, build: Build) -> None:
-    # Equal byte for byte: summary, rounds but for times, who was accessed when, and all ledgers with the
-    # nonce of every event and the noisy means that bids answered. Noise drawn anew, a row counted twice or an
-    # answer computed again from another state would be another line, bid or row.
-    p, rows, summary = RUNS[auction]
-    undisturbed, troubled = build("undisturbed", p, rows, summary), build("troubled", p, rows, summary)
-    deaths = waves(random.Random(auction), p)
-    for number, victims in deaths:
-        troubled.in_round(number)
-        for party in victims:
-            troubled.kill(party)
-        for party in victims:
-            troubled.start(party)
-    for town in (undisturbed, troubled):
-        town.finish()
-
-    killed = Counter(party for _, victims in deaths for party in victims)
-    assert killed == {"curator": 3, **dict.fromkeys((*OWNERS, CONSUMER), 1)}
-    for party in PARTIES:
-        assert len(undisturbed.lives[party]) == 1
-        assert len(troubled.lives[party]) == 1 + killed[party]
-    for name in OWNERS:  # the run knew both processes, and waited for the second
-        assert {line["epoch"] for life in troubled.lives[name] for line in life.said("joined")} == {1, 2}
-    assert troubled.lives[CONSUMER][-1].said("resumed", lambda line: line["run"] == "run-1")
-
-    expected, happened = undisturbed.transcript(), troubled.transcript()
+    # Byte for byte: the summary, rounds but for times, the curator's record, and the ledgers of all parties,
+    # with who was accessed when and a nonce for each event. A row counted twice, or an answer computed from
+    # another state, would be another line.
+    undisturbed = build("undisturbed", auction, paced=False)
+    troubled = build("troubled", auction)
+    trouble(troubled, waves(random.Random(auction), RUNS[auction][0]))
+    undisturbed.finish()
+    assert all(len(lives) == 1 for lives in undisturbed.lives.values())
+    expected = undisturbed.transcript()
     assert expected["record"]["status"] == "complete"
     assert not expected["record"]["faults"]
-    assert len(expected["rounds"]) == p
-    assert happened == expected
+    assert len(expected["rounds"]) == RUNS[auction][0]
+    assert troubled.transcript() == expected
     for town in (undisturbed, troubled):
-        verdict = town.audit()
-        assert "FAULT" not in verdict
-        assert all(f"{name} and curator: " in verdict for name in (*OWNERS, CONSUMER))
-        for path in town.ledgers().values():
-            events = Counter(entry.disclosure for entry in read_ledger(path))
-            assert events
-            assert max(events.values()) == 1, f"{path.name}: an event was written twice"
+        audit(town)
+
+
+@pytest.mark.timeout(900)
+def test_noise_of_the_system_is_drawn_once_whoever_dies(build: Build) -> None:
+    # "Noise that has left is never drawn anew": a seed would draw the same again, the operating system never
+    # does. `trouble` looks at what the journal holds of it at each death of the curator.
+    town = build("troubled", "privauction", seeded=False)
+    trouble(town, waves(random.Random("noise"), RUNS["privauction"][0]))
+    record = town.transcript()["record"]
+    assert record["status"] == "complete"
+    assert not record["faults"]
+    audit(town)

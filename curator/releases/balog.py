@@ -1,0 +1,107 @@
+"""Balog 2018, Algorithms 1 and 2: from a noisy pooled embedding to weighted synthetic points.
+
+Both start from a `ReleasedEmbedding`, the only thing that has touched private rows. Whatever happens here is
+post-processing and costs nothing; no function takes rows of an owner.
+
+Algorithm 1 (a `points` map, see `subspace`): the released coordinates beta = alpha + noise give weights
+w = W^T beta = L^-T beta of the public points. Algorithm 2 (a `fourier` map of norm 1): locations and
+weights are optimised against the released mean, see `reduced_set`.
+
+Noise is calibrated by fedkme.privacy.pooled from the map's own diameter, exactly (Balle and Wang 2018), and
+not by the paper's sqrt(2 ln(1.25/delta))/epsilon, which has no theorem at epsilon >= 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError
+from fedkme.features.kernel_points import PointsMap, rbf
+from fedkme.features.kernel_space import one_column
+from fedkme.features.pooling import ReleasedEmbedding
+from fedkme.weight_fit import LIMIT, fit_weights
+from fedkme.weighted_points import WeightedPoints
+
+FloatArray = NDArray[np.float64]
+Weights = Literal["free", "l1", "simplex"]
+"""As line 8 has them; with sum |w| <= C (theorem 11); non-negative with sum 1."""
+
+
+def algorithm1(
+    released: ReleasedEmbedding,
+    basis: PointsMap,
+    weights: Weights = "free",
+    bound: float = 1.0,
+    points: FloatArray | None = None,
+    prior: FloatArray | None = None,
+    limit: int = LIMIT,
+) -> WeightedPoints:
+    """Algorithm 1, lines 8 and 9, or theorem 11: weighted points from noisy coordinates.
+
+    Args:
+        released: coordinates beta in the basis, one column.
+        basis: the map that they are of.
+        weights: what to ask of the weights; constrained ones also take noise away, since the set of mean
+            embeddings is in reach of them and most noise is not.
+        bound: C >= 1 for `l1`.
+        points: points to put the weights on, (M, n) in the basis's units; None: the points of the basis.
+            With `free` weights there is no choice.
+        prior: rows whose public sample the z are, (m, n): coordinates are first shrunk towards their
+            mean, by what sampling m rows explains beside the noise (`shrunk`).
+        limit: iterations at most for constrained weights.
+
+    Raises:
+        ConfigError: the embedding has several columns or is of another map, a bound below 1, or free
+            weights with points of their own.
+        DataError: the embedding is not finite.
+    """
+    beta = one_column(released, basis)
+    if prior is not None:
+        beta = shrunk(beta, released, basis, prior)
+    own = basis.spec.matrix()
+    free: FloatArray = basis.whitening.T @ beta
+    if weights == "free":
+        if points is not None:
+            raise ConfigError("free weights belong to the points of the basis", "Leave the points out.")
+        return WeightedPoints(own, free)
+    if weights == "l1" and not bound >= 1.0:
+        raise ConfigError(f"an L1 bound of {bound} excludes the data's own embedding", "Take at least 1.")
+    chosen = own if points is None else points
+    gamma = basis.spec.gamma
+    # The target lies in the span of the own points, so these are exact inner products.
+    target: FloatArray = rbf(chosen, own, gamma) @ free
+    fit = fit_weights(rbf(chosen, chosen, gamma), target, weights, bound, limit=limit)
+    return WeightedPoints(chosen, fit.weights)
+
+
+def shrunk(beta: FloatArray, released: ReleasedEmbedding, basis: PointsMap, public: FloatArray) -> FloatArray:
+    """Coordinates between the released ones and those of a public sample of the same population, (J,).
+
+    The public sample's mean misses the private one by var_j (1/m + 1/N) in coordinate j, the release by
+    sigma^2: each gets about the weight that makes the mean squared error least, var_j being twice the public
+    sample's or what the release itself shows. It helps where noise outweighs what the public rows leave open,
+    as with many z at small epsilon; elsewhere it costs up to about a fifth.
+
+    Args:
+        beta: released coordinates, (J,).
+        released: for sigma and N.
+        basis: the map.
+        public: rows drawn like the private ones, (m, n) in the basis's units, m >= 2.
+    """
+    at = rbf(public, basis.spec.matrix(), basis.spec.gamma) @ basis.whitening.T
+    spread = at.var(axis=0, ddof=1) * (1.0 / len(public) + 1.0 / released.rows)
+    centre = at.mean(axis=0)
+    # Few public rows show too little spread: a coordinate well beyond the noise speaks for itself.
+    spread = np.maximum(2.0 * spread, (beta - centre) ** 2 - 12.0 * released.sigma**2)
+    trust = spread / np.maximum(spread + released.sigma**2, 1e-300)
+    result: FloatArray = centre + trust * (beta - centre)
+    return result
+
+
+def noise_norm(released: ReleasedEmbedding) -> float:
+    """Expected RKHS norm of the noise, sigma sqrt(J): what Algorithm 1 adds to its projection's error."""
+    return released.sigma * math.sqrt(released.mean.shape[0])

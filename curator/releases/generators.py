@@ -1,0 +1,273 @@
+"""Generator networks trained against released embeddings; everything here is post-processing.
+
+A network (curator.releases.networks) turns noise and a class into soft rows. Training minimises the sum over
+targets of
+
+    weight * || (released - generated) / column scale ||^2                (DP-MERF eq. 5; DP-HP eq. 16)
+
+where both are (J, C) mean embeddings, one column per class. What is released comes in as arrays: no function
+here takes a row of anybody.
+
+Two choices differ from the papers' code. A step estimates the objective by the inner product of the
+errors of two independent half batches, which has no bias; the norm of one batch's error adds the batch's
+variance, and its gradient narrows what is generated. And categories are fed in as probabilities: features
+that are linear in each one-hot block (the one-hot part of DP-MERF, products over different columns) then
+have the exact expectation over the draw of the category. Other features want `gumbel`, samples with a
+straight-through gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.releases.networks import Network, Parameters, decode, soften
+from curator.releases.progress import Progress, Report, silent
+from fedkme.data import Table
+from fedkme.errors import ConfigError, DataError, MissingDependencyError
+from fedkme.features.maps import EmbeddingMap
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import optax
+except ImportError:
+    raise MissingDependencyError(
+        "training a generator needs the packages jax and optax", "Run: pip install 'fedkme[release]'."
+    ) from None
+
+FloatArray = NDArray[np.float64]
+Embed = Callable[[jax.Array, jax.Array], jax.Array]
+"""Mean embedding of soft rows (b, n) with shares (b, C), row i counting shares[i, c] in column c: (J, C)."""
+
+_SAMPLE_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train; nothing here affects privacy.
+
+    Attributes:
+        steps: optimiser steps.
+        batch: rows of a step, both halves together.
+        learning_rate: of Adam at the start; it falls to a hundredth of it along a cosine.
+        categories: `expectation` or `gumbel`, see the module.
+        temperature: of the Gumbel softmax.
+        reports: how often progress is told, besides the end.
+        seed: of the initial parameters and of every draw.
+    """
+
+    steps: int = 2000
+    batch: int = 1024
+    learning_rate: float = 3e-3
+    categories: Literal["expectation", "gumbel"] = "expectation"
+    temperature: float = 0.5
+    reports: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.batch < 4 or self.reports < 1 or self.learning_rate <= 0:
+            raise ConfigError(
+                "training needs steps, at least 4 rows a step, a report and a learning rate above 0",
+                "Correct the settings of the training.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A released embedding and how to embed generated rows in the same way.
+
+    Attributes:
+        released: (J, C), finite.
+        embed: differentiable mean embedding.
+        weight: of this target in the objective, gamma for the product kernel of DP-HP.
+        column_scale: (C,) positive; errors of column c are divided by it. DP-MERF divides by class weights.
+        floor: expected squared norm of the noise in `released`, for progress; 0 if unknown.
+    """
+
+    released: FloatArray
+    embed: Embed
+    weight: float = 1.0
+    column_scale: FloatArray | None = None
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.released.ndim != 2 or not np.isfinite(self.released).all():
+            raise DataError(
+                "a released embedding is not a finite (J, C) array", "Release it again; see docs/errors.md."
+            )
+
+
+def embedding_by(embedding: EmbeddingMap) -> Embed:
+    """How generated rows are embedded by a feature map."""
+
+    def embed(rows: jax.Array, shares: jax.Array) -> jax.Array:
+        features: jax.Array = embedding.of_model(rows, jnp)
+        return features.T @ shares
+
+    return embed
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained generator: draws any number of rows.
+
+    Attributes:
+        network: its form.
+        parameters: its weights.
+        masses: (C,) share of every class, summing to at most about 1.
+        objectives: (reports + 1,) estimates of the objective, the first before training.
+        backend: where it was trained, such as `cpu` or `gpu`.
+    """
+
+    network: Network
+    parameters: Parameters
+    masses: FloatArray
+    objectives: tuple[float, ...]
+    backend: str
+
+    def sample(self, rows: int, seed: int, shares: FloatArray | None = None) -> Table:
+        """Rows in the schema's columns; the same for the same seed on one machine.
+
+        Args:
+            rows: how many, >= 1.
+            seed: of the draw.
+            shares: (C,) of the classes, for instance uniform; by default as released.
+        """
+        if rows < 1:
+            raise ConfigError(f"{rows} rows are none", "Ask for at least one row.")
+        share = self.masses if shares is None else np.asarray(shares, dtype=np.float64)
+        share = share / share.sum()
+        generator = np.random.default_rng(np.random.SeedSequence([seed, 0x5A]))
+        schema, classes = self.network.schema, self.network.classes
+        labels = generator.choice(classes, size=rows, p=share)
+        values = np.empty((rows, schema.width))
+        for start in range(0, rows, _SAMPLE_ROWS):
+            part = labels[start : start + _SAMPLE_ROWS]
+            padded = np.resize(part, _SAMPLE_ROWS)  # one shape, compiled once
+            code = generator.standard_normal((_SAMPLE_ROWS, self.network.code)).astype(np.float32)
+            soft = _soft_rows(self.network, self.parameters, jnp.asarray(code), jnp.asarray(padded))
+            values[start : start + len(part)] = decode(schema, np.asarray(soft)[: len(part)], generator)
+        return Table(values, labels.astype(np.int64) if classes > 1 else None)
+
+
+def _soft_rows(network: Network, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
+    hot = jax.nn.one_hot(label, network.classes)
+    return soften(network.schema, network.logits(parameters, code, hot))
+
+
+def train(
+    network: Network,
+    targets: Sequence[Target],
+    masses: FloatArray | None,
+    training: Training,
+    progress: Progress = silent,
+) -> Trained:
+    """Fit a network to released embeddings.
+
+    Args:
+        network: what to train.
+        targets: at least one; all with the network's C columns.
+        masses: (C,) share of each class, released or public; None: learnt with the network, summing to 1.
+        training: how.
+        progress: told now and then, see curator.releases.progress.
+
+    Raises:
+        ConfigError: no target, or columns that do not match.
+        DataError: the objective is no finite number.
+    """
+    classes = network.classes
+    if not targets or any(target.released.shape[1] != classes for target in targets):
+        raise ConfigError("the targets do not have one column per class", "Train with the released layout.")
+    fixed = None if masses is None else np.maximum(np.asarray(masses, dtype=np.float64), 1e-9)
+    key = jax.random.key(training.seed)
+    parameters = {"network": network.initial(jax.random.fold_in(key, 0)), "mass": jnp.zeros(classes)}
+    optimiser = optax.adam(optax.cosine_decay_schedule(training.learning_rate, training.steps, 0.01))
+    objective, advance = _compiled(network, targets, fixed, training, optimiser)
+
+    def trained(parameters: Parameters) -> Trained:
+        share = np.asarray(jax.nn.softmax(parameters["mass"]), dtype=np.float64) if fixed is None else fixed
+        return Trained(network, parameters["network"], share, tuple(seen), jax.default_backend())
+
+    probe = jax.random.fold_in(key, 1)
+    seen = [float(objective(parameters, probe))]
+    floor = sum(target.weight * target.floor for target in targets)
+    state, done = optimiser.init(parameters), 0
+    stops = sorted({math.ceil(training.steps * i / training.reports) for i in range(1, training.reports + 1)})
+    for stop in stops:
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(done + 2, stop + 2))
+        parameters, state = advance(parameters, state, keys)
+        done = stop
+        seen.append(float(objective(parameters, probe)))
+        if not math.isfinite(seen[-1]):
+            raise DataError("the training objective is no finite number", "Lower the learning rate.")
+        now = trained(parameters)
+        progress(Report(done, training.steps, seen[0], seen[-1], floor, partial(now.sample, seed=0)))
+    return trained(parameters)
+
+
+def _compiled(
+    network: Network,
+    targets: Sequence[Target],
+    fixed: FloatArray | None,
+    training: Training,
+    optimiser: optax.GradientTransformation,
+) -> tuple[Callable[..., jax.Array], Callable[..., tuple[Parameters, Any]]]:
+    """The objective of a batch, and many optimiser steps in one call."""
+    classes = network.classes
+    labels = _labels(classes, fixed, max(training.batch // 2, 2 * classes))
+    hot = jax.nn.one_hot(jnp.asarray(labels), classes)
+    per_class = jnp.asarray(np.bincount(labels, minlength=classes), dtype=jnp.float32)
+    constants = [
+        (
+            jnp.asarray(target.released, dtype=jnp.float32),
+            jnp.asarray(np.ones(classes) if target.column_scale is None else 1.0 / target.column_scale),
+            target,
+        )
+        for target in targets
+    ]
+
+    def errors(parameters: Parameters, key: jax.Array) -> list[jax.Array]:
+        codes, noise = jax.random.split(key)
+        code = jax.random.normal(codes, (len(labels), network.code))
+        logits = network.logits(parameters["network"], code, hot)
+        gumbel = jax.random.gumbel(noise, logits.shape) if training.categories == "gumbel" else None
+        rows = soften(network.schema, logits, gumbel, training.temperature)
+        mass = jax.nn.softmax(parameters["mass"]) if fixed is None else jnp.asarray(fixed, dtype=jnp.float32)
+        shares = hot * (mass / per_class)
+        return [(released - target.embed(rows, shares)) * scale for released, scale, target in constants]
+
+    def loss(parameters: Parameters, key: jax.Array) -> jax.Array:
+        halves = jax.vmap(errors, (None, 0))(parameters, jax.random.split(key))
+        parts = [t.weight * (error[0] * error[1]).sum() for error, t in zip(halves, targets, strict=True)]
+        return sum(parts, jnp.zeros(()))
+
+    def step(carry: tuple[Parameters, Any], key: jax.Array) -> tuple[tuple[Parameters, Any], None]:
+        parameters, state = carry
+        updates, state = optimiser.update(jax.grad(loss)(parameters, key), state, parameters)
+        return (optax.apply_updates(parameters, updates), state), None
+
+    @jax.jit
+    def advance(parameters: Parameters, state: Any, keys: jax.Array) -> tuple[Parameters, Any]:
+        return jax.lax.scan(step, (parameters, state), keys)[0]
+
+    @jax.jit
+    def objective(parameters: Parameters, key: jax.Array) -> jax.Array:
+        drawn: jax.Array = jax.lax.map(partial(loss, parameters), jax.random.split(key, 4))
+        return drawn.mean()
+
+    return objective, advance
+
+
+def _labels(classes: int, masses: FloatArray | None, rows: int) -> NDArray[np.int64]:
+    """Classes of a batch: half of it even, half by mass, so that a rare class has rows in every batch."""
+    share = np.full(classes, 1.0 / classes) if masses is None else masses / masses.sum()
+    counts = np.maximum(1, np.floor(rows * (0.5 * share + 0.5 / classes))).astype(np.int64)
+    counts[0] += max(0, rows - int(counts.sum()))
+    return np.repeat(np.arange(classes), counts)

@@ -1,0 +1,170 @@
+"""DP-HP: Hermite features, a sum kernel over all columns and product kernels over a few (Vinaroz 2022).
+
+The sum kernel fixes the distribution of each column (given the class), the product kernel that of the drawn
+columns together; the latter are drawn afresh in every epoch, from a public seed. Each epoch needs one pooled
+embedding and its noise. Three things differ from the paper, and each buys accuracy under the same guarantee:
+
+- All releases are one Gaussian (curator.releases.joint) and not two budgets of epsilon/2 and delta/2, the
+  second composed by a moments accountant.
+- A truncated Hermite expansion is a projection of the kernel's feature map, so a row moves a sum by
+  sqrt(2) at most and not by 2 (fedkme.features.hermite).
+- Since draws are public, the releases of all epochs exist before training starts. Training then uses all
+  of them at every step; the paper forgets an epoch's embedding when the next is drawn, although it is
+  paid for.
+
+Categories take part by their one-hot codes, so a product over categories is their joint marginal. The product
+embedding is class conditional, as the paper writes (the tabular code of the paper is not, docs/errata.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from curator.releases.joint import FloatArray, JointRelease, calibrate, release
+from curator.releases.merf import targets
+from curator.releases.progress import Progress, silent
+from fedkme.errors import ConfigError
+from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec, draw_dimensions
+from fedkme.features.maps import EmbeddingMap, MapSpec, make_map
+from fedkme.features.pooling import Layout, PooledSum
+from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.pooled import PooledRelease
+from fedkme.schema import Schema
+
+if TYPE_CHECKING:
+    from curator.releases.generators import Trained, Training
+    from curator.releases.networks import Network
+
+NAME = "DP-HP (Vinaroz 2022)"
+
+
+def drawn_columns(width: int, count: int, seed: int, epochs: int) -> tuple[tuple[int, ...], ...]:
+    """The columns of every epoch: a draw that was made before is made again while others are left.
+
+    Args:
+        width: columns of a table.
+        count: D_prod.
+        seed: public.
+        epochs: how many draws.
+    """
+    possible = math.comb(width, min(count, width))
+    drawn: list[tuple[int, ...]] = []
+    attempt = 0
+    while len(drawn) < epochs:
+        columns = draw_dimensions(width, count, seed, attempt)
+        attempt += 1
+        seen = drawn[len(drawn) // possible * possible :]  # of this pass through all of them
+        if columns not in seen:
+            drawn.append(columns)
+    return tuple(drawn)
+
+
+@dataclass(frozen=True)
+class HermitePlan:
+    """Everything that is settled before an owner reads a row.
+
+    Attributes:
+        schema: public domain; its label, if any, is the class.
+        epsilon: of everything together; None: without noise.
+        delta: of everything together.
+        seed: public, of the drawn columns.
+        epochs: draws of columns; 0: the sum kernel alone.
+        product_columns: D_prod.
+        sum_order: C of the sum kernel.
+        sum_length: its length scale, in units of a column's range.
+        product_order: C of the product kernel.
+        product_length: its length scale.
+        sum_share: of the budget, 1 / sigma^2, for the sum kernel; the epochs share the rest evenly.
+        gamma: weight of all product kernels together in the objective.
+        class_weights: release the class counts too.
+    """
+
+    schema: Schema
+    epsilon: float | None
+    delta: float = 1e-5
+    seed: int = 0
+    epochs: int = 5
+    product_columns: int = 3
+    sum_order: int = 30
+    sum_length: float = 0.1
+    product_order: int = 5
+    product_length: float = 0.3
+    sum_share: float = 0.5
+    gamma: float = 1.0
+    class_weights: bool = True
+
+    def __post_init__(self) -> None:
+        if self.epochs < 0 or self.product_columns < 1 or self.gamma < 0 or not 0 < self.sum_share < 1:
+            raise ConfigError(
+                "epochs and gamma are not negative, a product has a column, sum_share lies in (0, 1)",
+                "Correct the settings of the release.",
+            )
+
+    @property
+    def layout(self) -> Layout:
+        """One column per class of the schema's label."""
+        return Layout(len(self.schema.classes) or None)
+
+    @cached_property
+    def specs(self) -> tuple[MapSpec, ...]:
+        """Feature maps in the order of their rounds: the sum kernel, then a product for each epoch."""
+        products = tuple(
+            HermiteProductSpec(order=self.product_order, length=self.product_length, columns=columns)
+            for columns in drawn_columns(self.schema.width, self.product_columns, self.seed, self.epochs)
+        )
+        return (HermiteSumSpec(order=self.sum_order, length=self.sum_length), *products)
+
+    @cached_property
+    def maps(self) -> tuple[EmbeddingMap, ...]:
+        """The feature maps."""
+        return tuple(make_map(spec, self.schema) for spec in self.specs)
+
+    @cached_property
+    def calibration(self) -> PooledRelease | None:
+        """Noise of all rounds and of the counts, calibrated jointly; None without noise."""
+        if self.epsilon is None:
+            return None
+        product = (1.0 - self.sum_share) / max(self.epochs, 1)
+        shares = [self.sum_share, *([product] * self.epochs)]
+        return calibrate(
+            self.maps,
+            shares,
+            self.layout,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            counts=self.class_weights,
+        )
+
+    def release(self, pooled: Sequence[PooledSum], rows: int, noise: NoiseSource) -> JointRelease:
+        """Noise, once per round: see curator.releases.joint.release."""
+        return release(self.maps, pooled, self.layout, rows, self.calibration, noise, self.class_weights)
+
+
+def fit(
+    plan: HermitePlan,
+    released: JointRelease,
+    network: Network,
+    training: Training,
+    masses: FloatArray | None = None,
+    progress: Progress = silent,
+) -> Trained:
+    """Train a generator on the combined objective (eq. 16); reads the release only.
+
+    Args:
+        plan: of the release.
+        released: from `HermitePlan.release`.
+        network: with the plan's schema and number of classes.
+        training: how.
+        masses: public class weights, in place of released ones.
+        progress: see curator.releases.progress.
+    """
+    from curator.releases.generators import train
+
+    weights = released.masses if masses is None else masses
+    gammas = [1.0, *([plan.gamma / max(plan.epochs, 1)] * plan.epochs)]
+    found = targets(plan.schema, released.embeddings, weights, gammas)
+    return train(network, found, weights, training, progress)

@@ -1,0 +1,129 @@
+"""What the curator may show of several pooled embeddings and the class counts: one Gaussian release of all.
+
+Calibration is fedkme.privacy.pooled's. Counts take the share that is free next to Fourier features, whose
+rows can turn around within a class (spread 2) but not across classes (sqrt 2): DP-MERF with class weights
+then has the noise of one release, 3.7306 per unit at (1, 1e-5), and not of two, 5.2759. Next to features
+for which nothing is free (one-hot, Hermite), counts take COUNT_SHARE of the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.pooling import Layout, PooledSum, ReleasedEmbedding
+from fedkme.privacy.events import Event
+from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.pooled import (
+    PooledRelease,
+    count_query,
+    embedding_query,
+    free_count_share,
+    release_counts,
+    release_embedding,
+)
+
+FloatArray = NDArray[np.float64]
+
+COUNT_SHARE = 0.02
+"""Of the budget, for class counts that are not free."""
+
+
+def calibrate(
+    maps: Sequence[EmbeddingMap],
+    shares: Sequence[float],
+    layout: Layout,
+    *,
+    epsilon: float,
+    delta: float,
+    counts: bool,
+) -> PooledRelease:
+    """All embeddings, then the class counts if asked for, calibrated together.
+
+    Args:
+        maps: of the embeddings.
+        shares: of the budget (of 1 / sigma^2) for each, positive; only their proportions matter.
+        layout: columns of every embedding.
+        epsilon: of everything together.
+        delta: of everything together.
+        counts: whether class counts are released too.
+
+    Raises:
+        ConfigError: shares that are no shares, or (epsilon, delta) out of range.
+    """
+    if len(shares) != len(maps) or not all(math.isfinite(share) and share > 0 for share in shares):
+        raise ConfigError("every embedding needs a positive share of the budget", "Correct the shares.")
+    total = math.fsum(shares)
+    queries = [embedding_query(phi, layout, share / total) for phi, share in zip(maps, shares, strict=True)]
+    if counts and layout.columns > 1:
+        free = math.fsum(free_count_share(query) for query in queries)
+        queries.append(count_query(max(free, COUNT_SHARE)))
+    return PooledRelease(tuple(queries), epsilon, delta)
+
+
+@dataclass(frozen=True, eq=False)
+class JointRelease:
+    """What the curator may show to anybody.
+
+    Attributes:
+        embeddings: in the order of the maps.
+        masses: (C,) share of every class among the N rows, with noise and at least one row each; None where
+            counts were not released. They need not sum to 1: owners may leave rows out (under-sampling at a
+            public rate), and dividing by how many they kept would disclose it.
+        event: everything that was disclosed, under replace-one; None without noise.
+    """
+
+    embeddings: tuple[ReleasedEmbedding, ...]
+    masses: FloatArray | None
+    event: Event | None
+
+
+def release(
+    maps: Sequence[EmbeddingMap],
+    pooled: Sequence[PooledSum],
+    layout: Layout,
+    rows: int,
+    plan: PooledRelease | None,
+    noise: NoiseSource,
+    counts: bool,
+) -> JointRelease:
+    """Add noise once to the pooled sums.
+
+    Args:
+        maps: as calibrated.
+        pooled: the owners' total under each map.
+        layout: of all.
+        rows: N, public: the rows that the neighbouring relation is about, at least those in the sums.
+        plan: from `calibrate`, with the same maps and layout; None: no noise and no guarantee.
+        noise: the curator's source.
+        counts: as calibrated.
+
+    Raises:
+        ConfigError: the sums are not those of the maps.
+        DataError: no rows, or more in the sums than N.
+    """
+    counts = counts and layout.columns > 1
+    if [total.steps.shape for total in pooled] != [(phi.dimension, layout.columns) for phi in maps]:
+        raise ConfigError(
+            "pooled sums do not have the shape of their feature maps", "Pool under one request."
+        )
+    if not 1 <= max(total.rows for total in pooled) <= rows:
+        raise DataError("there are no rows to embed, or more than the public number of rows", "Correct N.")
+    sigmas = plan.sigmas if plan else (0.0,) * (len(maps) + counts)
+    if len(sigmas) != len(maps) + counts:
+        raise ConfigError("the noise was calibrated for other queries", "Calibrate for what is released.")
+    released = []
+    for phi, total, sigma in zip(maps, pooled, sigmas, strict=False):
+        each = release_embedding(total, phi, layout, sigma, noise)
+        scale = total.rows / rows  # from the rows in the sum to N: the noisy sum over a public number
+        released.append(replace(each, mean=each.mean * scale, sigma=sigma / rows, rows=rows))
+    masses = None
+    if counts:
+        masses = np.maximum(release_counts(pooled[0], sigmas[-1], noise), 1.0) / rows
+    return JointRelease(tuple(released), masses, plan.event if plan else None)

@@ -1,0 +1,214 @@
+"""Generator networks for tables and images: from noise and a class to soft rows.
+
+A *soft row* is a point of the schema's model space: numbers in [0, 1] by the public bounds, and per category
+a vector of probabilities over sqrt(2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, MissingDependencyError
+from fedkme.schema import Category, Schema
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    raise MissingDependencyError(
+        "training a generator needs the packages jax and optax", "Run: pip install 'fedkme[release]'."
+    ) from None
+
+FloatArray = NDArray[np.float64]
+Parameters = Any
+"""A tree of arrays."""
+
+_LEAK = 0.05
+_HOT = math.sqrt(0.5)  # a category's coordinate in model space, see fedkme.schema
+
+
+class Network(Protocol):
+    """Maps noise and a class to soft rows."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the rows."""
+        ...
+
+    @property
+    def classes(self) -> int:
+        """C; 1 without a label."""
+        ...
+
+    @property
+    def code(self) -> int:
+        """Noise inputs of a row."""
+        ...
+
+    def initial(self, key: jax.Array) -> Parameters:
+        """Parameters before training."""
+        ...
+
+    def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
+        """Soft rows before their heads, (b, encoded width), of noise (b, code) and one-hot classes (b, C)."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableNetwork:
+    """A perceptron with layer normalisation and the heads of `soften`."""
+
+    schema: Schema
+    classes: int = 1
+    code: int = 16
+    hidden: tuple[int, ...] = (256, 256)
+
+    def initial(self, key: jax.Array) -> Parameters:
+        """He-normal weights; the last layer starts small, so that all categories start equally likely."""
+        widths = [self.code + self.classes, *self.hidden, self.schema.encoded_width]
+        layers = []
+        for i, (fan_in, fan_out) in enumerate(pairwise(widths)):
+            scale = math.sqrt(2.0 / fan_in) * (0.3 if i == len(widths) - 2 else 1.0)
+            weight = scale * jax.random.normal(jax.random.fold_in(key, i), (fan_in, fan_out))
+            layers.append({"w": weight, "b": jnp.zeros(fan_out), "g": jnp.ones(fan_out)})
+        return layers
+
+    def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
+        """See Network."""
+        x = jnp.concatenate([code, label], axis=1)
+        for layer in parameters[:-1]:
+            x = jax.nn.relu(_normalised(x @ layer["w"]) * layer["g"] + layer["b"])
+        logits: jax.Array = x @ parameters[-1]["w"] + parameters[-1]["b"]
+        return logits
+
+
+@dataclass(frozen=True)
+class ImageNetwork:
+    """The convolutional generator of DP-MERF: two dense layers, then twice (bilinear x2, 5x5 convolution).
+
+    For square images of one channel whose side is a multiple of 4: a schema of side * side numeric columns.
+    """
+
+    schema: Schema
+    classes: int = 10
+    code: int = 5
+    hidden: int = 200
+    channels: int = 16
+    _side: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        side = math.isqrt(self.schema.width)
+        if side * side != self.schema.width or side % 4 or self.schema.encoded_width != self.schema.width:
+            raise ConfigError(
+                f"{self.schema.width} columns are no square image with a side that is a multiple of 4",
+                "Use the generator for tables.",
+            )
+        object.__setattr__(self, "_side", side)
+
+    def initial(self, key: jax.Array) -> Parameters:
+        """He-normal weights."""
+        small = self._side // 4
+        shapes = [
+            (self.code + self.classes, self.hidden),
+            (self.hidden, self.channels * small * small),
+            (5, 5, self.channels, self.channels // 2),
+            (5, 5, self.channels // 2, 1),
+        ]
+        layers = []
+        for i, shape in enumerate(shapes):
+            scale = math.sqrt(2.0 / math.prod(shape[:-1]))
+            weight = scale * jax.random.normal(jax.random.fold_in(key, i), shape)
+            layers.append({"w": weight, "b": jnp.zeros(shape[-1]), "g": jnp.ones(shape[-1])})
+        return layers
+
+    def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
+        """See Network."""
+        first, second, third, last = parameters
+        small = self._side // 4
+        x = jnp.concatenate([code, label], axis=1)
+        x = jax.nn.relu(_normalised(x @ first["w"]) * first["g"] + first["b"])
+        x = jax.nn.relu(_normalised(x @ second["w"]) * second["g"] + second["b"])
+        x = x.reshape(len(x), small, small, self.channels)
+        for layer, side in ((third, 2 * small), (last, 4 * small)):
+            x = jax.image.resize(x, (x.shape[0], side, side, x.shape[3]), "bilinear")
+            x = jax.lax.conv_general_dilated(
+                x, layer["w"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            x = x + layer["b"]
+            if layer is third:
+                x = jax.nn.relu(x)
+        return x.reshape(x.shape[0], self.schema.width)
+
+
+def _normalised(x: jax.Array) -> jax.Array:
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred * centred).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def soften(
+    schema: Schema, logits: jax.Array, gumbel: jax.Array | None = None, temperature: float = 1.0
+) -> jax.Array:
+    """Heads: clipped lines for numbers, softmax for categories, or straight-through samples with `gumbel`.
+
+    A clipped line puts any share of rows exactly on a bound, as columns such as `capital-gain` have them; a
+    sigmoid comes close, and a tree then tells classes apart by how close.
+
+    Args:
+        schema: of the rows.
+        logits: (b, encoded width).
+        gumbel: standard Gumbel noise of the same shape, or None.
+        temperature: of the softmax that the samples' gradient is taken from.
+
+    Returns:
+        Soft rows, (b, encoded width).
+    """
+    parts, start = [], 0
+    for column in schema.columns:
+        part = logits[:, start : start + column.encoded_width]
+        start += column.encoded_width
+        if not isinstance(column, Category):
+            parts.append(_clipped(part))
+        elif gumbel is None:
+            parts.append(_HOT * jax.nn.softmax(part, axis=1))
+        else:
+            noisy = part + gumbel[:, start - column.encoded_width : start]
+            smooth = jax.nn.softmax(noisy / temperature, axis=1)
+            hard = jax.nn.one_hot(noisy.argmax(axis=1), column.encoded_width)
+            parts.append(_HOT * (smooth + jax.lax.stop_gradient(hard - smooth)))
+    return jnp.concatenate(parts, axis=1)
+
+
+def _clipped(logits: jax.Array) -> jax.Array:
+    """clip(1/2 + x/4, 0, 1), with a small gradient outside so that a row on a bound can leave it."""
+    line = 0.5 + 0.25 * logits
+    leak = _LEAK * (line - jax.lax.stop_gradient(line))
+    return jnp.clip(line, 0.0, 1.0) + leak
+
+
+def decode(schema: Schema, soft: NDArray[Any], generator: np.random.Generator) -> FloatArray:
+    """Rows in the schema's columns, (b, c) float64; a category is drawn by its probabilities.
+
+    Args:
+        schema: of the rows.
+        soft: soft rows, (b, encoded width).
+        generator: of the draw.
+    """
+    values = np.empty((len(soft), schema.width))
+    source = start = 0
+    for column in schema.columns:
+        part = soft[:, start : start + column.encoded_width].astype(np.float64)
+        start += column.encoded_width
+        if isinstance(column, Category):
+            cumulated = part.cumsum(axis=1)
+            drawn = generator.random((len(soft), 1)) * cumulated[:, -1:]
+            values[:, source] = (cumulated < drawn).sum(axis=1).clip(0, column.encoded_width - 1)
+        else:
+            values[:, source : source + column.count] = column.decode(part)
+        source += column.count
+    return values

@@ -1,0 +1,269 @@
+"""Balog 2018, Algorithm 2, lines 5 and 6: points whose mean feature is closest to a released mean.
+
+It runs in JAX. It sees the released mean, the public map and a seed, so it cannot give away more than was
+released. Each restart goes through the same steps:
+
+1. candidates, uniform in the schema's public box, climb <phi(z), released mean>, a noisy kernel density;
+2. the best distribution over them is found by convex optimisation, and M points are drawn from it, jittered;
+3. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam), the weights a distribution
+   as those of rows are: nothing is lost by it, and weights that may change sign get stuck at 0 more often;
+4. the weights are fitted again for the final locations, in float64 and over all that the constraint allows.
+
+The restart of the smallest objective is returned: an objective in public values, so choosing costs nothing.
+The same inputs and seed give the same points on the same kind of machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, MissingDependencyError
+from fedkme.features.domain import Domain
+from fedkme.features.kernel_points import rbf
+from fedkme.features.kernel_space import kernel_units, one_column
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.pooling import ReleasedEmbedding
+from fedkme.weight_fit import fit_weights, project
+from fedkme.weighted_points import WeightedPoints, uniform_points
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import optax
+except ImportError:
+    raise MissingDependencyError(
+        "a reduced set needs the packages jax and optax", "Run: pip install 'fedkme[release]'."
+    ) from None
+
+FloatArray = NDArray[np.float64]
+Weights = Literal["l1", "simplex", "uniform"]
+"""sum |w| <= bound (equation 5); a distribution; 1/M each (section 3.3, an unweighted data set)."""
+
+
+@dataclass(frozen=True)
+class ReducedSet:
+    """How to look for the points; nothing here changes what is private.
+
+    Attributes:
+        points: M.
+        weights: the constraint.
+        bound: C of `l1`, at least 1.
+        steps: of Adam, per restart.
+        restarts: independent starts, of which the best is kept.
+        learning_rate: first step of a location in length scales 1/sqrt(2 gamma); falls to 0 by a cosine.
+        candidates: blind starting places.
+        climbs: steps that they climb.
+    """
+
+    points: int
+    weights: Weights = "l1"
+    bound: float = 1.0
+    steps: int = 500
+    restarts: int = 2
+    learning_rate: float = 0.2
+    candidates: int = 512
+    climbs: int = 100
+
+    def __post_init__(self) -> None:
+        counts = (self.points, self.steps, self.restarts, self.candidates, self.climbs)
+        if min(counts) < 1 or not self.learning_rate > 0 or not self.bound >= 1.0:
+            raise ConfigError(
+                "a reduced set needs counts and a bound of at least 1 and a positive learning rate",
+                "Correct its settings.",
+            )
+
+
+@dataclass(frozen=True)
+class Step:
+    """What somebody who waits is told.
+
+    Attributes:
+        restart: from 1.
+        restarts: in all.
+        step: steps done in this restart.
+        steps: in each.
+        objective: squared distance to the released mean in feature space, now.
+        floor: what it would be at the truth: the expected squared norm of the noise.
+    """
+
+    restart: int
+    restarts: int
+    step: int
+    steps: int
+    objective: float
+    floor: float
+
+    def __str__(self) -> str:
+        head = f"restart {self.restart}/{self.restarts}, step {self.step}/{self.steps}"
+        return f"{head}: squared distance {self.objective:.3g} (the noise alone has {self.floor:.3g})"
+
+
+def _silent(step: Step) -> None:
+    """Tell nobody."""
+
+
+def algorithm2(
+    released: ReleasedEmbedding,
+    features: EmbeddingMap,
+    settings: ReducedSet,
+    seed: int,
+    progress: Callable[[Step], None] = _silent,
+) -> WeightedPoints:
+    """Weighted points in the units of the map's kernel.
+
+    Args:
+        released: mean of the features, one column.
+        features: the map that it is of, a Gaussian kernel's.
+        settings: how to look.
+        seed: of the candidates and the jitter.
+        progress: told about every tenth of a restart.
+
+    Raises:
+        ConfigError: the embedding has several columns or is of another map.
+        DataError: the embedding is not finite.
+    """
+    target = one_column(released, features)
+    gain, shift, gamma = kernel_units(features)
+    search = _Search(target, features, settings, gamma, gain)
+    floor = len(target) * released.sigma**2
+    best: tuple[float, FloatArray, FloatArray] | None = None
+    sources = np.random.SeedSequence([seed]).spawn(settings.restarts)
+    for restart, source in enumerate(sources, 1):
+        rng = np.random.Generator(np.random.Philox(source))
+
+        def tell(step: int, objective: float, restart: int = restart) -> None:
+            progress(Step(restart, settings.restarts, step, settings.steps, objective, floor))
+
+        places, weights = search.run(rng, jitter=0.5 / restart, tell=tell)
+        objective = search.exact_objective(places, weights)
+        if best is None or objective < best[0]:
+            best = objective, places, weights
+    assert best is not None
+    return WeightedPoints(best[1] * gain + shift, best[2])
+
+
+class _Search:
+    """One target, and the compiled functions that descend to it. Places are points of model space."""
+
+    def __init__(
+        self, target: FloatArray, features: EmbeddingMap, settings: ReducedSet, gamma: float, gain: FloatArray
+    ) -> None:
+        self._target64 = target
+        self._features = features
+        self._settings = settings
+        self._gamma, self._gain = gamma, gain
+        domain = Domain(features.schema)
+        self._high = np.full(features.schema.encoded_width, math.sqrt(0.5))
+        self._high[domain.numbers] = 1.0
+        # Steps are in length scales, and never more than a tenth of the box.
+        self._unit = np.minimum(1.0 / (math.sqrt(2.0 * gamma) * np.abs(gain)), self._high)
+        self._target = jnp.asarray(target, jnp.float32)
+        self._scale = jnp.asarray(self._unit, jnp.float32)
+        self._top = jnp.asarray(self._high / self._unit, jnp.float32)
+        rate = optax.cosine_decay_schedule(settings.learning_rate, settings.steps)
+        self._optimiser = optax.adam(rate)
+        self._climb = jax.jit(self._climbed)
+        self._descend = jax.jit(self._descended, static_argnums=2)
+
+    def run(
+        self, rng: np.random.Generator, jitter: float, tell: Callable[[int, float], None]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Locations (M, n) and weights (M,) from one blind start."""
+        start = self._start(rng, jitter)
+        M = self._settings.points
+        parameters: Any = (jnp.asarray(start / self._unit, jnp.float32), jnp.zeros(M))
+        state = self._optimiser.init(parameters)
+        done = 0
+        chunk = max(1, self._settings.steps // 10)
+        while done < self._settings.steps:
+            count = min(chunk, self._settings.steps - done)
+            parameters, state, objective = self._descend(parameters, state, count)
+            done += count
+            tell(done, float(objective))
+        places = np.asarray(parameters[0], np.float64) * self._unit
+        # float32 may end a rounding error outside the box.
+        places = np.clip(places, 0.0, self._high)
+        return places, self._final_weights(places, np.asarray(self._weights(parameters[1]), np.float64))
+
+    def exact_objective(self, places: FloatArray, weights: FloatArray) -> float:
+        """Squared distance in feature space, in float64."""
+        mean = self._features.of_model(places).T @ weights
+        return float(np.square(mean - self._target64).sum())
+
+    def _start(self, rng: np.random.Generator, jitter: float) -> FloatArray:
+        """M places where the released mean says that rows are."""
+        settings = self._settings
+        blind = rng.random((settings.candidates, len(self._high))) * self._high
+        climbed = self._climb(jnp.asarray(blind / self._unit, jnp.float32))
+        places = np.clip(np.asarray(climbed, np.float64) * self._unit, 0.0, self._high)
+        at = self._features.of_model(places)
+        gram = rbf(places * self._gain, places * self._gain, self._gamma)
+        shares = fit_weights(gram, at @ self._target64, "simplex", limit=500).weights
+        order = np.argsort(-shares, kind="stable")
+        # Systematic draws: a place of share s gets s M points up to rounding. The first of each stays put.
+        ticks = (np.arange(settings.points) + rng.random()) / settings.points
+        drawn = order[np.minimum(np.searchsorted(np.cumsum(shares[order]), ticks), len(order) - 1)]
+        moved = places[drawn] + jitter * self._unit * rng.standard_normal((settings.points, len(self._high)))
+        first = np.unique(drawn, return_index=True)[1]
+        moved[first] = places[drawn[first]]
+        kept: FloatArray = np.clip(moved, 0.0, self._high)
+        return kept
+
+    def _climbed(self, places: jax.Array) -> jax.Array:
+        """Candidates after their climb; each by its own Adam, since phi is summed and not coupled."""
+
+        def density(at: jax.Array) -> jax.Array:
+            total: jax.Array = (self._features.of_model(at * self._scale, jnp) @ self._target).sum()
+            return -total
+
+        optimiser = optax.adam(optax.cosine_decay_schedule(0.5, self._settings.climbs))
+
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            at, state = carry
+            updates, state = optimiser.update(jax.grad(density)(at), state)
+            return (jnp.clip(at + updates, 0.0, self._top), state), None
+
+        start = (places, optimiser.init(places))
+        (climbed, _), _ = jax.lax.scan(step, start, None, length=self._settings.climbs)
+        result: jax.Array = climbed
+        return result
+
+    def _descended(self, parameters: Any, state: Any, count: int) -> tuple[Any, Any, jax.Array]:
+        def objective(parameters: Any) -> jax.Array:
+            places, raw = parameters
+            at = self._features.of_model(places * self._scale, jnp)
+            return jnp.square(self._weights(raw) @ at - self._target).sum()
+
+        def step(carry: Any, _: None) -> tuple[Any, jax.Array]:
+            (places, raw), state = carry
+            value, gradient = jax.value_and_grad(objective)((places, raw))
+            updates, state = self._optimiser.update(gradient, state)
+            places = jnp.clip(places + updates[0], 0.0, self._top)
+            return ((places, raw + updates[1]), state), value
+
+        (parameters, state), values = jax.lax.scan(step, (parameters, state), None, length=count)
+        return parameters, state, values[-1]
+
+    def _weights(self, raw: jax.Array) -> jax.Array:
+        if self._settings.weights == "uniform":
+            return jnp.full(len(raw), 1.0 / len(raw))
+        shares: jax.Array = jax.nn.softmax(raw)
+        return shares
+
+    def _final_weights(self, places: FloatArray, weights: FloatArray) -> FloatArray:
+        settings = self._settings
+        if settings.weights == "uniform":
+            return uniform_points(places).weights
+        at = self._features.of_model(places)
+        fit = fit_weights(
+            at @ at.T, at @ self._target64, settings.weights, settings.bound, start=weights, limit=2000
+        )
+        before = project(weights, settings.weights, settings.bound)
+        worse = self.exact_objective(places, fit.weights) > self.exact_objective(places, before)
+        return before if worse else fit.weights

@@ -1,0 +1,229 @@
+"""Synthetic rows as people use them: a table in the columns and units of the schema, with a data card.
+
+The card says how the rows came to be, what they cost in privacy under both accountants, what every column is,
+and how useful the rows are. Utility on private rows would be one more disclosure, so a card names the rows on
+which it was measured and the caller answers for them: the consumer's own, public ones, or none (the distance
+to the released embedding reads no row).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedkme.data import Table, save_table
+from fedkme.errors import DataError, MissingDependencyError
+from fedkme.privacy.accountants import Figure, Published, Sound
+from fedkme.privacy.events import Event, Relation
+from fedkme.schema import Category, Numeric, Schema
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class DataCard:
+    """What travels with a synthetic table.
+
+    Attributes:
+        mechanism: name and paper, such as `DP-MERF (Harder 2021)`.
+        schema: of the rows.
+        rows: synthetic rows in the file.
+        source_rows: rows that the release is about, public; None where it is not.
+        owners: how many owners were pooled; None where it is not public.
+        event: what was released, for an accountant; None: without noise, epsilon is infinite.
+        relation: the neighbouring relation of the event.
+        delta: at which epsilon is stated.
+        settings: what somebody needs to do it again: feature maps, seeds, training.
+        utility: figures by name, larger or smaller better as the name says.
+        utility_rows: on which rows they were measured.
+        notes: what a reader must know besides.
+    """
+
+    mechanism: str
+    schema: Schema
+    rows: int
+    source_rows: int | None
+    owners: int | None
+    event: Event | None
+    relation: Relation
+    delta: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    utility: Mapping[str, float] = field(default_factory=dict)
+    utility_rows: str = "none"
+    notes: Sequence[str] = ()
+
+    def figures(self) -> dict[str, Figure]:
+        """Epsilon at delta under each accountant, by its name; infinite without an event."""
+        if self.event is None:
+            nothing = Figure(float("inf"), self.delta, "none", "released without noise")
+            return {Sound.name: nothing, Published.name: nothing}
+        return {each.name: each.epsilon([self.event], self.delta) for each in (Sound(), Published())}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "mechanism": self.mechanism,
+            "rows": self.rows,
+            "source_rows": self.source_rows,
+            "owners": self.owners,
+            "privacy": {
+                "relation": self.relation,
+                "event": None if self.event is None else self.event.to_json(),
+                "epsilon": {name: figure.to_json() for name, figure in self.figures().items()},
+            },
+            "schema": self.schema.model_dump(mode="json"),
+            "schema_sha256": self.schema.digest(),
+            "settings": dict(self.settings),
+            "utility": {"measured_on": self.utility_rows, **dict(self.utility)},
+            "notes": list(self.notes),
+        }
+
+    def to_markdown(self) -> str:
+        """The same for people."""
+        unknown = "not public"
+        lines = [
+            "# Synthetic data card",
+            "",
+            f"- Mechanism: {self.mechanism}",
+            f"- Synthetic rows: {self.rows}",
+            f"- Rows behind the release: {unknown if self.source_rows is None else self.source_rows}",
+            f"- Owners pooled: {unknown if self.owners is None else self.owners}",
+            "",
+            "## Privacy",
+            "",
+            f"Neighbouring relation: {self.relation}. More rows, or another training, cost nothing more.",
+            "",
+            "| accountant | epsilon | delta | method |",
+            "|---|---|---|---|",
+        ]
+        for name, figure in self.figures().items():
+            method = figure.method if not figure.reason else f"{figure.method} ({figure.reason})"
+            lines.append(f"| {name} | {figure.epsilon:.4g} | {figure.delta:g} | {method} |")
+        lines += ["", "## Columns", "", "| column | kind | domain |", "|---|---|---|"]
+        lines += [
+            f"| {_cell(name)} | {kind} | {_cell(domain)} |" for name, kind, domain in _described(self.schema)
+        ]
+        lines += ["", "## Utility", "", f"Measured on: {self.utility_rows}.", ""]
+        if self.utility:
+            lines += ["| figure | value |", "|---|---|"]
+            lines += [f"| {_cell(name)} | {value:.4g} |" for name, value in self.utility.items()]
+        if self.settings:
+            lines += [
+                "",
+                "## Settings",
+                "",
+                "```json",
+                json.dumps(dict(self.settings), indent=2, sort_keys=True),
+                "```",
+            ]
+        if self.notes:
+            lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
+        return "\n".join(lines) + "\n"
+
+
+def write_synthetic(path: Path, table: Table, schema: Schema, card: DataCard) -> tuple[Path, ...]:
+    """Write a .npz, .csv or .parquet file that `load_table` reads back, and its card beside it.
+
+    The card is `<name>.card.md` and `<name>.card.json`.
+
+    Raises:
+        DataError: the rows do not fit the schema or the card, the suffix is another, or nothing can be
+            written there.
+        MissingDependencyError: a .parquet file without pyarrow.
+    """
+    schema.check(table, "synthetic data")
+    if len(table) != card.rows or schema.digest() != card.schema.digest():
+        raise DataError("the data card is about other rows", "Make the card from the table that you write.")
+    cards = (path.with_suffix(".card.md"), path.with_suffix(".card.json"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        match path.suffix:
+            case ".npz":
+                save_table(path, table)
+            case ".csv":
+                path.write_text(_csv(columns_of(table, schema)), encoding="utf-8", newline="")
+            case ".parquet":
+                _parquet(path, columns_of(table, schema))
+            case _:
+                raise DataError(
+                    f"{path} is neither a .npz, a .csv nor a .parquet file", "Choose one of them."
+                )
+        cards[0].write_text(card.to_markdown(), encoding="utf-8")
+        cards[1].write_text(json.dumps(card.to_json(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror or 'unknown reason'}", "Check the path."
+        ) from None
+    return (path, *cards)
+
+
+def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
+    """Columns of a file by name: categories and classes by name, whole numbers of integer columns as such.
+
+    A label of kind `positive_above` stands in a file as a number, which a class does not determine: it
+    becomes the threshold itself for the first class and one more for the second.
+    """
+    columns: dict[str, list[Cell]] = {}
+    source = 0
+    for spec in schema.columns:
+        for name in spec.names:
+            columns[name] = _cells(spec, table.values[:, source])
+            source += 1
+    if schema.label is not None and table.labels is not None:
+        label = schema.label
+        if label.positive_above is None:
+            columns[label.name] = [label.classes[int(i)] for i in table.labels]
+        else:
+            columns[label.name] = [label.positive_above + float(i) for i in table.labels]
+    return columns
+
+
+def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
+    if isinstance(spec, Category):
+        return [spec.categories[int(i)] for i in values]
+    if spec.integer:
+        return [int(value) for value in np.rint(values)]
+    return [float(value) for value in values]
+
+
+def _csv(columns: Mapping[str, list[Cell]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
+
+
+def _parquet(path: Path, columns: Mapping[str, list[Cell]]) -> None:
+    try:
+        from pyarrow import parquet, table
+    except ImportError:
+        raise MissingDependencyError(
+            f"writing {path} needs the package pyarrow", "Run: pip install 'fedkme[sim]'."
+        ) from None
+    parquet.write_table(table(dict(columns)), path)
+
+
+def _described(schema: Schema) -> list[tuple[str, str, str]]:
+    described = []
+    for column in schema.columns:
+        name = column.name if column.count == 1 else f"{column.names[0]} to {column.names[-1]}"
+        if isinstance(column, Category):
+            described.append((name, "category", ", ".join(column.categories)))
+        else:
+            kind = "whole number" if column.integer else "number"
+            described.append((name, kind, f"{column.bounds[0]:g} to {column.bounds[1]:g}"))
+    if schema.label is not None:
+        described.append((schema.label.name, "label", ", ".join(schema.label.classes)))
+    return described
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

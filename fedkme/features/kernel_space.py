@@ -1,0 +1,64 @@
+"""Maps whose inner products are, or estimate, a Gaussian kernel of whole rows, and that kernel's units."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.data import Table
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.domain import Domain
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.kernel_points import PointsSpec
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.pooling import ReleasedEmbedding
+from fedkme.weighted_points import WeightedPoints
+
+FloatArray = NDArray[np.float64]
+
+
+def kernel_units(features: EmbeddingMap) -> tuple[FloatArray, FloatArray, float]:
+    """Gain and shift, (n,), that take model space to the space of k = exp(-gamma r^2), and gamma.
+
+    Raises:
+        ConfigError: the map is not of such a kernel.
+    """
+    spec = features.spec
+    if isinstance(spec, PointsSpec):
+        return (*Domain(features.schema).affine(spec.units, None), spec.gamma)
+    if isinstance(spec, FourierMapSpec):
+        return (*Domain(features.schema).affine(spec.units, spec.scales), spec.gamma)
+    raise ConfigError(f"a map of kind '{spec.kind}' has no Gaussian kernel of whole rows", "Use 'fourier'.")
+
+
+def to_table(points: WeightedPoints, features: EmbeddingMap) -> tuple[Table, FloatArray]:
+    """Points as rows of the schema in its units, and their weights, (M,).
+
+    Numbers are brought into the public bounds and categories to the nearest, so what leaves is a table
+    that the schema accepts; a point outside the bounds moves by it.
+    """
+    return Table(features.schema.decode(to_model(points.points, features))), points.weights
+
+
+def to_model(points: FloatArray, features: EmbeddingMap) -> FloatArray:
+    """Points in the kernel's units, (M, n), as points of model space."""
+    gain, shift, _ = kernel_units(features)
+    model: FloatArray = (points - shift) / gain
+    return model
+
+
+def one_column(released: ReleasedEmbedding, features: EmbeddingMap) -> FloatArray:
+    """The mean of an embedding without classes, (J,).
+
+    Raises:
+        ConfigError: several columns, or the map is another one.
+        DataError: not finite.
+    """
+    if released.mean.shape != (features.dimension, 1) or released.map_spec != features.spec:
+        raise ConfigError(
+            f"an embedding of shape {released.mean.shape} is not one of this map of {features.dimension}",
+            "Release one column with the map that is used here.",
+        )
+    if not np.isfinite(released.mean).all():
+        raise DataError("the released embedding is not finite", "Release it again.")
+    return released.mean[:, 0]

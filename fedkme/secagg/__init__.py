@@ -1,0 +1,57 @@
+"""Secure aggregation: the curator learns the sum of the owners' vectors, and of one vector nothing.
+
+Two state machines without any input or output of their own; docs/decisions/006-secure-aggregation.md says who
+is protected from whom.
+"""
+
+from fedkme.secagg.curator import CuratorAggregator, Stage, Total
+from fedkme.secagg.messages import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    MaskedInput,
+    RevealedShare,
+    Roster,
+    SealedShare,
+    SealedShares,
+    Survivors,
+    Unmasking,
+)
+from fedkme.secagg.noise import NoisePlan, noise_step, plan_noise, plan_of
+from fedkme.secagg.owner import OwnerAggregator, Phase
+from fedkme.secagg.parameters import Parameters, least_threshold
+from fedkme.secagg.ring import diameter_in_steps, to_steps, to_values
+from fedkme.secagg.signing import KeyBinding, bind, verify_all, verify_binding
+
+__all__ = [
+    "Advertisement",
+    "CuratorAggregator",
+    "Delivery",
+    "Endorsement",
+    "Endorsements",
+    "KeyBinding",
+    "MaskedInput",
+    "NoisePlan",
+    "OwnerAggregator",
+    "Parameters",
+    "Phase",
+    "RevealedShare",
+    "Roster",
+    "SealedShare",
+    "SealedShares",
+    "Stage",
+    "Survivors",
+    "Total",
+    "Unmasking",
+    "bind",
+    "diameter_in_steps",
+    "least_threshold",
+    "noise_step",
+    "plan_noise",
+    "plan_of",
+    "to_steps",
+    "to_values",
+    "verify_all",
+    "verify_binding",
+]

@@ -1,0 +1,324 @@
+"""The curator's part in an aggregation: it collects, passes on, and ends with the sum and nothing else.
+
+In each phase it takes messages one by one, in any order, and closes the phase when it has waited long
+enough. A message that does not fit raises, names its sender and changes nothing: the caller treats that owner
+as lost. Closing a phase with too few owners raises and ends the aggregation. Memory: one vector, for any n.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fedkme.errors import ConfigError, SecureAggregationError
+from fedkme.secagg import shamir
+from fedkme.secagg.keys import (
+    PAIR_MASK,
+    SELF_MASK,
+    PublicKey,
+    add_keystreams,
+    expand,
+    pair_key,
+    public_bytes,
+    verified,
+)
+from fedkme.secagg.messages import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    MaskedInput,
+    RevealedShare,
+    Roster,
+    SealedShare,
+    SealedShares,
+    Survivors,
+    Unmasking,
+    committed,
+    endorsed,
+)
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.ring import Steps, from_words, reduce_words
+
+
+class Stage(enum.Enum):
+    """What the curator waits for."""
+
+    ADVERTISEMENTS = "advertisements"
+    SHARES = "shares"
+    INPUTS = "masked vectors"
+    ENDORSEMENTS = "endorsements"
+    UNMASKINGS = "shares of masks"
+    DONE = "nothing"
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """What the aggregation gives.
+
+    Attributes:
+        owners: whose vectors are in the sum.
+        steps: the sum with everybody's noise, (length,) int64.
+    """
+
+    owners: tuple[str, ...]
+    steps: Steps
+
+
+class CuratorAggregator:
+    """The curator in one aggregation; it holds no secret before the last phase."""
+
+    def __init__(self, parameters: Parameters, peers: Mapping[str, Ed25519PublicKey]) -> None:
+        """Begin.
+
+        Args:
+            parameters: what was agreed on.
+            peers: the signing key of each owner.
+
+        Raises:
+            ConfigError: an owner has no signing key.
+        """
+        missing = set(parameters.owners) - set(peers)
+        if missing:
+            raise ConfigError(
+                f"secure aggregation lacks signing keys of {len(missing)} owners",
+                "Give every owner's signing key.",
+            )
+        self.stage = Stage.ADVERTISEMENTS
+        self._parameters = parameters
+        self._context = parameters.context
+        self._peers = dict(peers)
+        self._keys: dict[str, Advertisement] = {}
+        self._sealed: dict[str, tuple[SealedShare, ...]] = {}
+        self._masked = np.zeros(parameters.length, dtype=np.uint64)
+        self._inputs: set[str] = set()
+        self._survivors: tuple[str, ...] = ()
+        self._endorsements: dict[str, Endorsement] = {}
+        self._unmaskings: set[str] = set()
+        self._seeds: dict[str, dict[int, int]] = {}
+        self._lost_keys: dict[str, dict[int, int]] = {}
+
+    def advertised(self, message: Advertisement) -> None:
+        """Take an advertisement.
+
+        Raises:
+            SecureAggregationError: it does not fit.
+        """
+        name = message.sender
+        self._admit(Stage.ADVERTISEMENTS, name, message.context, self._keys, self._parameters.owners)
+        if not verified(self._peers[name], message.signature, message.signed):
+            raise self._refused(name, "did not sign its keys")
+        taken = {key for each in self._keys.values() for key in (each.cipher_key, each.mask_key)}
+        if {message.cipher_key, message.mask_key} & taken or message.cipher_key == message.mask_key:
+            raise self._refused(name, "advertises a key that is taken")
+        self._keys[name] = message
+
+    def roster(self) -> Roster:
+        """Close phase 1.
+
+        Raises:
+            SecureAggregationError: too few owners.
+        """
+        self._close(Stage.ADVERTISEMENTS, Stage.SHARES, len(self._keys), self._parameters.least_survivors)
+        return Roster(self._context, tuple(self._keys[name] for name in sorted(self._keys)))
+
+    def shared(self, message: SealedShares) -> None:
+        """Take an owner's sealed shares.
+
+        Raises:
+            SecureAggregationError: it does not fit.
+        """
+        name = message.sender
+        self._admit(Stage.SHARES, name, message.context, self._sealed, self._keys)
+        recipients = [each.recipient for each in message.shares]
+        complete = len(recipients) == len(self._keys) - 1 and {*recipients, name} == set(self._keys)
+        if not complete or any(each.sender != name for each in message.shares):
+            raise self._refused(name, "sealed shares for others than the roster")
+        self._sealed[name] = message.shares
+
+    def deliveries(self) -> dict[str, Delivery]:
+        """Close phase 2; by owner.
+
+        Raises:
+            SecureAggregationError: too few owners.
+        """
+        self._close(Stage.SHARES, Stage.INPUTS, len(self._sealed), self._parameters.least_survivors)
+        mail: dict[str, list[SealedShare]] = {name: [] for name in sorted(self._sealed)}
+        for sender in sorted(self._sealed):
+            for each in self._sealed[sender]:
+                if each.recipient in mail:
+                    mail[each.recipient].append(each)
+        return {name: Delivery(name, self._context, tuple(shares)) for name, shares in mail.items()}
+
+    def masked(self, message: MaskedInput) -> None:
+        """Take a masked vector and add it up.
+
+        Raises:
+            SecureAggregationError: it does not fit.
+        """
+        name = message.sender
+        self._admit(Stage.INPUTS, name, message.context, self._inputs, self._sealed)
+        if len(message.words) != self._parameters.length:
+            raise self._refused(name, "sends a vector of another length")
+        if np.any(message.words > np.uint64(2**self._parameters.bits - 1)):
+            raise self._refused(name, "sends words that are too large")
+        self._masked += message.words
+        self._inputs.add(name)
+
+    def survivors(self) -> Survivors:
+        """Close phase 3.
+
+        Raises:
+            SecureAggregationError: too few owners.
+        """
+        self._close(Stage.INPUTS, Stage.ENDORSEMENTS, len(self._inputs), self._parameters.least_survivors)
+        self._survivors = tuple(sorted(self._inputs))
+        return Survivors(self._context, self._survivors)
+
+    def endorsed(self, message: Endorsement) -> None:
+        """Take an endorsement.
+
+        Raises:
+            SecureAggregationError: it does not fit.
+        """
+        name = message.sender
+        self._admit(Stage.ENDORSEMENTS, name, message.context, self._endorsements, self._survivors)
+        said = endorsed(self._context, self._keys.values(), self._sealed, self._survivors)
+        if not verified(self._peers[name], message.signature, said):
+            raise self._refused(name, "endorses something else")
+        self._endorsements[name] = message
+
+    def endorsements(self) -> Endorsements:
+        """Close phase 4.
+
+        Raises:
+            SecureAggregationError: too few owners.
+        """
+        self._close(Stage.ENDORSEMENTS, Stage.UNMASKINGS, len(self._endorsements), self._parameters.threshold)
+        return Endorsements(
+            self._context, tuple(self._endorsements[name] for name in sorted(self._endorsements))
+        )
+
+    def unmasked(self, message: Unmasking) -> None:
+        """Take an owner's shares of masks.
+
+        Raises:
+            SecureAggregationError: it does not fit.
+        """
+        name = message.sender
+        self._admit(Stage.UNMASKINGS, name, message.context, self._unmaskings, self._survivors)
+        seeds = self._values(name, message.self_masks, self._survivors)
+        keys = self._values(name, message.mask_keys, self._lost)
+        point = self._parameters.point(name)
+        for about, value in seeds.items():
+            self._seeds.setdefault(about, {})[point] = value
+        for about, value in keys.items():
+            self._lost_keys.setdefault(about, {})[point] = value
+        self._unmaskings.add(name)
+
+    def total(self) -> Total:
+        """Close phase 5: take all masks off.
+
+        Raises:
+            SecureAggregationError: too few owners, shares that do not fit together, or a sum that no vectors
+                within the bound have.
+        """
+        self._close(Stage.UNMASKINGS, Stage.DONE, len(self._unmaskings), self._parameters.threshold)
+        context, bits = self._context, self._parameters.bits
+        plus: list[bytes] = []
+        minus: list[bytes] = []
+        for name in self._survivors:
+            commitment = self._keys[name].commitment
+            seed = self._recovered(name, self._seeds, partial(committed, context, name), commitment)
+            minus.append(expand(seed, context, SELF_MASK))
+        for name in self._lost:
+            lost = PublicKey(name, self._keys[name].mask_key)
+            private = self._recovered(name, self._lost_keys, public_bytes, lost.key)
+            for survivor in self._survivors:
+                key = pair_key(
+                    private, lost, PublicKey(survivor, self._keys[survivor].mask_key), context, PAIR_MASK
+                )
+                # The survivor added this mask if its name comes first.
+                (minus if survivor < name else plus).append(key)
+        add_keystreams(self._masked, plus, minus)
+        steps = from_words(reduce_words(self._masked, bits), bits)
+        largest = len(self._survivors) * self._parameters.bound + self._parameters.noise_tail
+        if np.any((steps > largest) | (steps < -largest)):
+            raise SecureAggregationError(
+                f"the sum of {self._parameters.run!r} is larger than vectors within the bound have",
+                "An owner sent what it should not, or did not use the masks it shared; the sum is void.",
+            )
+        return Total(self._survivors, steps)
+
+    @property
+    def _lost(self) -> tuple[str, ...]:
+        return tuple(sorted(set(self._sealed) - set(self._survivors)))
+
+    def _recovered(
+        self,
+        owner: str,
+        shares: Mapping[str, Mapping[int, int]],
+        public: Callable[[bytes], bytes],
+        expected: bytes,
+    ) -> bytes:
+        """A secret from the threshold's number of shares; other shares are tried while one may be wrong.
+
+        Args:
+            owner: whose secret.
+            shares: by owner, point and value.
+            public: of a secret.
+            expected: what that must be.
+        """
+        values = sorted(shares[owner].items())
+        for start in range(len(values)):
+            chosen = dict((values[start:] + values[:start])[: self._parameters.threshold])
+            secret = shamir.combine(chosen)
+            if secret < 2 ** (8 * shamir.SECRET_BYTES):
+                found = secret.to_bytes(shamir.SECRET_BYTES, "big")
+                if public(found) == expected:
+                    return found
+        raise SecureAggregationError(
+            f"shares of a secret of owner {owner!r} do not fit together",
+            "That owner or one that revealed shares deviates; ask again without, under another name.",
+        )
+
+    def _values(self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]) -> dict[str, int]:
+        if tuple(each.about for each in shares) != tuple(owners):
+            raise self._refused(sender, "reveals shares of other secrets than it is to")
+        return {each.about: shamir.from_bytes(each.share) for each in shares}
+
+    def _admit(
+        self, stage: Stage, sender: str, context: bytes, already: Container[str], expected: Container[str]
+    ) -> None:
+        if self.stage is not stage:
+            raise self._refused(sender, f"sends {stage.value} while the curator waits for {self.stage.value}")
+        if context != self._context:
+            raise self._refused(sender, "sends a message of another aggregation, or under other parameters")
+        if sender not in expected:
+            raise self._refused(sender, f"is not among those that send {stage.value}")
+        if sender in already:
+            raise self._refused(sender, f"sends {stage.value} twice")
+
+    def _close(self, stage: Stage, then: Stage, count: int, least: int) -> None:
+        if self.stage is not stage:
+            raise SecureAggregationError(
+                f"the phase of {stage.value} is not open, the curator waits for {self.stage.value}",
+                "Close each phase once, in order.",
+            )
+        if count < least:
+            self.stage = Stage.DONE
+            raise SecureAggregationError(
+                f"{count} owners sent {stage.value} for {self._parameters.run!r} and {least} must",
+                "Ask again with the owners that are there, under another name.",
+            )
+        self.stage = then
+
+    def _refused(self, sender: str, how: str) -> SecureAggregationError:
+        return SecureAggregationError(
+            f"owner {sender!r} {how}, in {self._parameters.run!r}", "Go on without that owner."
+        )

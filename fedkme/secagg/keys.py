@@ -1,0 +1,125 @@
+"""Keys of pairs of owners, and the keystreams that mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fedkme.errors import SecureAggregationError
+from fedkme.secagg.ring import Words
+
+KEY_BYTES = 32
+SELF_MASK = b"fedkme secagg self-mask stream"
+PAIR_MASK = b"fedkme secagg pairwise mask stream"
+_BLOCK = 2**17
+"""Bytes of keystream at a time: the block of the sum stays in a processor's second cache."""
+_ZEROS = bytes(_BLOCK)
+_ONCE = bytes(12)
+"""The nonce of a key that seals one message, ever."""
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A public X25519 key and whose it is."""
+
+    owner: str
+    key: bytes
+
+
+def framed(*parts: bytes) -> bytes:
+    """Parts one after the other, each with its length, so that no two lists give the same bytes."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def public_bytes(private: bytes) -> bytes:
+    """The public key of a private one, both 32 bytes."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def pair_key(private: bytes, mine: PublicKey, peer: PublicKey, context: bytes, label: bytes) -> bytes:
+    """A key that two owners share, 32 bytes.
+
+    HKDF-SHA256 over the whole shared secret of X25519, with the aggregation as salt and the use, both
+    names and both public keys as information, so that it is good for one purpose of one aggregation.
+
+    Args:
+        private: the private key of `mine`.
+        mine: this owner's.
+        peer: the other's.
+        context: of the aggregation.
+        label: the use of the key.
+
+    Raises:
+        SecureAggregationError: the peer's key is one that makes every secret the same.
+    """
+    try:
+        secret = X25519PrivateKey.from_private_bytes(private).exchange(
+            X25519PublicKey.from_public_bytes(peer.key)
+        )
+    except ValueError:  # a point of low order
+        raise SecureAggregationError(f"the key of {peer.owner!r} is none", "Ask that owner.") from None
+    ends = sorted((mine, peer), key=lambda end: end.owner)
+    info = framed(label, *(part for end in ends for part in (end.owner.encode(), end.key)))
+    return expand(secret, context, info)
+
+
+def expand(secret: bytes, context: bytes, info: bytes) -> bytes:
+    """HKDF-SHA256 with the aggregation as salt; 32 bytes."""
+    return HKDF(hashes.SHA256(), KEY_BYTES, salt=context, info=info).derive(secret)
+
+
+def verified(key: Ed25519PublicKey, signature: bytes, signed: bytes) -> bool:
+    """Whether the signature is the key's."""
+    try:
+        key.verify(signature, signed)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
+    """ChaCha20-Poly1305 under a key that seals nothing else."""
+    return ChaCha20Poly1305(key).encrypt(_ONCE, plain, about)
+
+
+def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
+    """What was sealed; None if it was altered or is about something else."""
+    try:
+        return ChaCha20Poly1305(key).decrypt(_ONCE, sealed, about)
+    except InvalidTag:
+        return None
+
+
+def add_keystreams(words: Words, plus: Sequence[bytes], minus: Sequence[bytes]) -> None:
+    """Add and subtract ChaCha20 keystreams in place, as little-endian words modulo 2**64.
+
+    Args:
+        words: (length,) uint64, contiguous.
+        plus: keys of 32 bytes; none may be used for anything else.
+        minus: likewise.
+    """
+    streams = [
+        (Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor(), combine)
+        for keys, combine in ((plus, np.add), (minus, np.subtract))
+        for key in keys
+    ]
+    buffer = bytearray(_BLOCK)
+    stream = np.frombuffer(buffer, dtype="<u8")
+    for start in range(0, len(words), len(stream)):
+        part = words[start : start + len(stream)]
+        size = 8 * len(part)
+        target = memoryview(buffer)[:size]
+        zeros = memoryview(_ZEROS)[:size]
+        for encryptor, combine in streams:
+            encryptor.update_into(zeros, target)
+            combine(part, stream[: len(part)], out=part)

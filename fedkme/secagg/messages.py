@@ -1,0 +1,254 @@
+"""What owners and curator tell each other, phase by phase.
+
+Values check their own shape, so that whatever a decoder makes of a peer's bytes is one of these or a
+SecureAggregationError. What they mean is checked by who receives them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedkme.errors import SecureAggregationError
+from fedkme.secagg.keys import KEY_BYTES, framed
+from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS, is_name
+from fedkme.secagg.ring import Words
+from fedkme.secagg.shamir import SHARE_BYTES
+
+SEALED_BYTES = 2 * SHARE_BYTES + 16
+SIGNATURE_BYTES = 64
+_CONTEXT_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Advertisement:
+    """Phase 1, owner to curator: two public keys for this aggregation and a commitment to the self-mask."""
+
+    sender: str
+    context: bytes
+    cipher_key: bytes
+    """X25519, for sealing shares."""
+    mask_key: bytes
+    """X25519, for pairwise masks."""
+    commitment: bytes
+    """SHA-256 of the seed of the self-mask, with context and name."""
+    signature: bytes
+    """Ed25519, of `signed`."""
+
+    def __post_init__(self) -> None:
+        _check_head(self.sender, self.context)
+        for key in (self.cipher_key, self.mask_key, self.commitment):
+            _check_bytes(key, KEY_BYTES)
+        _check_bytes(self.signature, SIGNATURE_BYTES)
+
+    @property
+    def signed(self) -> bytes:
+        """What the owner signs."""
+        return advertised(self.context, self.sender, self.cipher_key, self.mask_key, self.commitment)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Phase 1, curator to owners: everybody's advertisement."""
+
+    context: bytes
+    advertisements: tuple[Advertisement, ...]
+
+    def __post_init__(self) -> None:
+        _check_bytes(self.context, _CONTEXT_BYTES)
+        _check_tuple(self.advertisements, Advertisement)
+
+
+@dataclass(frozen=True)
+class SealedShare:
+    """Shares of the sender's two secrets that the recipient alone can open."""
+
+    sender: str
+    recipient: str
+    sealed: bytes
+
+    def __post_init__(self) -> None:
+        _check_name(self.sender)
+        _check_name(self.recipient)
+        _check_bytes(self.sealed, SEALED_BYTES)
+
+
+@dataclass(frozen=True)
+class SealedShares:
+    """Phase 2, owner to curator: a share for every other owner."""
+
+    sender: str
+    context: bytes
+    shares: tuple[SealedShare, ...]
+
+    def __post_init__(self) -> None:
+        _check_head(self.sender, self.context)
+        _check_tuple(self.shares, SealedShare)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Phase 2, curator to one owner: the shares for it of everybody who shared."""
+
+    recipient: str
+    context: bytes
+    shares: tuple[SealedShare, ...]
+
+    def __post_init__(self) -> None:
+        _check_head(self.recipient, self.context)
+        _check_tuple(self.shares, SealedShare)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedInput:
+    """Phase 3, owner to curator: the vector with noise and masks, (length,) uint64 below 2**k."""
+
+    sender: str
+    context: bytes
+    words: Words
+
+    def __post_init__(self) -> None:
+        _check_head(self.sender, self.context)
+        words = self.words
+        if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
+            raise _malformed("a masked vector that is no vector of words")
+        if len(words) > MAX_LENGTH:
+            raise _malformed("a masked vector that is too long")
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """Phase 3, curator to owners: whose masked vectors it has, in order of their names."""
+
+    context: bytes
+    owners: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_bytes(self.context, _CONTEXT_BYTES)
+        _check_tuple(self.owners, str)
+        for name in self.owners:
+            _check_name(name)
+        if list(self.owners) != sorted(set(self.owners)):
+            raise _malformed("a list of survivors that is not in order")
+
+
+@dataclass(frozen=True)
+class Endorsement:
+    """Phase 4, owner to curator: a signature of everything the owner was told."""
+
+    sender: str
+    context: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        _check_head(self.sender, self.context)
+        _check_bytes(self.signature, SIGNATURE_BYTES)
+
+
+@dataclass(frozen=True)
+class Endorsements:
+    """Phase 4, curator to owners: everybody's signature."""
+
+    context: bytes
+    endorsements: tuple[Endorsement, ...]
+
+    def __post_init__(self) -> None:
+        _check_bytes(self.context, _CONTEXT_BYTES)
+        _check_tuple(self.endorsements, Endorsement)
+
+
+@dataclass(frozen=True)
+class RevealedShare:
+    """One owner's share of one secret of another."""
+
+    about: str
+    share: bytes
+
+    def __post_init__(self) -> None:
+        _check_name(self.about)
+        _check_bytes(self.share, SHARE_BYTES)
+
+
+@dataclass(frozen=True)
+class Unmasking:
+    """Phase 5, owner to curator: shares of survivors' self-masks and of lost owners' mask keys."""
+
+    sender: str
+    context: bytes
+    self_masks: tuple[RevealedShare, ...]
+    mask_keys: tuple[RevealedShare, ...]
+
+    def __post_init__(self) -> None:
+        _check_head(self.sender, self.context)
+        _check_tuple(self.self_masks, RevealedShare)
+        _check_tuple(self.mask_keys, RevealedShare)
+
+
+def advertised(context: bytes, sender: str, cipher_key: bytes, mask_key: bytes, commitment: bytes) -> bytes:
+    """What an advertisement's signature is of."""
+    return framed(b"fedkme secagg advertisement", context, sender.encode(), cipher_key, mask_key, commitment)
+
+
+def committed(context: bytes, owner: str, seed: bytes) -> bytes:
+    """The commitment to the seed of a self-mask; the seed is uniform in 2**256, so it hides it."""
+    return hashlib.sha256(framed(b"fedkme secagg self-mask", context, owner.encode(), seed)).digest()
+
+
+def sealed_about(context: bytes, sender: str, recipient: str) -> bytes:
+    """What a sealed share is bound to."""
+    return framed(b"fedkme secagg share", context, sender.encode(), recipient.encode())
+
+
+def endorsed(
+    context: bytes,
+    advertisements: Iterable[Advertisement],
+    sharing: Iterable[str],
+    survivors: Iterable[str],
+) -> bytes:
+    """What an endorsement's signature is of: all that the curator said that other owners must have heard too.
+
+    Args:
+        context: of the aggregation.
+        advertisements: of phase 1.
+        sharing: who shared, in phase 2.
+        survivors: of phase 3.
+    """
+    keys = [
+        part
+        for each in sorted(advertisements, key=lambda each: each.sender)
+        for part in (each.signed, each.signature)
+    ]
+    heard = (
+        framed(*keys),
+        *(framed(*(name.encode() for name in sorted(names))) for names in (sharing, survivors)),
+    )
+    return framed(b"fedkme secagg survivors", context, *(hashlib.sha256(part).digest() for part in heard))
+
+
+def _check_head(sender: object, context: object) -> None:
+    _check_name(sender)
+    _check_bytes(context, _CONTEXT_BYTES)
+
+
+def _check_name(name: object) -> None:
+    if not is_name(name):
+        raise _malformed("a name that is none")
+
+
+def _check_bytes(value: object, size: int) -> None:
+    if not isinstance(value, bytes) or len(value) != size:
+        raise _malformed(f"a field that is not {size} bytes")
+
+
+def _check_tuple(values: object, kind: type) -> None:
+    if not isinstance(values, tuple) or len(values) > MAX_OWNERS:
+        raise _malformed("a list that is none")
+    if not all(isinstance(value, kind) for value in values):
+        raise _malformed(f"a list of something else than {kind.__name__}")
+
+
+def _malformed(what: str) -> SecureAggregationError:
+    return SecureAggregationError(f"a message has {what}", "Install the same release on all sides.")

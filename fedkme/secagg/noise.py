@@ -1,0 +1,242 @@
+"""Noise that nobody knows whole: each owner adds a share, and the sum of the honest shares protects.
+
+Every owner adds an independent discrete Gaussian N_Z(0, s^2) to each coordinate of its vector of integers
+(Kairouz, Liu, Steinke 2021, "The distributed discrete Gaussian mechanism"). At most D of n owners drop out
+and at most T tell the curator their shares, so at least m = n - D - T shares stay unknown: all statements are
+about these m; more shares only add to them. Sums are taken modulo 2**k, which is post-processing. The sum of
+m discrete Gaussians is not one, and the two lemmas below say how little it matters. Write, for v > 0,
+
+    h(v) = 2 sum_{j>=1} exp(-2 pi^2 v j^2),    lambda(v) = log((1 + h(v)) / (1 - h(v)))    (h(v) < 1).
+
+By Poisson's summation, for every real c,
+
+    sum_{x in Z} exp(-(x-c)^2 / (2v)) = sqrt(2 pi v) (1 + 2 sum_{j>=1} exp(-2 pi^2 v j^2) cos(2 pi j c)),
+
+which lies within sqrt(2 pi v) (1 -+ h(v)).
+
+**Lemma 1 (sum).** Let p be the law of the sum of m shares and q = N_Z(0, m s^2). Then |log(p/q)| <= tau at
+every integer, with tau = sum_{k=1}^{m-1} lambda(s^2 k/(k+1)).
+*Proof.* Write the law of k shares as exp(-x^2 / (2 k s^2)) g_k(x) / Z with g_1 = 1. With one share more, by
+completing the square, it is exp(-x^2 / (2 (k+1) s^2)) sum_y g_k(y) exp(-(y-c)^2 / (2v)) with c = x k/(k+1)
+and v = s^2 k/(k+1). If max g_k / min g_k <= exp(t), the sum over y varies over all x by a factor of at most
+exp(t + lambda(v)). Last, p/q = g_m / E_q[g_m], and a positive function over a mean of itself lies within the
+ratio of its extremes. (Kairouz et al., theorem 11, have 10 sum_k exp(-2 pi^2 s^2 k/(k+1)) for the same.)
+
+**Lemma 2 (one continuous Gaussian).** For 0 < w < V let R send a real y to a draw x of Z with probability
+proportional to exp(-(x-y)^2 / (2w)); R commutes with shifts by integers. The law r of R(N(0, V - w)) and
+q = N_Z(0, V) satisfy |log(q/r)| <= lambda(w).
+*Proof.* Up to constants r(x) = integral phi_{V-w}(y) exp(-(x-y)^2 / (2w)) / (1 + e(y)) dy with |e| <= h(w),
+and without the last factor the integral is exp(-x^2 / (2V)). So r/q is, up to a constant that makes both sum
+to 1, an average of 1/(1 + e).
+
+**Theorem.** Let a query with values in Z^d have L2 diameter Delta, in steps. With xi = d r (tau + lambda(w))
+and V = m s^2, r releases, each chosen after those before, are (eps + 2 xi, delta exp(xi))-DP whenever r
+releases of the Gaussian mechanism with multiplier sqrt(V - w) / Delta are (eps, delta)-DP.
+*Proof.* For all releases together P(S) <= e^xi R(S) <= e^xi (e^eps R'(S) + delta) <= e^(eps + 2 xi) P'(S) +
+e^xi delta; R is a post-processing of the Gaussian mechanism.
+
+So the analytic calibration of fedkme.privacy.gaussian holds for the distributed noise, and the event in a
+ledger is that of a Gaussian. With w = 16 and s >= 2**24 (below), xi < 1e-120 for a million coordinates, a
+million releases and a thousand owners: it is counted, and no float shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError
+from fedkme.privacy.events import Gaussian
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from fedkme.privacy.noise import NoiseSource
+from fedkme.secagg.parameters import Parameters
+
+LEAST_SHARE = 2.0**24
+"""Least deviation of a share in steps: from there on SecureNoise draws on the integers."""
+_LARGEST_SHARE = 2.0**45
+"""A share stays below 2**53, where float64 holds every integer, with probability 1 - exp(-2**15)."""
+SMOOTHING = 16.0
+"""w of lemma 2; h(w) = 2 exp(-316)."""
+
+
+def lattice_excess(variance: float) -> float:
+    """lambda(v): log((1 + h) / (1 - h)); infinite where h >= 1.
+
+    Args:
+        variance: v, > 0.
+    """
+    # The terms after the fifth are below the first's rounding wherever h < 1 (v > 0.06).
+    h = 2.0 * math.fsum(math.exp(-2.0 * math.pi**2 * variance * j * j) for j in range(1, 8))
+    return math.log1p(h) - math.log1p(-h) if h < 1.0 else math.inf
+
+
+def sum_excess(share: float, honest: int) -> float:
+    """How far (tau of lemma 1) the log-probability of a sum of shares is from a Gaussian's.
+
+    Args:
+        share: s, in steps.
+        honest: m, number of shares.
+    """
+    return math.fsum(lattice_excess(share**2 * k / (k + 1)) for k in range(1, honest))
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """Shares of noise, and what they promise. Neighbouring: as the diameter was taken under.
+
+    Raises:
+        ConfigError: on construction, if no statement holds.
+    """
+
+    share: float
+    """Deviation of each owner's noise in each coordinate, in steps."""
+    honest: int
+    """m = n - D - T."""
+    length: int
+    """d."""
+    diameter: float
+    """L2 diameter of the sum of all owners' integers, in steps, see fedkme.secagg.ring.diameter_in_steps."""
+    releases: int = 1
+    """r, all with this noise."""
+    smoothing: float = SMOOTHING
+    """w of lemma 2."""
+
+    def __post_init__(self) -> None:
+        numbers = (self.share, self.diameter, self.smoothing)
+        if min(self.honest, self.length, self.releases) < 1 or not all(0 < x < math.inf for x in numbers):
+            raise ConfigError(
+                "distributed noise is planned without owners, coordinates or scales", "Give them."
+            )
+        if not (self.excess < math.inf and self.variance > self.smoothing):
+            raise ConfigError(
+                "shares of noise are too small for their sum to be Gaussian", "Take a finer step."
+            )
+
+    @property
+    def variance(self) -> float:
+        """Of the sum of the honest shares, in each coordinate, in steps squared."""
+        return self.honest * self.share**2
+
+    @property
+    def excess(self) -> float:
+        """Xi, of the theorem."""
+        each = sum_excess(self.share, self.honest) + lattice_excess(self.smoothing)
+        return self.length * self.releases * each
+
+    @property
+    def multiplier(self) -> float:
+        """Of the Gaussian mechanism that one release is, up to the excess."""
+        return math.sqrt(self.variance - self.smoothing) / self.diameter
+
+    @property
+    def event(self) -> Gaussian:
+        """All releases, for a ledger; a plan of `plan_noise` has an excess that no figure shows."""
+        return Gaussian(self.multiplier, self.releases)
+
+    def epsilon(self, delta: float) -> float:
+        """Epsilon of all releases together at this delta, the excess with it."""
+        sigma = self.multiplier / math.sqrt(self.releases)
+        return gaussian_epsilon(sigma, delta * math.exp(-self.excess)) + 2.0 * self.excess
+
+
+def plan_noise(
+    epsilon: float,
+    delta: float,
+    *,
+    owners: int,
+    dropouts: int,
+    colluders: int,
+    length: int,
+    diameter: float,
+    releases: int = 1,
+) -> NoisePlan:
+    """The least shares with which all releases are (epsilon, delta)-DP against curator and colluders.
+
+    The sum then has noise of variance up to n / (n - D - T) times what a trusted curator would add.
+
+    Args:
+        epsilon: > 0.
+        delta: in (0, 1).
+        owners: n.
+        dropouts: D.
+        colluders: T.
+        length: d.
+        diameter: L2 diameter of the sum after quantization, in steps.
+        releases: r.
+
+    Raises:
+        ConfigError: no such noise exists, or the step is too coarse for it.
+    """
+    honest = owners - dropouts - colluders
+    if honest < 1 or not 0 < diameter < math.inf:
+        raise ConfigError("distributed noise needs an honest owner and a finite diameter", "Give them.")
+    excess = NoisePlan(LEAST_SHARE, honest, length, diameter, releases).excess
+    if not epsilon > 2.0 * excess:
+        raise ConfigError(f"epsilon {epsilon} leaves nothing for noise", "Ask for a larger one.")
+    sigma = gaussian_sigma(epsilon - 2.0 * excess, delta * math.exp(-excess), releases) * diameter
+    # The share must not be smaller for having been rounded.
+    share = math.sqrt((sigma**2 + SMOOTHING) / honest) * (1.0 + 2.0**-48)
+    if not LEAST_SHARE <= share <= _LARGEST_SHARE:
+        way = "finer" if share < LEAST_SHARE else "coarser"
+        raise ConfigError(
+            f"a share of noise would deviate by 2**{math.log2(share):.0f} steps, outside 2**24 to 2**45",
+            f"Take a {way} step.",
+        )
+    return NoisePlan(share, honest, length, diameter, releases)
+
+
+def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> NoisePlan:
+    """What the noise of an aggregation promises; an owner asks this itself before it takes part.
+
+    Args:
+        parameters: as the curator proposes them.
+        diameter: L2 diameter of the sum after quantization, in steps, by this owner's own reckoning.
+        releases: r.
+
+    Raises:
+        ConfigError: it promises nothing.
+    """
+    honest = parameters.least_survivors - parameters.colluders
+    return NoisePlan(parameters.noise, honest, parameters.length, diameter, releases)
+
+
+def noise_step(epsilon: float, delta: float, *, honest: int, diameter: float, releases: int = 1) -> float:
+    """The coarsest power of two, in the units of the values, that leaves a share 2**24 steps or more.
+
+    Args:
+        epsilon: >= 0.
+        delta: in (0, 1).
+        honest: m.
+        diameter: L2 diameter before quantization, in the units of the values; quantization only adds to it.
+        releases: r.
+
+    Raises:
+        ConfigError: a parameter is out of its range.
+    """
+    share = gaussian_sigma(epsilon, delta, releases) * diameter / math.sqrt(honest)
+    return math.ldexp(1.0, math.floor(math.log2(share / LEAST_SHARE)))
+
+
+def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]:
+    """One owner's noise, (size,) int64 in steps.
+
+    SecureNoise draws exactly from the discrete Gaussian on the integers at these scales, about 10 us a
+    coordinate; a simulated source draws reals that are rounded, which is near enough for a simulation.
+
+    Args:
+        noise: source.
+        share: standard deviation in steps.
+        size: number of coordinates.
+
+    Raises:
+        ConfigError: the deviation is not one for which the source draws on the integers.
+    """
+    if not LEAST_SHARE <= share <= _LARGEST_SHARE:
+        raise ConfigError(
+            "shares of noise are drawn for deviations of 2**24 to 2**45 steps",
+            "Take another step, see `noise_step`.",
+        )
+    return np.rint(noise.gaussian(share, size)).astype(np.int64)

@@ -1,0 +1,330 @@
+"""An owner's part in an aggregation: five steps, each a message in and a message out.
+
+Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning", figure 4, in its
+variant against an active adversary. An owner trusts the authenticity of signing keys, and its own memory;
+the curator may drop, alter, repeat and invent what it likes. The first thing that does not fit ends the
+owner's part for good: it says why, forgets its secrets and answers nothing any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from fedkme.errors import ConfigError, SecureAggregationError
+from fedkme.privacy.noise import NoiseSource
+from fedkme.secagg import shamir
+from fedkme.secagg.keys import (
+    KEY_BYTES,
+    PAIR_MASK,
+    SELF_MASK,
+    PublicKey,
+    add_keystreams,
+    expand,
+    pair_key,
+    public_bytes,
+    seal,
+    unseal,
+    verified,
+)
+from fedkme.secagg.messages import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    MaskedInput,
+    RevealedShare,
+    Roster,
+    SealedShare,
+    SealedShares,
+    Survivors,
+    Unmasking,
+    advertised,
+    committed,
+    endorsed,
+    sealed_about,
+)
+from fedkme.secagg.noise import draw_share
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.ring import Steps, check_steps, reduce_words, to_words
+from fedkme.secagg.shamir import SHARE_BYTES, Entropy
+
+_DISTRUST = "This owner leaves the aggregation; compare what the owners were told before asking again."
+
+
+class Phase(enum.Enum):
+    """What an owner does next."""
+
+    ADVERTISE = "advertise"
+    SHARE = "share"
+    MASK = "mask"
+    ENDORSE = "endorse"
+    UNMASK = "unmask"
+    DONE = "be done"
+    LEFT = "stay away"
+
+
+@dataclass(frozen=True, repr=False)
+class _Secrets:
+    cipher_key: bytes
+    mask_key: bytes
+    seed: bytes
+    """Of the self-mask."""
+
+
+class OwnerAggregator:
+    """One owner in one aggregation. Its secrets live in this object alone: an owner that restarts is lost."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        name: str,
+        signing_key: Ed25519PrivateKey,
+        peers: Mapping[str, Ed25519PublicKey],
+        *,
+        entropy: Entropy = secrets.token_bytes,
+    ) -> None:
+        """Begin.
+
+        Args:
+            parameters: as this owner's policy accepted them; owners with other ones do not understand it.
+            name: this owner's.
+            signing_key: this owner's.
+            peers: the signing key of each owner of the parameters, from certificates
+                (fedkme.secagg.signing) or from outside, never on the curator's word alone.
+            entropy: random bytes; anything but the default protects nobody.
+
+        Raises:
+            ConfigError: an owner has no signing key, or this one's is another.
+        """
+        missing = set(parameters.owners) - set(peers)
+        if name not in parameters.owners or missing:
+            raise ConfigError(
+                f"secure aggregation of {name!r} lacks signing keys of {len(missing)} owners, or itself",
+                "Give the signing key of every owner, and this one's name among them.",
+            )
+        if peers[name].public_bytes_raw() != signing_key.public_key().public_bytes_raw():
+            raise ConfigError(f"the signing key of {name!r} is another one", "Give the owner's own key.")
+        self.name = name
+        self.phase = Phase.ADVERTISE
+        self._parameters = parameters
+        self._context = parameters.context
+        self._signing_key = signing_key
+        self._peers = dict(peers)
+        self._entropy = entropy
+        self._secrets: _Secrets | None = None
+        self._keys: dict[str, Advertisement] = {}
+        self._shares: dict[str, tuple[bytes, bytes]] = {}
+        """By owner that shared: this owner's share of its seed, and of its mask key."""
+        self._survivors: tuple[str, ...] = ()
+
+    def advertise(self) -> Advertisement:
+        """Phase 1: fresh keys, signed."""
+        with self._step(Phase.ADVERTISE, Phase.SHARE):
+            ours = _Secrets(*(self._entropy(KEY_BYTES) for _ in range(3)))
+            self._secrets = ours
+            keys = public_bytes(ours.cipher_key), public_bytes(ours.mask_key)
+            commitment = committed(self._context, self.name, ours.seed)
+            signature = self._signing_key.sign(advertised(self._context, self.name, *keys, commitment))
+            own = Advertisement(self.name, self._context, *keys, commitment, signature)
+            self._keys = {self.name: own}
+            return own
+
+    def share(self, roster: Roster) -> SealedShares:
+        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of the roster.
+
+        Raises:
+            SecureAggregationError: too few owners, or an advertisement that its owner did not sign for this
+                aggregation; also if it is not this phase's turn.
+        """
+        with self._step(Phase.SHARE, Phase.MASK):
+            ours = self._held()
+            self._check_context(roster.context)
+            self._keys = self._checked(roster)
+            names = sorted(self._keys)
+            points = [self._parameters.point(name) for name in names]
+            threshold = self._parameters.threshold
+            seeds, keys = (
+                shamir.split(int.from_bytes(secret, "big"), threshold, points, self._entropy)
+                for secret in (ours.seed, ours.mask_key)
+            )
+            sealed = []
+            for name, seed, key in zip(names, seeds, keys, strict=True):
+                plain = shamir.to_bytes(seed), shamir.to_bytes(key)
+                if name == self.name:
+                    self._shares[name] = plain
+                    continue
+                about = sealed_about(self._context, self.name, name)
+                sealed.append(
+                    SealedShare(self.name, name, seal(self._sealing_key(name, about), b"".join(plain), about))
+                )
+            return SealedShares(self.name, self._context, tuple(sealed))
+
+    def mask(self, delivery: Delivery, steps: Steps, noise: NoiseSource | None = None) -> MaskedInput:
+        """Phase 3: the vector plus this owner's noise, the self-mask and a mask for every owner that shared.
+
+        Args:
+            delivery: the shares for this owner.
+            steps: the vector, (length,) int64 within the bound.
+            noise: source of this owner's noise; needed if the parameters ask for noise, and only then.
+
+        Raises:
+            SecureAggregationError: too few owners, a share that does not open, or a vector out of range.
+            ConfigError: noise is asked for and there is no source, or the other way round.
+        """
+        with self._step(Phase.MASK, Phase.ENDORSE):
+            ours = self._held()
+            self._check_context(delivery.context)
+            self._open(delivery)
+            check_steps(steps, self._parameters)
+            words = to_words(self._noised(steps, noise), self._parameters.bits).copy()
+            plus, minus = [expand(ours.seed, self._context, SELF_MASK)], list[bytes]()
+            for peer in self._shares:
+                if peer != self.name:
+                    mine, theirs = (PublicKey(each, self._keys[each].mask_key) for each in (self.name, peer))
+                    key = pair_key(ours.mask_key, mine, theirs, self._context, PAIR_MASK)
+                    (plus if self.name < peer else minus).append(key)
+            add_keystreams(words, plus, minus)
+            return MaskedInput(self.name, self._context, reduce_words(words, self._parameters.bits))
+
+    def endorse(self, survivors: Survivors) -> Endorsement:
+        """Phase 4: a signature of the survivors, with everything that the curator said before.
+
+        Raises:
+            SecureAggregationError: too few survivors, this owner is not one although it answered, or one is
+                nobody that shared.
+        """
+        with self._step(Phase.ENDORSE, Phase.UNMASK):
+            self._check_context(survivors.context)
+            if self.name not in survivors.owners:
+                raise self._deviates("counts this owner, which answered, as lost")
+            if not set(survivors.owners) <= set(self._shares):
+                raise self._deviates("counts an owner as a survivor that shared no masks")
+            self._check_count(len(survivors.owners), self._parameters.least_survivors, "are left")
+            self._survivors = survivors.owners
+            return Endorsement(self.name, self._context, self._signing_key.sign(self._endorsed()))
+
+    def unmask(self, endorsements: Endorsements) -> Unmasking:
+        """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; of nobody both.
+
+        Raises:
+            SecureAggregationError: fewer than the threshold of survivors endorse what this owner was told.
+        """
+        with self._step(Phase.UNMASK, Phase.DONE):
+            self._check_context(endorsements.context)
+            signers = [each.sender for each in endorsements.endorsements]
+            if len(set(signers)) != len(signers) or not set(signers) <= set(self._survivors):
+                raise self._deviates("shows endorsements that are not of survivors, one each")
+            self._check_count(len(signers), self._parameters.threshold, "endorse the survivors")
+            told = self._endorsed()
+            for each in endorsements.endorsements:
+                if each.context != self._context or not verified(
+                    self._peers[each.sender], each.signature, told
+                ):
+                    raise self._deviates(f"told {each.sender!r} something else, or that owner deviates")
+            lost = sorted(set(self._shares) - set(self._survivors))
+            revealed = Unmasking(
+                self.name,
+                self._context,
+                tuple(RevealedShare(name, self._shares[name][0]) for name in self._survivors),
+                tuple(RevealedShare(name, self._shares[name][1]) for name in lost),
+            )
+            self._forget()
+            return revealed
+
+    @contextlib.contextmanager
+    def _step(self, now: Phase, then: Phase) -> Iterator[None]:
+        if self.phase is not now:
+            raise SecureAggregationError(
+                f"owner {self.name!r} is asked to {now.value} when it is to {self.phase.value}",
+                "A step is done once; send the answer that was given again.",
+            )
+        self.phase = Phase.LEFT
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
+        self.phase = then
+
+    def _forget(self) -> None:
+        self._secrets = None
+        self._shares = {}
+
+    def _held(self) -> _Secrets:
+        assert self._secrets is not None  # only LEFT and DONE are without, and no step begins there
+        return self._secrets
+
+    def _checked(self, roster: Roster) -> dict[str, Advertisement]:
+        keys: dict[str, Advertisement] = {}
+        for each in roster.advertisements:
+            if each.sender in keys or each.sender not in self._parameters.owners:
+                raise self._deviates("shows keys of somebody who is no owner of it, or two of one")
+            if each.context != self._context or not verified(
+                self._peers[each.sender], each.signature, each.signed
+            ):
+                raise self._deviates(f"shows keys that {each.sender!r} did not sign for it")
+            keys[each.sender] = each
+        if keys.get(self.name) != self._keys[self.name]:
+            raise self._deviates("shows other keys of this owner than it advertised")
+        public = [key for each in keys.values() for key in (each.cipher_key, each.mask_key)]
+        if len(set(public)) != len(public):
+            raise self._deviates("shows a key twice")
+        self._check_count(len(keys), self._parameters.least_survivors, "advertised keys")
+        return keys
+
+    def _open(self, delivery: Delivery) -> None:
+        if delivery.recipient != self.name:
+            raise self._deviates("delivers shares of somebody else")
+        for each in delivery.shares:
+            sender = each.sender
+            if each.recipient != self.name or sender in self._shares or sender not in self._keys:
+                raise self._deviates("delivers shares of somebody else, or twice")
+            about = sealed_about(self._context, sender, self.name)
+            plain = unseal(self._sealing_key(sender, about), each.sealed, about)
+            if plain is None:
+                raise self._deviates(f"delivers a share that {sender!r} did not seal, or that was altered")
+            parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
+            for part in parts:
+                shamir.from_bytes(part)
+            self._shares[sender] = parts
+        self._check_count(len(self._shares), self._parameters.least_survivors, "shared")
+
+    def _noised(self, steps: Steps, noise: NoiseSource | None) -> Steps:
+        if (noise is None) != (self._parameters.noise == 0.0):
+            raise ConfigError(
+                "an aggregation with noise has no source of noise, or one without noise has one",
+                "Give a source of noise exactly where the parameters ask for noise.",
+            )
+        if noise is None:
+            return steps
+        return steps + draw_share(noise, self._parameters.noise, len(steps))
+
+    def _sealing_key(self, peer: str, about: bytes) -> bytes:
+        """One key for each direction: `about` names sender and recipient, and each seals once."""
+        mine, theirs = (PublicKey(each, self._keys[each].cipher_key) for each in (self.name, peer))
+        return pair_key(self._held().cipher_key, mine, theirs, self._context, about)
+
+    def _endorsed(self) -> bytes:
+        return endorsed(self._context, self._keys.values(), self._shares, self._survivors)
+
+    def _check_context(self, context: bytes) -> None:
+        if context != self._context:
+            raise self._deviates("sends a message of another aggregation, or under other parameters")
+
+    def _check_count(self, count: int, least: int, what: str) -> None:
+        if count < least:
+            raise SecureAggregationError(
+                f"{count} owners {what} in {self._parameters.run!r} and {least} must",
+                "Ask again with the owners that are there, under another name.",
+            )
+
+    def _deviates(self, how: str) -> SecureAggregationError:
+        return SecureAggregationError(
+            f"the curator of {self._parameters.run!r} {how}, says owner {self.name!r}", _DISTRUST
+        )

@@ -1,0 +1,137 @@
+"""What all parties of an aggregation agree on; every key and signature is bound to all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+
+from fedkme.errors import ConfigError
+
+MAX_LENGTH = 2**24
+MAX_OWNERS = 2**16
+_TAIL = 2.0**-40
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The aggregation of one vector of each owner.
+
+    Raises:
+        ConfigError: on construction, for parameters under which no statement of docs/decisions/006 holds.
+    """
+
+    run: str
+    """Names this aggregation among all: a run of several rounds has one name for each."""
+    owners: tuple[str, ...]
+    """All n owners that are asked, in order of their names."""
+    threshold: int
+    """t: so many owners open the masks; over (n + T) / 2, so that no two sets of survivors are endorsed."""
+    dropouts: int
+    """D: so many owners may be missing at the end; owners refuse to open a sum with fewer."""
+    colluders: int
+    """T: so many owners may tell the curator everything they know, and send what it wants."""
+    length: int
+    """Entries of the vector, J x C."""
+    bits: int
+    """k: sums are integers modulo 2**k."""
+    bound: int
+    """Largest absolute coordinate of an owner's vector before noise, in steps."""
+    step: float
+    """What one step is worth; a power of two, so that scaling rounds nothing."""
+    noise: float
+    """Standard deviation of the noise that each owner adds to each coordinate, in steps; 0 without."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int" and type(value) is not int:
+                raise _wrong(f"a {field.name} that is no whole number")
+        self._check_owners()
+        if not is_name(self.run):
+            raise _wrong("no name")
+        if not (1 <= self.length <= MAX_LENGTH and 8 <= self.bits <= 64 and self.bound >= 1):
+            raise _wrong(f"a length outside 1 to {MAX_LENGTH}, bits outside 8 to 64, or no bound")
+        if not (_positive(self.step) and math.frexp(self.step)[0] == 0.5):
+            raise _wrong("a step that is no power of two")
+        if not (self.noise == 0.0 or _positive(self.noise)):
+            raise _wrong("noise of no finite deviation")
+        if self.largest_total >= 2 ** (self.bits - 1):
+            needed = math.ceil(math.log2(self.largest_total)) + 1
+            raise ConfigError(
+                f"sums of {len(self.owners)} owners do not fit {self.bits} bits, they need {needed}",
+                "Take a coarser step, a smaller bound or more bits, 64 at most.",
+            )
+
+    def _check_owners(self) -> None:
+        names = self.owners
+        if not (isinstance(names, tuple) and all(map(is_name, names))):
+            raise _wrong("owners without names")
+        if list(names) != sorted(set(names)) or not 2 <= len(names) <= MAX_OWNERS:
+            raise _wrong("owners that are not two or more different names in order")
+        n, t, d, c = len(names), self.threshold, self.dropouts, self.colluders
+        if d < 0 or c < 0 or n - d - c < 2:
+            raise _wrong("fewer than two honest owners left in the sum")
+        if not 2 * t > n + c:
+            raise _wrong(
+                f"a threshold of {t} for {n} owners and {c} colluders: it must exceed {(n + c) / 2:g}"
+            )
+        if t > n - d:
+            raise _wrong(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
+
+    @functools.cached_property
+    def context(self) -> bytes:
+        """SHA-256 of all parameters, (32,) bytes: what keys, signatures and messages are bound to."""
+        plain = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(b"fedkme secure aggregation 1\0" + plain.encode("ascii")).digest()
+
+    @property
+    def least_survivors(self) -> int:
+        """Owners that must be left, n - D, which is at least the threshold."""
+        return len(self.owners) - self.dropouts
+
+    @property
+    def largest_total(self) -> int:
+        """No sum is larger in any coordinate, but with probability 2**-40 over the noise."""
+        return len(self.owners) * self.bound + self.noise_tail
+
+    @property
+    def noise_tail(self) -> int:
+        """What all owners' noise stays within in all coordinates but with probability 2**-40.
+
+        A discrete Gaussian is subgaussian with its parameter (Canonne, Kamath, Steinke 2020, lemma 12), so
+        the sum of n exceeds r with probability at most 2 exp(-r^2 / (2 n s^2)); the union over coordinates.
+        """
+        variance = len(self.owners) * self.noise**2
+        return math.ceil(math.sqrt(2.0 * variance * math.log(2.0 * self.length / _TAIL)))
+
+    def point(self, owner: str) -> int:
+        """Where an owner's Shamir shares are evaluated."""
+        return self._points[owner]
+
+    @functools.cached_property
+    def _points(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.owners, start=1)}
+
+
+def is_name(name: object) -> bool:
+    """Whether an owner may be called so: 1 to 200 printable characters."""
+    return isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable()
+
+
+def least_threshold(owners: int, colluders: int) -> int:
+    """The smallest t with 2 t > n + T."""
+    return (owners + colluders) // 2 + 1
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, float) and 0.0 < value < math.inf
+
+
+def _wrong(what: str) -> ConfigError:
+    return ConfigError(
+        f"secure aggregation is asked for with {what}", "See docs/decisions/006-secure-aggregation.md."
+    )

@@ -1,0 +1,108 @@
+"""Shamir's secret sharing over a prime field: any `threshold` shares give the secret, fewer say nothing.
+
+A. Shamir, "How to share a secret", 1979. The prime is 2**521 - 1, the field of NIST's curve P-521: it
+holds every secret of 32 bytes. Python's integers do not run in constant time; whoever measures a party's
+time that closely sits on its host and could read its memory (docs/decisions/006).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+from fedkme.errors import SecureAggregationError
+
+PRIME = 2**521 - 1
+SECRET_BYTES = 32
+SHARE_BYTES = 66
+
+Entropy = Callable[[int], bytes]
+"""So many random bytes."""
+
+
+def split(
+    secret: int, threshold: int, points: Sequence[int], entropy: Entropy, prime: int = PRIME
+) -> list[int]:
+    """Shares of a secret: a random polynomial of degree threshold - 1 with the secret at 0.
+
+    Args:
+        secret: 0 <= secret < prime.
+        threshold: t, 1 <= t <= number of points.
+        points: distinct, 1 <= point < prime.
+        entropy: of the coefficients.
+        prime: of the field.
+
+    Returns:
+        The polynomial's value at each point.
+    """
+    distinct = len(set(points)) == len(points) and all(0 < point < prime for point in points)
+    if not (0 <= secret < prime and 1 <= threshold <= len(points) and distinct):
+        raise ValueError("no such sharing exists")
+    return evaluate([secret, *(_field_element(entropy, prime) for _ in range(threshold - 1))], points, prime)
+
+
+def evaluate(coefficients: Sequence[int], points: Sequence[int], prime: int = PRIME) -> list[int]:
+    """A polynomial, its constant first, at each point."""
+    values = []
+    for point in points:
+        value = 0
+        for coefficient in reversed(coefficients):
+            value = (value * point + coefficient) % prime
+        values.append(value)
+    return values
+
+
+def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
+    """The value at 0 of the polynomial of least degree through the shares.
+
+    It is the secret if at least `threshold` shares are given and all are right, and unrelated to it
+    otherwise: callers compare it with something public.
+
+    Args:
+        shares: point to value.
+        prime: of the field.
+    """
+    points = tuple(sorted(shares))
+    weights = _weights(points, prime)
+    return sum(weight * shares[point] for weight, point in zip(weights, points, strict=True)) % prime
+
+
+def to_bytes(share: int) -> bytes:
+    """A share in the default field as 66 bytes."""
+    return share.to_bytes(SHARE_BYTES, "big")
+
+
+def from_bytes(share: bytes) -> int:
+    """A share in the default field.
+
+    Raises:
+        SecureAggregationError: it is none.
+    """
+    value = int.from_bytes(share, "big")
+    if len(share) != SHARE_BYTES or value >= PRIME:
+        raise SecureAggregationError("a share is no element of the field", "Ask the owner that sent it.")
+    return value
+
+
+@functools.lru_cache(maxsize=64)
+def _weights(points: tuple[int, ...], prime: int) -> tuple[int, ...]:
+    """Lagrange's weights at 0."""
+    weights = []
+    for point in points:
+        above, below = 1, 1
+        for other in points:
+            if other != point:
+                above = above * other % prime
+                below = below * (other - point) % prime
+        weights.append(above * pow(below, -1, prime) % prime)
+    return tuple(weights)
+
+
+def _field_element(entropy: Entropy, prime: int) -> int:
+    """Uniform in the field, by rejection."""
+    bits = prime.bit_length()
+    size = (bits + 7) // 8
+    while True:
+        value = int.from_bytes(entropy(size), "big") >> (8 * size - bits)
+        if value < prime:
+            return value

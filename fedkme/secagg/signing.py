@@ -1,0 +1,134 @@
+"""Whose signing key it is: an Ed25519 key of one aggregation, signed with the key of a certificate.
+
+Certificates of `fedkme pki` hold keys on P-256, and TLS uses them; an aggregation signs with keys of its own,
+so that nothing signed for one is ever good for the other. Parties that have exchanged Ed25519 keys otherwise
+need none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+
+from fedkme.errors import IdentityError
+from fedkme.pki.certificates import Role, name_of, role_of
+from fedkme.pki.identity import Identity
+from fedkme.secagg.keys import framed
+
+_MOST_CERTIFICATES = 5
+_LONGEST = 2**16
+
+
+@dataclass(frozen=True)
+class KeyBinding:
+    """A party's word that a signing key is its own, in one aggregation.
+
+    Attributes:
+        chain: PEM, the party's certificate first.
+        key: Ed25519, 32 bytes.
+        signature: ECDSA with SHA-256 by the certificate's key.
+    """
+
+    chain: bytes
+    key: bytes
+    signature: bytes
+
+
+def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:
+    """Bind a signing key to an identity.
+
+    Args:
+        identity: the party's own.
+        key: to be used in `run` and not again.
+        run: name of the aggregation.
+
+    Raises:
+        IdentityError: the identity's key is not one of `fedkme pki`.
+    """
+    private = serialization.load_pem_private_key(identity.key, password=None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise _refused("the key of the identity is not on an elliptic curve")
+    raw = key.public_bytes_raw()
+    name = name_of(identity.leaf.subject)
+    return KeyBinding(
+        identity.certificate, raw, private.sign(_bound(name, raw, run), ec.ECDSA(hashes.SHA256()))
+    )
+
+
+def verify_binding(
+    binding: KeyBinding, authority: bytes, run: str, *, check: Callable[[bytes], None] | None = None
+) -> tuple[str, Ed25519PublicKey]:
+    """Whose key it is, and the key.
+
+    Args:
+        binding: as a peer sent it.
+        authority: PEM of the authorities that this party trusts.
+        run: name of the aggregation.
+        check: refuses certificates (PEM) that were revoked, such as Revocation.check.
+
+    Raises:
+        IdentityError: another authority, an expired or revoked certificate, another role than an owner's, or
+            a signature that is not the certificate's.
+    """
+    parts = (binding.chain, binding.key, binding.signature)
+    if not all(isinstance(part, bytes) and len(part) <= _LONGEST for part in parts):
+        raise _refused("a signing key comes without a certificate")
+    try:
+        chain = x509.load_pem_x509_certificates(binding.chain)
+        leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
+        store = Store(x509.load_pem_x509_certificates(authority))
+        PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
+        public = leaf.public_key()
+        key = Ed25519PublicKey.from_public_bytes(binding.key)
+    except (ValueError, VerificationError):
+        raise _refused(
+            "a signing key comes with a certificate that is not this party's authority's"
+        ) from None
+    name = name_of(leaf.subject)
+    if role_of(leaf) not in (Role.OWNER, None) or not isinstance(public, ec.EllipticCurvePublicKey):
+        raise _refused(f"the certificate of {name!r} is not an owner's")
+    try:
+        public.verify(binding.signature, _bound(name, binding.key, run), ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        raise _refused(
+            f"the signing key of {name!r} is not bound to its certificate in this aggregation"
+        ) from None
+    if check is not None:
+        check(leaf.public_bytes(serialization.Encoding.PEM))
+    return name, key
+
+
+def verify_all(
+    bindings: Iterable[KeyBinding],
+    authority: bytes,
+    run: str,
+    *,
+    check: Callable[[bytes], None] | None = None,
+) -> dict[str, Ed25519PublicKey]:
+    """By name, for OwnerAggregator.
+
+    Raises:
+        IdentityError: see `verify_binding`; also two keys of one party.
+    """
+    keys: dict[str, Ed25519PublicKey] = {}
+    for binding in bindings:
+        name, key = verify_binding(binding, authority, run, check=check)
+        if name in keys:
+            raise _refused(f"{name!r} has two signing keys in one aggregation")
+        keys[name] = key
+    return keys
+
+
+def _bound(name: str, key: bytes, run: str) -> bytes:
+    return framed(b"fedkme secagg signing key", run.encode(), name.encode(), key)
+
+
+def _refused(why: str) -> IdentityError:
+    return IdentityError(why, "Issue and exchange certificates and keys again.")

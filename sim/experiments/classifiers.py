@@ -1,0 +1,169 @@
+"""The classifiers of DP-MERF and DP-HP, trained on synthetic rows and scored on real ones.
+
+The papers average twelve: eleven of scikit-learn and XGBoost, which is used where it is installed. Their
+ROC and PRC come from predicted classes, not from scores; both are given here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.data import Table
+from fedkme.errors import ConfigError
+from fedkme.schema import Category, Schema
+
+NAMES = ("LR", "RF", "GNB", "BNB", "SVM", "DT", "LDA", "Ada", "MLP", "Bag", "GBM", "XGB")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one classifier on test rows.
+
+    Attributes:
+        roc: area under the ROC curve of predicted classes, as the papers compute it (one class against the
+            rest, averaged, for more than two).
+        prc: average precision of predicted classes, likewise.
+        f1: F1, weighted by class.
+        accuracy: share of right predictions.
+        auc: area under the ROC curve of scores; NaN for more than two classes.
+    """
+
+    roc: float
+    prc: float
+    f1: float
+    accuracy: float
+    auc: float
+
+
+def available() -> tuple[str, ...]:
+    """Those of the twelve that can be used here."""
+    return NAMES if importlib.util.find_spec("xgboost") else NAMES[:-1]
+
+
+def evaluate(
+    synthetic: Table,
+    test: Table,
+    schema: Schema,
+    names: tuple[str, ...] | None = None,
+    seed: int = 0,
+    told: Callable[[str, Score], None] | None = None,
+) -> dict[str, Score]:
+    """Train on one table, score on another.
+
+    Args:
+        synthetic: rows to train on, with labels.
+        test: real rows that the release has not seen.
+        schema: of both.
+        names: which classifiers; by default all available.
+        seed: of the classifiers.
+        told: called after each, since some take a minute.
+
+    Returns:
+        Scores by name; where the training rows have one class only, chance.
+
+    Raises:
+        ConfigError: a table has no labels, or a name is unknown.
+    """
+    if synthetic.labels is None or test.labels is None:
+        raise ConfigError("classifiers need labels", "Give the schema a label.")
+    scores: dict[str, Score] = {}
+    train_x, test_x = columns(synthetic, schema), columns(test, schema)
+    for name in names or available():
+        if len(np.unique(synthetic.labels)) < 2:
+            scores[name] = _constant(int(synthetic.labels[0]), test.labels)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # convergence, on data that nobody chose
+                scores[name] = _score(_make(name, seed), train_x, synthetic.labels, test_x, test.labels)
+        if told is not None:
+            told(name, scores[name])
+    return scores
+
+
+def mean(scores: Mapping[str, Score]) -> Score:
+    """Average over classifiers."""
+    table = np.array([[s.roc, s.prc, s.f1, s.accuracy, s.auc] for s in scores.values()])
+    return Score(*(float(x) for x in table.mean(axis=0)))
+
+
+def columns(table: Table, schema: Schema) -> NDArray[np.float64]:
+    """What the papers' classifiers see: numbers in [0, 1] by the public bounds, categories as their index."""
+    parts, source = [], 0
+    for column in schema.columns:
+        block = np.asarray(table.values[:, source : source + column.count], dtype=np.float64)
+        parts.append(block if isinstance(column, Category) else column.encode(block))
+        source += column.count
+    return np.concatenate(parts, axis=1)
+
+
+def _score(
+    model: Any, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any]
+) -> Score:
+    model.fit(train_x, train_y)
+    predicted = np.asarray(model.predict(test_x), dtype=np.int64)
+    ranking = None
+    if len(np.unique(test_y)) == 2:
+        if hasattr(model, "predict_proba"):
+            ranking = model.predict_proba(test_x)[:, -1]
+        else:
+            ranking = model.decision_function(test_x)
+    return _figures(test_y, predicted, ranking)
+
+
+def _constant(label: int, test_y: NDArray[Any]) -> Score:
+    return _figures(test_y, np.full(len(test_y), label), None)
+
+
+def _figures(truth: NDArray[Any], predicted: NDArray[Any], ranking: NDArray[Any] | None) -> Score:
+    from sklearn import metrics
+
+    classes = np.unique(truth)
+    positives = classes[1:] if len(classes) == 2 else classes
+    roc = [metrics.roc_auc_score(truth == c, predicted == c) for c in positives]
+    prc = [metrics.average_precision_score(truth == c, predicted == c) for c in positives]
+    return Score(
+        float(np.mean(roc)),
+        float(np.mean(prc)),
+        float(metrics.f1_score(truth, predicted, average="weighted")),
+        float(metrics.accuracy_score(truth, predicted)),
+        float("nan") if ranking is None else float(metrics.roc_auc_score(truth, ranking)),
+    )
+
+
+def _make(name: str, seed: int) -> Any:
+    from sklearn import discriminant_analysis, ensemble, linear_model, naive_bayes, neural_network, svm, tree
+
+    match name:
+        case "LR":
+            return linear_model.LogisticRegression(max_iter=2000)
+        case "RF":
+            return ensemble.RandomForestClassifier(random_state=seed)
+        case "GNB":
+            return naive_bayes.GaussianNB()
+        case "BNB":
+            return naive_bayes.BernoulliNB(alpha=0.02)
+        case "SVM":
+            return svm.LinearSVC(random_state=seed, max_iter=5000)
+        case "DT":
+            return tree.DecisionTreeClassifier(random_state=seed)
+        case "LDA":
+            return discriminant_analysis.LinearDiscriminantAnalysis()
+        case "Ada":
+            return ensemble.AdaBoostClassifier(n_estimators=100, learning_rate=0.7, random_state=seed)
+        case "MLP":
+            return neural_network.MLPClassifier(alpha=1.0, early_stopping=True, random_state=seed)
+        case "Bag":
+            return ensemble.BaggingClassifier(n_estimators=20, max_samples=0.1, random_state=seed)
+        case "GBM":
+            return ensemble.GradientBoostingClassifier(subsample=0.1, n_estimators=50, random_state=seed)
+        case "XGB":
+            return importlib.import_module("xgboost").XGBClassifier(n_jobs=1, random_state=seed)
+    raise ConfigError(f"no classifier is called '{name}'", f"Choose among {', '.join(NAMES)}.")
