@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -32,7 +33,7 @@ from fedkme.wire.v1 import journals_pb2
 
 from .launches import read_json, rounds
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """How long to wait for a line that comes within seconds when the machine has nothing else to do."""
 
 OWNERS = ("north", "south", "west")
@@ -57,7 +58,7 @@ Event = dict[str, Any]
 def _ports() -> Iterator[int]:
     """Ports that nobody listens on, and that the system gives to no outgoing call while nobody does."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
-    for port in range(first - 1 - os.getpid() % 5000, 1024, -1):
+    for port in range(random.SystemRandom().randrange(10_000, first), 1024, -1):
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
