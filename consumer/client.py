@@ -284,11 +284,12 @@ async def _ask(
     else:
         pending.document.disclosures.extend(codecs.disclosure_to_wire(about) for about in gate.declared)
         pending.keep()
-    absence = Absence(voice, settings.away_s)
+    absence = Absence(voice, settings.away_s, settings.connect_s)
     identity = own_identity(settings.identity, voice)
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
+                absence.reached()
                 stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
                 with explained(address):
                     summary = await summarize(

@@ -146,7 +146,7 @@ async def _serve(
         FedkmeError: the curator refused this owner.
     """
     instance = secrets.token_bytes(16)
-    absence = Absence(voice, settings.away_s)
+    absence = Absence(voice, settings.away_s, settings.connect_s)
 
     def welcomed(epoch: int) -> None:
         absence.over()
@@ -160,6 +160,7 @@ async def _serve(
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
+                absence.reached()
                 if await attend(channel, address, settings.name, instance, office, welcomed, answered):
                     return
         except ConnectionFailedError as error:

@@ -16,18 +16,24 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 class Absence:
     """Waits between attempts to connect, and folds their lines."""
 
-    def __init__(self, voice: Voice, most_s: float | None) -> None:
+    def __init__(self, voice: Voice, most_s: float | None, connect_s: float = 0.0) -> None:
         """Before the first connection.
 
         Args:
             voice: says the lines.
             most_s: after how long to give up, once there was a connection; None for never.
+            connect_s: after how long to give up before, where a curator took the call and did not answer.
         """
         self._voice = voice
         self._most_s = most_s
-        self._been_there = False
+        self._connect_s = connect_s
+        self._reached = self._been_there = False
         self._attempts = 0
         self._since = 0.0
+
+    def reached(self) -> None:
+        """A curator took the call, so that the address is right; it may yet die before it answers."""
+        self._reached = True
 
     def over(self) -> None:
         """A connection is there."""
@@ -40,16 +46,17 @@ class Absence:
         """Wait before the next attempt.
 
         Raises:
-            ConnectionFailedError: there never was a connection (the address may be wrong), or none for too
-                long.
+            ConnectionFailedError: nobody ever took the call (the address may be wrong), or there was no
+                connection for too long.
         """
-        if not self._been_there:
+        if not (self._been_there or self._reached):
             raise error
         now = time.monotonic()
         if not self._attempts:
             self._since = now
             self._voice.say("away", code=error.code, cause=error.cause, remedy=error.remedy)
-        if self._most_s is not None and now - self._since >= self._most_s:
+        limits = (self._most_s, None if self._been_there else self._connect_s)
+        if any(limit is not None and now - self._since >= limit for limit in limits):
             raise error
         pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2**self._attempts)
         self._attempts += 1
