@@ -1,4 +1,5 @@
 from fedkme.wire.v1 import owners_pb2 as _owners_pb2
+from fedkme.wire.v1 import releases_pb2 as _releases_pb2
 from fedkme.wire.v1 import summaries_pb2 as _summaries_pb2
 from fedkme.wire.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
@@ -10,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing")
+    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +20,7 @@ class RunDocument(_message.Message):
     DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     request: _summaries_pb2.SummaryRequest
     features: _types_pb2.FeatureMap
@@ -27,7 +29,8 @@ class RunDocument(_message.Message):
     disclosures: _containers.RepeatedScalarFieldContainer[str]
     owners: _containers.RepeatedScalarFieldContainer[str]
     missing: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
+    release: _releases_pb2.ReleaseRequest
+    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ...) -> None: ...
 
 class CuratorEntry(_message.Message):
     __slots__ = ("answers", "draws", "lines")

@@ -22,54 +22,55 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from fedkme.wire.v1 import pooling_pb2 as fedkme_dot_v1_dot_pooling__pb2
 from fedkme.wire.v1 import types_pb2 as fedkme_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65\x64kme/v1/owners.proto\x12\tfedkme.v1\x1a\x15\x66\x65\x64kme/v1/types.proto\"3\n\x08Position\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0b\n\x03seq\x18\x03 \x01(\x04\"\xc7\x03\n\tDirective\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12%\n\x07welcome\x18\x02 \x01(\x0b\x32\x12.fedkme.v1.WelcomeH\x00\x12%\n\x07prepare\x18\x03 \x01(\x0b\x32\x12.fedkme.v1.PrepareH\x00\x12)\n\tbroadcast\x18\x04 \x01(\x0b\x32\x14.fedkme.v1.BroadcastH\x00\x12\x1d\n\x03\x61sk\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.AskH\x00\x12\x1f\n\x04\x64raw\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.DrawH\x00\x12!\n\x05\x63lose\x18\x07 \x01(\x0b\x32\x10.fedkme.v1.CloseH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x12!\n\x05quote\x18\t \x01(\x0b\x32\x10.fedkme.v1.QuoteH\x00\x12\x1f\n\x04sell\x18\n \x01(\x0b\x32\x0f.fedkme.v1.SellH\x00\x12%\n\x07\x64ismiss\x18\x0b \x01(\x0b\x32\x12.fedkme.v1.DismissH\x00\x12\'\n\x08\x66\x61rewell\x18\x0c \x01(\x0b\x32\x13.fedkme.v1.FarewellH\x00\x42\x06\n\x04\x62ody\"\xd1\x02\n\x0cOwnerMessage\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12!\n\x05hello\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.HelloH\x00\x12\'\n\x08prepared\x18\x03 \x01(\x0b\x32\x13.fedkme.v1.PreparedH\x00\x12\x1d\n\x03\x62id\x18\x04 \x01(\x0b\x32\x0e.fedkme.v1.BidH\x00\x12\x1d\n\x03\x64ry\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.DryH\x00\x12\x1f\n\x04rows\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12%\n\x07\x63losing\x18\x07 \x01(\x0b\x32\x12.fedkme.v1.ClosingH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x12#\n\x06\x63ounts\x18\t \x01(\x0b\x32\x11.fedkme.v1.CountsH\x00\x42\x06\n\x04\x62ody\"R\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x08versions\x18\x02 \x01(\x0b\x32\x17.fedkme.v1.VersionRange\x12\x10\n\x08instance\x18\x03 \x01(\x0c\"7\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0c\n\x04runs\x18\x03 \x03(\t\"\xc2\x01\n\x07Prepare\x12\'\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12\x15\n\rschema_digest\x18\x02 \x01(\t\x12%\n\x06target\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\x12\x10\n\x08\x63onsumer\x18\x04 \x01(\t\x12\x10\n\x08protocol\x18\x05 \x01(\t\x12\x0c\n\x04rows\x18\x06 \x01(\x04\x12\x0f\n\x07planned\x18\x07 \x03(\t\x12\r\n\x05heard\x18\x08 \x03(\t\"\x18\n\x08Prepared\x12\x0c\n\x04rows\x18\x01 \x01(\x04\">\n\tBroadcast\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12#\n\x04mean\x18\x02 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\"#\n\x03\x42id\x12\r\n\x05value\x18\x01 \x01(\x01\x12\r\n\x05token\x18\x02 \x01(\x04\"\x05\n\x03\x44ry\"\x14\n\x03\x41sk\x12\r\n\x05token\x18\x01 \x01(\x04\"@\n\x05Quote\x12\'\n\tbroadcast\x18\x01 \x01(\x0b\x32\x14.fedkme.v1.Broadcast\x12\x0e\n\x06prices\x18\x02 \x03(\x01\"\x1a\n\x06\x43ounts\x12\x10\n\x08\x61t_least\x18\x01 \x03(\x04\"\x15\n\x04Sell\x12\r\n\x05price\x18\x01 \x01(\x01\"\x15\n\x04\x44raw\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\"\x07\n\x05\x43lose\"\t\n\x07\x44ismiss\"\n\n\x08\x46\x61rewell\"\x1c\n\x07\x43losing\x12\x11\n\trows_sent\x18\x01 \x01(\x04\x32\x45\n\x06Owners\x12;\n\x06\x41ttend\x12\x17.fedkme.v1.OwnerMessage\x1a\x14.fedkme.v1.Directive(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x65\x64kme/v1/owners.proto\x12\tfedkme.v1\x1a\x17\x66\x65\x64kme/v1/pooling.proto\x1a\x15\x66\x65\x64kme/v1/types.proto\"3\n\x08Position\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0b\n\x03seq\x18\x03 \x01(\x04\"\xba\x04\n\tDirective\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12%\n\x07welcome\x18\x02 \x01(\x0b\x32\x12.fedkme.v1.WelcomeH\x00\x12%\n\x07prepare\x18\x03 \x01(\x0b\x32\x12.fedkme.v1.PrepareH\x00\x12)\n\tbroadcast\x18\x04 \x01(\x0b\x32\x14.fedkme.v1.BroadcastH\x00\x12\x1d\n\x03\x61sk\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.AskH\x00\x12\x1f\n\x04\x64raw\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.DrawH\x00\x12!\n\x05\x63lose\x18\x07 \x01(\x0b\x32\x10.fedkme.v1.CloseH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x12!\n\x05quote\x18\t \x01(\x0b\x32\x10.fedkme.v1.QuoteH\x00\x12\x1f\n\x04sell\x18\n \x01(\x0b\x32\x0f.fedkme.v1.SellH\x00\x12%\n\x07\x64ismiss\x18\x0b \x01(\x0b\x32\x12.fedkme.v1.DismissH\x00\x12\'\n\x08\x66\x61rewell\x18\x0c \x01(\x0b\x32\x13.fedkme.v1.FarewellH\x00\x12#\n\x06\x65nlist\x18\r \x01(\x0b\x32\x11.fedkme.v1.EnlistH\x00\x12!\n\x05\x65mbed\x18\x0e \x01(\x0b\x32\x10.fedkme.v1.EmbedH\x00\x12)\n\taggregate\x18\x0f \x01(\x0b\x32\x14.fedkme.v1.AggregateH\x00\x42\x06\n\x04\x62ody\"\xca\x03\n\x0cOwnerMessage\x12\x1f\n\x02\x61t\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.Position\x12!\n\x05hello\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.HelloH\x00\x12\'\n\x08prepared\x18\x03 \x01(\x0b\x32\x13.fedkme.v1.PreparedH\x00\x12\x1d\n\x03\x62id\x18\x04 \x01(\x0b\x32\x0e.fedkme.v1.BidH\x00\x12\x1d\n\x03\x64ry\x18\x05 \x01(\x0b\x32\x0e.fedkme.v1.DryH\x00\x12\x1f\n\x04rows\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12%\n\x07\x63losing\x18\x07 \x01(\x0b\x32\x12.fedkme.v1.ClosingH\x00\x12!\n\x05\x66\x61ult\x18\x08 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x12#\n\x06\x63ounts\x18\t \x01(\x0b\x32\x11.fedkme.v1.CountsH\x00\x12\'\n\x08\x65nlisted\x18\n \x01(\x0b\x32\x13.fedkme.v1.EnlistedH\x00\x12!\n\x05words\x18\x0b \x01(\x0b\x32\x10.fedkme.v1.WordsH\x00\x12+\n\naggregated\x18\x0c \x01(\x0b\x32\x15.fedkme.v1.AggregatedH\x00\x42\x06\n\x04\x62ody\"R\n\x05Hello\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x08versions\x18\x02 \x01(\x0b\x32\x17.fedkme.v1.VersionRange\x12\x10\n\x08instance\x18\x03 \x01(\x0c\"7\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0c\n\x04runs\x18\x03 \x03(\t\"\xc2\x01\n\x07Prepare\x12\'\n\x08\x66\x65\x61tures\x18\x01 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12\x15\n\rschema_digest\x18\x02 \x01(\t\x12%\n\x06target\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\x12\x10\n\x08\x63onsumer\x18\x04 \x01(\t\x12\x10\n\x08protocol\x18\x05 \x01(\t\x12\x0c\n\x04rows\x18\x06 \x01(\x04\x12\x0f\n\x07planned\x18\x07 \x03(\t\x12\r\n\x05heard\x18\x08 \x03(\t\"\x18\n\x08Prepared\x12\x0c\n\x04rows\x18\x01 \x01(\x04\">\n\tBroadcast\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12#\n\x04mean\x18\x02 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\"#\n\x03\x42id\x12\r\n\x05value\x18\x01 \x01(\x01\x12\r\n\x05token\x18\x02 \x01(\x04\"\x05\n\x03\x44ry\"\x14\n\x03\x41sk\x12\r\n\x05token\x18\x01 \x01(\x04\"@\n\x05Quote\x12\'\n\tbroadcast\x18\x01 \x01(\x0b\x32\x14.fedkme.v1.Broadcast\x12\x0e\n\x06prices\x18\x02 \x03(\x01\"\x1a\n\x06\x43ounts\x12\x10\n\x08\x61t_least\x18\x01 \x03(\x04\"\x15\n\x04Sell\x12\r\n\x05price\x18\x01 \x01(\x01\"\x15\n\x04\x44raw\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\"\x07\n\x05\x43lose\"\t\n\x07\x44ismiss\"\n\n\x08\x46\x61rewell\"\x1c\n\x07\x43losing\x12\x11\n\trows_sent\x18\x01 \x01(\x04\x32\x45\n\x06Owners\x12;\n\x06\x41ttend\x12\x17.fedkme.v1.OwnerMessage\x1a\x14.fedkme.v1.Directive(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.owners_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_POSITION']._serialized_start=60
-  _globals['_POSITION']._serialized_end=111
-  _globals['_DIRECTIVE']._serialized_start=114
-  _globals['_DIRECTIVE']._serialized_end=569
-  _globals['_OWNERMESSAGE']._serialized_start=572
-  _globals['_OWNERMESSAGE']._serialized_end=909
-  _globals['_HELLO']._serialized_start=911
-  _globals['_HELLO']._serialized_end=993
-  _globals['_WELCOME']._serialized_start=995
-  _globals['_WELCOME']._serialized_end=1050
-  _globals['_PREPARE']._serialized_start=1053
-  _globals['_PREPARE']._serialized_end=1247
-  _globals['_PREPARED']._serialized_start=1249
-  _globals['_PREPARED']._serialized_end=1273
-  _globals['_BROADCAST']._serialized_start=1275
-  _globals['_BROADCAST']._serialized_end=1337
-  _globals['_BID']._serialized_start=1339
-  _globals['_BID']._serialized_end=1374
-  _globals['_DRY']._serialized_start=1376
-  _globals['_DRY']._serialized_end=1381
-  _globals['_ASK']._serialized_start=1383
-  _globals['_ASK']._serialized_end=1403
-  _globals['_QUOTE']._serialized_start=1405
-  _globals['_QUOTE']._serialized_end=1469
-  _globals['_COUNTS']._serialized_start=1471
-  _globals['_COUNTS']._serialized_end=1497
-  _globals['_SELL']._serialized_start=1499
-  _globals['_SELL']._serialized_end=1520
-  _globals['_DRAW']._serialized_start=1522
-  _globals['_DRAW']._serialized_end=1543
-  _globals['_CLOSE']._serialized_start=1545
-  _globals['_CLOSE']._serialized_end=1552
-  _globals['_DISMISS']._serialized_start=1554
-  _globals['_DISMISS']._serialized_end=1563
-  _globals['_FAREWELL']._serialized_start=1565
-  _globals['_FAREWELL']._serialized_end=1575
-  _globals['_CLOSING']._serialized_start=1577
-  _globals['_CLOSING']._serialized_end=1605
-  _globals['_OWNERS']._serialized_start=1607
-  _globals['_OWNERS']._serialized_end=1676
+  _globals['_POSITION']._serialized_start=85
+  _globals['_POSITION']._serialized_end=136
+  _globals['_DIRECTIVE']._serialized_start=139
+  _globals['_DIRECTIVE']._serialized_end=709
+  _globals['_OWNERMESSAGE']._serialized_start=712
+  _globals['_OWNERMESSAGE']._serialized_end=1170
+  _globals['_HELLO']._serialized_start=1172
+  _globals['_HELLO']._serialized_end=1254
+  _globals['_WELCOME']._serialized_start=1256
+  _globals['_WELCOME']._serialized_end=1311
+  _globals['_PREPARE']._serialized_start=1314
+  _globals['_PREPARE']._serialized_end=1508
+  _globals['_PREPARED']._serialized_start=1510
+  _globals['_PREPARED']._serialized_end=1534
+  _globals['_BROADCAST']._serialized_start=1536
+  _globals['_BROADCAST']._serialized_end=1598
+  _globals['_BID']._serialized_start=1600
+  _globals['_BID']._serialized_end=1635
+  _globals['_DRY']._serialized_start=1637
+  _globals['_DRY']._serialized_end=1642
+  _globals['_ASK']._serialized_start=1644
+  _globals['_ASK']._serialized_end=1664
+  _globals['_QUOTE']._serialized_start=1666
+  _globals['_QUOTE']._serialized_end=1730
+  _globals['_COUNTS']._serialized_start=1732
+  _globals['_COUNTS']._serialized_end=1758
+  _globals['_SELL']._serialized_start=1760
+  _globals['_SELL']._serialized_end=1781
+  _globals['_DRAW']._serialized_start=1783
+  _globals['_DRAW']._serialized_end=1804
+  _globals['_CLOSE']._serialized_start=1806
+  _globals['_CLOSE']._serialized_end=1813
+  _globals['_DISMISS']._serialized_start=1815
+  _globals['_DISMISS']._serialized_end=1824
+  _globals['_FAREWELL']._serialized_start=1826
+  _globals['_FAREWELL']._serialized_end=1836
+  _globals['_CLOSING']._serialized_start=1838
+  _globals['_CLOSING']._serialized_end=1866
+  _globals['_OWNERS']._serialized_start=1868
+  _globals['_OWNERS']._serialized_end=1937
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from fedkme.wire.v1 import pooling_pb2 as _pooling_pb2
 from fedkme.wire.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -18,7 +19,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell")
+    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "enlist", "embed", "aggregate")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +32,9 @@ class Directive(_message.Message):
     SELL_FIELD_NUMBER: _ClassVar[int]
     DISMISS_FIELD_NUMBER: _ClassVar[int]
     FAREWELL_FIELD_NUMBER: _ClassVar[int]
+    ENLIST_FIELD_NUMBER: _ClassVar[int]
+    EMBED_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATE_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     prepare: Prepare
@@ -43,10 +47,13 @@ class Directive(_message.Message):
     sell: Sell
     dismiss: Dismiss
     farewell: Farewell
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ...) -> None: ...
+    enlist: _pooling_pb2.Enlist
+    embed: _pooling_pb2.Embed
+    aggregate: _pooling_pb2.Aggregate
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., enlist: _Optional[_Union[_pooling_pb2.Enlist, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
-    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts")
+    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts", "enlisted", "words", "aggregated")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +63,9 @@ class OwnerMessage(_message.Message):
     CLOSING_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ENLISTED_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATED_FIELD_NUMBER: _ClassVar[int]
     at: Position
     hello: Hello
     prepared: Prepared
@@ -65,7 +75,10 @@ class OwnerMessage(_message.Message):
     closing: Closing
     fault: _types_pb2.Fault
     counts: Counts
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ...) -> None: ...
+    enlisted: _pooling_pb2.Enlisted
+    words: _pooling_pb2.Words
+    aggregated: _pooling_pb2.Aggregated
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., enlisted: _Optional[_Union[_pooling_pb2.Enlisted, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions", "instance")

@@ -1,0 +1,97 @@
+"""What a release is made of, whichever method makes it: questions to owners, then post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from curator.releases.joint import JointRelease
+from fedkme.pooling.values import SumQuery
+from fedkme.privacy.events import Event
+from fedkme.privacy.pooled import PooledRelease
+
+Tell = Callable[[str, str, float], None]
+"""Stage, a line for a person, and how far the stage is, 0 to 1."""
+
+
+class SumOracle(Protocol):
+    """Owners' rows as a method sees them: through sums, with noise that is added once.
+
+    Attributes:
+        rows: N, public: rows of the owners that take part; fewer after an owner is lost.
+        owners: how many take part.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def owners(self) -> int: ...
+
+    @property
+    def exact_sums(self) -> bool:
+        """Whether the curator is trusted with exact sums, so that a mechanism may select by them."""
+        ...
+
+    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """All sums of a question with noise, as one Gaussian release.
+
+        Args:
+            query: without weights.
+            release: calibrated for the blocks of the question in order; None: no noise and no guarantee, which
+                simulations alone allow.
+
+        Raises:
+            QuorumError: too few owners are left.
+            NotEnoughRowsError: there are no rows.
+            SecureAggregationError: the aggregation failed; nothing was opened.
+        """
+        ...
+
+    async def exact(self, query: SumQuery) -> JointRelease:
+        """The same without noise, for a mechanism that adds its own; the caller accounts for what it lets out.
+
+        Raises:
+            ConfigError: the curator is not trusted with exact sums.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What a consumer receives.
+
+    Attributes:
+        files: contents by name; names are plain (letters, digits, dots, dashes).
+        rows: synthetic rows or weighted points among them.
+    """
+
+    files: Mapping[str, bytes]
+    rows: int
+
+
+class Method(Protocol):
+    """One kind of release, with its settings."""
+
+    @property
+    def protocol(self) -> str:
+        """The name that owners' policies and ledgers know: balog1, balog2, merf, hermite, marginals."""
+        ...
+
+    def planned(self) -> tuple[Event, ...]:
+        """What each owner's rows will cost towards the consumer, in all."""
+        ...
+
+    async def ask(self, oracle: SumOracle) -> bytes:
+        """Everything that is asked of owners.
+
+        Returns:
+            The release, a .npz file: with the method's public settings, everything that follows follows from
+            it. It is kept before anything leaves the curator.
+        """
+        ...
+
+    def finish(self, release: bytes, tell: Tell) -> Finished:
+        """Post-processing of a release, in a thread of its own; the same bytes give the same files."""
+        ...
