@@ -27,8 +27,9 @@ from fedkme.secagg import (
 class PoolPort(Protocol):
     """One owner as a run of sums sees it. An engine is a way to make these.
 
-    Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then goes on
-    without the owner, where the number of those that are left allows it. `number` counts questions, from 1.
+    Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then
+    goes on without the owner, where the number of those that are left allows it. `number` counts questions,
+    from 1.
     """
 
     @property

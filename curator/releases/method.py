@@ -16,18 +16,17 @@ Tell = Callable[[str, str, float], None]
 
 
 class SumOracle(Protocol):
-    """Owners' rows as a method sees them: through sums, with noise that is added once.
-
-    Attributes:
-        rows: N, public: rows of the owners that take part; fewer after an owner is lost.
-        owners: how many take part.
-    """
+    """Owners' rows as a method sees them: through sums, with noise that is added once."""
 
     @property
-    def rows(self) -> int: ...
+    def rows(self) -> int:
+        """N, public: rows of the owners that take part; fewer after an owner is lost."""
+        ...
 
     @property
-    def owners(self) -> int: ...
+    def owners(self) -> int:
+        """How many take part."""
+        ...
 
     @property
     def exact_sums(self) -> bool:
@@ -39,8 +38,8 @@ class SumOracle(Protocol):
 
         Args:
             query: without weights.
-            release: calibrated for the blocks of the question in order; None: no noise and no guarantee, which
-                simulations alone allow.
+            release: calibrated for the blocks of the question in order; None: no noise and no guarantee,
+                which simulations alone allow.
 
         Raises:
             QuorumError: too few owners are left.
@@ -50,7 +49,7 @@ class SumOracle(Protocol):
         ...
 
     async def exact(self, query: SumQuery) -> JointRelease:
-        """The same without noise, for a mechanism that adds its own; the caller accounts for what it lets out.
+        """The same without noise, for a mechanism that adds its own; the caller accounts for what leaves.
 
         Raises:
             ConfigError: the curator is not trusted with exact sums.

@@ -156,7 +156,7 @@ class SumVector:
 
 
 def weighted(query: SumQuery, schema: Schema, release: PooledRelease) -> SumQuery:
-    """The same question with weights under which one noise on the vector is that of the release on each block.
+    """The same question with weights under which one noise on the vector is the right one for each block.
 
     Args:
         query: without weights.
