@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import grpc.aio
+from google.protobuf.message import Message
 
 from curator.admission import Admission
 from fedkme.errors import ConnectionFailedError, IdentityError, ProtocolError
@@ -14,7 +16,7 @@ from fedkme.wire.channel import receive
 from fedkme.wire.tls import Role, peer_names
 from fedkme.wire.v1 import summaries_pb2 as pb
 
-Context = grpc.aio.ServicerContext[pb.ConsumerMessage, pb.CuratorMessage]
+Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Line:
@@ -62,14 +64,14 @@ class Line:
             )
 
     async def hear(self, *expected: str) -> pb.ConsumerMessage:
-        """The consumer's next message.
+        """The next message of a consumer that asks for a summary.
 
         Raises:
             ConnectionFailedError: it hung up or took too long.
             ProtocolError: it is not one of those expected.
         """
         async with self._limit():
-            message = await receive(self._context, pb.ConsumerMessage)
+            message: pb.ConsumerMessage | None = await receive(self._context, pb.ConsumerMessage)
         if message is None:
             raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
         if message.WhichOneof("body") not in expected:
@@ -79,7 +81,7 @@ class Line:
             )
         return message
 
-    async def tell(self, message: pb.CuratorMessage) -> None:
+    async def tell(self, message: Message) -> None:
         """Say something.
 
         Raises:

@@ -30,14 +30,14 @@ class Quota(Settings):
 
         Args:
             consumer: who asks.
-            rows: p.
+            rows: p; 0 of a release.
             before: every run that the consumer asked for.
 
         Raises:
             QuotaError: it does.
         """
         begun = [run for run in before if run.status != "asked"]
-        asked_for = sum(run.document.request.rows for run in begun)
+        asked_for = sum(run.rows for run in begun)
         limits = (
             ("rows of one summary", self.most_rows, rows),
             ("rows of all its summaries", self.most_rows_in_all, asked_for + rows),

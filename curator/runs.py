@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
 from fedkme.store import RunRow, Store
-from fedkme.wire.v1 import journals_pb2
+from fedkme.wire.v1 import journals_pb2, releases_pb2
 from fedkme.wire.v1 import summaries_pb2 as pb
 
+Progress: TypeAlias = pb.Progress | releases_pb2.ReleaseProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
 OPEN: tuple[Status, ...] = ("asked", "queued", "running")
 MOST_ASKED = 8
@@ -43,7 +45,7 @@ class Run:
     cancelled: bool = False
     task: asyncio.Task[None] | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    _listeners: set[asyncio.Queue[pb.Progress | None]] = field(default_factory=set)
+    _listeners: set[asyncio.Queue[Progress | None]] = field(default_factory=set)
 
     @property
     def consumer(self) -> str:
@@ -51,13 +53,24 @@ class Run:
         return self.document.consumer
 
     @property
+    def is_release(self) -> bool:
+        """Whether it is a release; else it is a summary."""
+        return self.document.HasField("release")
+
+    @property
+    def rows(self) -> int:
+        """Rows of owners that were asked for; a release asks for none."""
+        return 0 if self.is_release else self.document.request.rows
+
+    @property
     def open(self) -> bool:
         """Whether more will come of it."""
         return self.status in OPEN
 
-    def tell(self, progress: pb.Progress) -> None:
+    def tell(self, progress: Progress) -> None:
         """Let everybody who follows the run know."""
-        self.selected = progress.selected
+        if isinstance(progress, pb.Progress):
+            self.selected = progress.selected
         for listener in self._listeners:
             listener.put_nowait(progress)
 
@@ -67,9 +80,9 @@ class Run:
         for listener in self._listeners:
             listener.put_nowait(None)
 
-    async def follow(self) -> AsyncIterator[pb.Progress]:
+    async def follow(self) -> AsyncIterator[Progress]:
         """Progress from now on, until the run is over."""
-        listener: asyncio.Queue[pb.Progress | None] = asyncio.Queue()
+        listener: asyncio.Queue[Progress | None] = asyncio.Queue()
         if self.over.is_set():
             return
         self._listeners.add(listener)
@@ -142,7 +155,7 @@ class Runs:
         return run
 
     def enqueue(self, run: Run) -> None:
-        """g~ has come, and is in the document."""
+        """Everything has come that the run needs, and is in the document."""
         with self._store.transaction():
             self._store.update_run(run.name, status="queued", document=run.document.SerializeToString())
         run.status = "queued"
@@ -182,7 +195,7 @@ class Runs:
         for row in reversed(self._store.runs()):
             if row.peer == consumer:
                 document = journals_pb2.RunDocument.FromString(row.document)
-                if document.request.request_id == request_id:
+                if request_id in (document.request.request_id, document.release.request_id):
                     return self._known(row)
         return None
 
@@ -196,7 +209,7 @@ class Runs:
 
     def promised(self) -> list[int]:
         """Rows of every open run's summary."""
-        return [run.document.request.rows for run in self._open.values()]
+        return [run.rows for run in self._open.values() if not run.is_release]
 
     def cancel(self, run: Run) -> None:
         """End a run; what was gathered is kept.
@@ -282,6 +295,16 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
     while store.run(f"run-{number}") is not None:
         number += 1
     return f"run-{number}" if repeatable else f"run-{number}-{unique()}"
+
+
+def kind_of(run: Run) -> str:
+    """What a run makes, for a list of runs."""
+    if not run.is_release:
+        return "summary"
+    with contextlib.suppress(ValueError):
+        kind = json.loads(run.document.release.settings).get("kind")
+        return str(kind)[:32]
+    return "release"
 
 
 def unknown(name: str) -> ConfigError:

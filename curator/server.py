@@ -19,6 +19,7 @@ from curator.conductor import Conductor
 from curator.health import add_health
 from curator.members import Members
 from curator.names import Names
+from curator.reception import Reception
 from curator.registry import Registry
 from curator.runs import Runs
 from curator.service import SummaryService
@@ -93,7 +94,8 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
             members.enlist(run.name, run.document.owners)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
         admission = Admission(settings.revoked, b"" if identity is None else identity.identity.authority, say)
-        service = SummaryService(conductor, runs, names, admission)
+        reception = Reception(settings, runs, names, say, admission)
+        service = SummaryService(conductor, runs, reception)
         registry = Registry(members, names, settings.connect_s, admission, say)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
@@ -108,9 +110,9 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
         voice.on_reload = admission.recheck
         voice.ready()
         try:
-            if await _told_to_stop(service, voice):
+            if await _told_to_stop(reception, voice):
                 await health.serving(False)
-                await _drain(service, runs, settings.drain_s, voice)
+                await _drain(reception, runs, settings.drain_s, voice)
                 await runs.suspend()
                 await server.stop(None)
             else:
@@ -152,11 +154,11 @@ def _metered(
     return say, metrics, timed(store, metrics.registry)
 
 
-async def _told_to_stop(service: SummaryService, voice: Voice) -> bool:
+async def _told_to_stop(reception: Reception, voice: Voice) -> bool:
     """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
     told = asyncio.Event()
     voice.on_terminate = told.set
-    waits = [asyncio.ensure_future(event.wait()) for event in (told, service.served)]
+    waits = [asyncio.ensure_future(event.wait()) for event in (told, reception.served)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -165,16 +167,16 @@ async def _told_to_stop(service: SummaryService, voice: Voice) -> bool:
     return told.is_set()
 
 
-async def _drain(service: SummaryService, runs: Runs, drain_s: float, voice: Voice) -> None:
+async def _drain(reception: Reception, runs: Runs, drain_s: float, voice: Voice) -> None:
     """Take nothing new, and let what is under way end if it does so in time."""
-    service.stopping = True
+    reception.stopping = True
     under_way = runs.hold()
     voice.say("draining", runs=under_way, seconds=drain_s)
     if drain_s:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
                 await runs.idle()
-                await service.delivered()
+                await reception.delivered()
 
 
 def _next_epoch(store: Store, owner: str) -> int:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import secrets
-from collections.abc import Coroutine
-from typing import Any
 
-from curator.admission import Admission
 from curator.conductor import Conductor
 from curator.guard import guarded
 from curator.line import Context, Line
-from curator.names import Names
 from curator.public import draw_features, public_seed
+from curator.reception import Call, Reception
 from curator.records import read_outcome
-from curator.runs import Run, Runs, next_run, unknown
+from curator.runs import Run, Runs, kind_of, next_run
 from fedkme.data import Table
 from fedkme.errors import (
     CancelledRunError,
@@ -23,9 +19,7 @@ from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
     ProtocolError,
-    QuotaError,
     SchemaError,
-    StoppingError,
 )
 from fedkme.kernels import median_gamma
 from fedkme.privacy.budget import check_budget
@@ -37,158 +31,81 @@ from fedkme.wire.v1 import journals_pb2, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1.types_pb2 import Rows
 
-MOST_CALLS = 16
-"""Calls of one consumer at a time: each may hold as much of D_v as `MOST_VALIDATION` allows."""
 MOST_VALIDATION = 2**26
 """Bytes of D_v, where it comes itself."""
-_REQUEST_ID = 64  # bytes
 
 
 class SummaryService(summaries_pb2_grpc.SummariesServicer):
-    """Serves consumers; each sees its own runs alone.
+    """Serves consumers; each sees its own runs alone."""
 
-    Attributes:
-        served: set when the number of runs that the settings allow is done.
-        stopping: whether no new runs are taken.
-    """
-
-    def __init__(
-        self, conductor: Conductor, runs: Runs, names: Names, admission: Admission | None = None
-    ) -> None:
+    def __init__(self, conductor: Conductor, runs: Runs, reception: Reception) -> None:
         self._conductor = conductor
         self._settings = conductor.settings
         self._schema = conductor.schema
         self._runs = runs
-        self._names = names
-        self._admission = admission or Admission()
-        self._count = 0
-        self._calls: dict[asyncio.Task[None], Run | None] = {}
-        self._callers: dict[asyncio.Task[None], str] = {}
-        self.served = asyncio.Event()
-        self.stopping = False
-
-    async def delivered(self) -> None:
-        """Wait until who follows a run that is over has its rows."""
-        while calls := [call for call, run in self._calls.items() if run is not None and run.over.is_set()]:
-            await asyncio.wait(calls)
+        self._reception = reception
 
     @guarded
     async def Summarize(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
         """One call: a new run, or one that was asked for before."""
-        call = asyncio.current_task()
-        assert call is not None, "gRPC serves each call in a task of its own"
-        line = self._line(context)
-        self._calls[call] = None
-        try:
-            await self._while_admitted(context, self._talk(line, call))
-        except FedkmeError as error:
-            self._refused(error, self._calls[call])
-            with contextlib.suppress(ConnectionFailedError):
-                await line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
-        finally:
-            run = self._calls.pop(call)
-            self._callers.pop(call, None)
-            if run is None or not run.open:
-                self._count += 1
-            if self._settings.runs is not None and self._count >= self._settings.runs:
-                self.served.set()
+        async with self._reception.call(context) as call:
+            try:
+                await self._reception.while_admitted(context, self._talk(call))
+            except FedkmeError as error:
+                self._reception.refused(error, call.run)
+                with contextlib.suppress(ConnectionFailedError):
+                    await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
 
     @guarded
     async def ListRuns(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
-        """The caller's runs."""
+        """The caller's runs, of every kind."""
         try:
-            self._check(self._line(context), request.name)
-            runs = [self._own(request)] if request.run else self._runs.of(request.name)
+            self._reception.check(self._reception.line(context), request.name)
+            if request.run:
+                runs = [self._reception.own(request.name, request.run)]
+            else:
+                runs = self._runs.of(request.name)
             return pb.RunList(runs=[self._state(run) for run in runs])
         except FedkmeError as error:
-            self._refused(error)
+            self._reception.refused(error)
             return pb.RunList(fault=codecs.fault_to_wire(error))
 
     @guarded
     async def CancelRun(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
-        """End one of the caller's runs."""
+        """End one of the caller's runs, of whatever kind."""
         try:
-            self._check(self._line(context), request.name)
-            run = self._own(request)
+            self._reception.check(self._reception.line(context), request.name)
+            run = self._reception.own(request.name, request.run)
             self._runs.cancel(run)
             await run.over.wait()
             return pb.RunList(runs=[self._state(run)])
         except FedkmeError as error:
-            self._refused(error)
+            self._reception.refused(error)
             return pb.RunList(fault=codecs.fault_to_wire(error))
 
-    def _line(self, context: Context) -> Line:
-        return Line(context, self._settings.progress_s, self._admission)
-
-    def _refused(self, error: FedkmeError, run: Run | None = None) -> None:
-        where = {} if run is None else {"run": run.name, "round": run.selected}
-        self._conductor.say("refused", **where, code=error.code, cause=error.cause, remedy=error.remedy)
-
-    async def _talk(self, line: Line, call: asyncio.Task[None]) -> None:
-        line.check_caller(self._settings.consumers, self._settings.owners)
-        run = self._calls[call] = await self._admit(line, call)
-        await self._follow(line, run)
-
-    async def _while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
-        """Do it to the end, or until the caller's certificate is revoked.
-
-        Raises:
-            IdentityError: it was.
-        """
-        task = asyncio.ensure_future(work)
-        fault: FedkmeError | None = None
-
-        async def end(error: FedkmeError) -> None:
-            nonlocal fault
-            fault = error
-            task.cancel()
-
-        with self._admission.session(context, end):
-            try:
-                await task
-            except asyncio.CancelledError:
-                if fault is None:
-                    raise
-                raise fault from None
-
-    def _check(self, line: Line, name: str) -> None:
-        line.check_caller(self._settings.consumers, self._settings.owners)
-        line.check_name(name, self._settings.consumers)
-        self._names.admit_consumer(name)
-
-    def _count_call(self, call: asyncio.Task[None], name: str) -> None:
-        """Note whose call it is.
-
-        Raises:
-            QuotaError: it has too many.
-        """
-        if sum(caller == name for caller in self._callers.values()) >= MOST_CALLS:
-            raise QuotaError(f"{name} has {MOST_CALLS} calls open already", "End one of them.")
-        self._callers[call] = name
-
-    def _own(self, query: pb.RunQuery) -> Run:
-        run = self._runs.find(query.run)
-        if run is None or run.consumer != query.name:
-            raise unknown(query.run)
-        return run
+    async def _talk(self, call: Call) -> None:
+        self._reception.check_caller(call.line)
+        run = call.run = await self._admit(call)
+        await self._follow(call.line, run)
 
     def _state(self, run: Run) -> pb.RunState:
         return pb.RunState(
             run=run.name,
             status=run.status,
-            rows=run.document.request.rows,
+            rows=run.rows,
             selected=run.selected,
             opened=run.opened,
             ahead=self._runs.ahead(run),
+            kind=kind_of(run),
         )
 
-    async def _admit(self, line: Line, call: asyncio.Task[None]) -> Run:
+    async def _admit(self, call: Call) -> Run:
         """The run that the caller means, with its g~."""
+        line = call.line
         message = await line.hear("request", "attach")
         if message.HasField("attach"):
-            self._check(line, message.attach.name)
-            self._count_call(call, message.attach.name)
-            run = self._own(message.attach)
+            self._reception.admit(call, message.attach.name)
+            run = _summary(self._reception.own(message.attach.name, message.attach.run))
             if run.status == "asked":
                 raise ConfigError(f"{run.name} waits for its g~", "Ask again with the same output folder.")
             newest = codecs.VERSIONS.newest
@@ -197,11 +114,9 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             return self._runs.again(run)
         request = message.request
         version = codecs.common_version(request.versions, "the consumer")
-        self._check(line, request.name)
-        self._count_call(call, request.name)
-        if len(request.request_id) > _REQUEST_ID:
-            raise ProtocolError("a request has an odd id", "Install the same release of fedkme.")
-        run = self._runs.asked_before(request.name, request.request_id) or self._open(request)
+        self._reception.admit(call, request.name, request.request_id)
+        before = self._runs.asked_before(request.name, request.request_id)
+        run = self._open(request) if before is None else _summary(before)
         offered = run.status != "asked"
         plan = pb.Plan(version=version, run=run.name, features=run.document.features, offered=offered)
         await line.tell(pb.CuratorMessage(plan=plan))
@@ -215,8 +130,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         return run
 
     def _open(self, request: pb.SummaryRequest) -> Run:
-        if self.stopping:
-            raise StoppingError("the curator is being stopped and takes no new runs", "Ask again later.")
+        self._reception.check_open()
         if request.schema_digest != self._schema.digest():
             raise SchemaError(
                 "consumer and curator hold different schemas", "Give both the same schema file."
@@ -305,7 +219,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
     async def _follow(self, line: Line, run: Run) -> None:
         """Pass on progress, then the rows and how the run ended."""
         async for progress in run.follow():
-            await line.tell(pb.CuratorMessage(progress=progress))
+            if isinstance(progress, pb.Progress):
+                await line.tell(pb.CuratorMessage(progress=progress))
         await run.over.wait()
         if run.error is not None:
             raise run.error
@@ -324,6 +239,17 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             points_accessed=outcome.points_accessed,
         )
         await line.tell(pb.CuratorMessage(outcome=ended))
+
+
+def _summary(run: Run) -> Run:
+    """A run that is one of a summary.
+
+    Raises:
+        ConfigError: it is a release.
+    """
+    if run.is_release:
+        raise ConfigError(f"{run.name} is a release", "Follow it with `fedkme consumer release --attach`.")
+    return run
 
 
 def _rows(table: Table | None) -> list[Row]:

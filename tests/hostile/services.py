@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from curator.conductor import Conductor
 from curator.members import Members
 from curator.names import Names
+from curator.reception import Reception
 from curator.registry import Registry
 from curator.runs import Runs
 from curator.service import SummaryService
@@ -69,7 +70,9 @@ class Services:
         conductor = Conductor(settings, SCHEMA, seeds, self.members, store, ledger, noise, self.say)
         self.runs = Runs(store, conductor.conduct, settings.runs_at_once)
         names = Names(settings.owners)
-        self.summaries: Any = SummaryService(conductor, self.runs, names)
+        self.summaries: Any = SummaryService(
+            conductor, self.runs, Reception(settings, self.runs, names, self.say)
+        )
         self.owners: Any = Registry(self.members, names, settings.connect_s, say=self.say)
 
     def say(self, event: str, **fields: Any) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from curator.reception import MOST_CALLS
 from curator.runs import MOST_ASKED
-from curator.service import MOST_CALLS
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError
 from fedkme.wire import codecs
 from fedkme.wire.v1 import summaries_pb2 as pb

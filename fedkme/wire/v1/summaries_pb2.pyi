@@ -59,20 +59,22 @@ class RunList(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[RunState, _Mapping]]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class RunState(_message.Message):
-    __slots__ = ("run", "status", "rows", "selected", "opened", "ahead")
+    __slots__ = ("run", "status", "rows", "selected", "opened", "ahead", "kind")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SELECTED_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
     AHEAD_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     run: str
     status: str
     rows: int
     selected: int
     opened: float
     ahead: int
-    def __init__(self, run: _Optional[str] = ..., status: _Optional[str] = ..., rows: _Optional[int] = ..., selected: _Optional[int] = ..., opened: _Optional[float] = ..., ahead: _Optional[int] = ...) -> None: ...
+    kind: str
+    def __init__(self, run: _Optional[str] = ..., status: _Optional[str] = ..., rows: _Optional[int] = ..., selected: _Optional[int] = ..., opened: _Optional[float] = ..., ahead: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class CuratorMessage(_message.Message):
     __slots__ = ("plan", "progress", "summary", "outcome", "fault")
