@@ -19,13 +19,13 @@ Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Ask a curator for data that match a validation set.",
+    help="Ask a curator for data.",
 )
 
 
 @app.callback()
 def consumer() -> None:
-    """Ask a curator for data that match a validation set."""
+    """Ask a curator for data."""
 
 
 @app.command()
@@ -50,6 +50,25 @@ def watch(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -
 def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """End a run; what it has cost stays counted."""
     _do(config, cancelling(name))
+
+
+@app.command()
+def release(
+    config: Config,
+    attach: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Follow a run that was asked for.")
+    ] = None,
+    supervised: Supervised = False,
+) -> None:
+    """Ask for synthetic data, receive its files; after a failure, go on with the same request."""
+    from consumer import releases  # most verbs need none of it
+
+    def settings() -> releases.ReleaseConsumerSettings:
+        found = validate(releases.ReleaseConsumerSettings, load_toml(config), config.name)
+        return resolve_paths(found, config)
+
+    work = releases.run if attach is None else releases.attaching(attach)
+    raise typer.Exit(run_party(settings, supervised, work))
 
 
 def _do(config: Path, work: Work, supervised: bool = False) -> NoReturn:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.admission import Admission
 from curator.conductor import Conductor
@@ -21,12 +20,14 @@ from curator.members import Members
 from curator.names import Names
 from curator.reception import Reception
 from curator.registry import Registry
-from curator.runs import Runs
+from curator.release_conductor import ReleaseConductor
+from curator.release_service import ReleaseService
+from curator.runs import Run, Runs, Status
 from curator.service import SummaryService
 from curator.settings import CuratorSettings
-from fedkme.data import load_table
+from fedkme.data import Table, load_table
 from fedkme.errors import ConfigError, FedkmeError
-from fedkme.pki.identity import IdentityFile, expiry_warning
+from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.schema import Schema, load_schema
@@ -34,7 +35,7 @@ from fedkme.store import Store, open_store
 from fedkme.supervision import Voice
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import renewing_server_credentials
-from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
+from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grpc
 
 if TYPE_CHECKING:
     from curator.metrics import CuratorMetrics  # imported only where figures are asked for
@@ -76,30 +77,36 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
             functools.partial(_next_epoch, kept),
             say,
         )
-        conductor = Conductor(
-            settings,
-            schema,
-            _encoded_seeds(settings, schema),
-            members,
-            kept,
-            stored_ledger(CURATOR, kept),
-            settings.noise_for(CURATOR),
-            say,
-            meter,
+        seeds = _seeds(settings, schema)
+        encoded = schema.encode(seeds.values) if seeds else np.empty((0, schema.encoded_width), np.float32)
+        ledger, noise_for = stored_ledger(CURATOR, kept), settings.noise_for(CURATOR)
+        conductor = Conductor(settings, schema, encoded, members, kept, ledger, noise_for, say, meter)
+        identity = None if settings.identity is None else IdentityFile(settings.identity)
+
+        def own_identity() -> Identity | None:
+            return None if identity is None else identity.identity
+
+        releases = ReleaseConductor(
+            settings, schema, seeds, members, kept, ledger, noise_for, say, own_identity
         )
-        runs = Runs(kept, conductor.conduct, settings.runs_at_once)
+
+        async def conduct(run: Run) -> Status | None:
+            return await (releases.conduct(run) if run.is_release else conductor.conduct(run))
+
+        runs = Runs(kept, conduct, settings.runs_at_once)
         if meter is not None:
             meter.watch(members, runs)
         for run in runs.left_open():
             members.enlist(run.name, run.document.owners)
-        identity = None if settings.identity is None else IdentityFile(settings.identity)
         admission = Admission(settings.revoked, b"" if identity is None else identity.identity.authority, say)
         reception = Reception(settings, runs, names, say, admission)
         service = SummaryService(conductor, runs, reception)
+        release_service = ReleaseService(releases, runs, reception)
         registry = Registry(members, names, settings.connect_s, admission, say)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
         summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)
+        releases_pb2_grpc.add_ReleasesServicer_to_server(release_service, server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
         health = await add_health(server, reflection)
         port = _listen(server, settings, identity, voice)
@@ -193,12 +200,12 @@ def _export(store: Store, path: Path) -> None:
         file.writelines(f"{kept.line}\n" for kept in store.ledger())
 
 
-def _encoded_seeds(settings: CuratorSettings, schema: Schema) -> NDArray[np.float32]:
+def _seeds(settings: CuratorSettings, schema: Schema) -> Table | None:
     if settings.seeds is None:
-        return np.empty((0, schema.encoded_width), dtype=np.float32)
+        return None
     table = load_table(settings.seeds, schema, "the seed set")
     schema.check(table, "the seed set")
-    return schema.encode(table.values)
+    return table
 
 
 def _make(directory: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from curator.pooling.settings import PoolingSettings
 from curator.quotas import Quota
 from curator.summary.settings import SummarySettings
 from fedkme.party import ConsumerName, CuratorName, OwnerName, StoredPartySettings
@@ -52,6 +53,7 @@ class CuratorSettings(StoredPartySettings):
     budget: Budget | None = None
     """What owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
     summary: SummarySettings = SummarySettings()
+    release: PoolingSettings = PoolingSettings()
 
     def quota_of(self, consumer: str) -> Quota:
         """What a consumer may have."""

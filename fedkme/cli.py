@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
+    "release": ("sim.release_cli", "app", "simulate: synthetic data from the pooled rows of owners"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),

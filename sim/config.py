@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -61,6 +62,7 @@ def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> Simulatio
     """
     path = find_scenario(scenario)
     values = override(load_toml(path), [_placed(assignment) for assignment in assignments])
+    values.pop("release", None)  # what suits `fedkme release`
     settings = validate(SimulationSettings, values, path.name)
     base = path.parent if path == Path(scenario) else None
     return settings.model_copy(update={"scenario": anchored(settings.scenario, base)})
@@ -71,6 +73,15 @@ def _placed(assignment: str) -> str:
     first = assignment.partition("=")[0].strip().split(".")[0]
     in_summary = first in SummaryTable.model_fields and first not in SimulationSettings.model_fields
     return f"summary.{assignment}" if in_summary else assignment
+
+
+def written(settings: Settings) -> dict[str, Any]:
+    """Plain values for a TOML file, which has no null: a release without noise has an infinite epsilon."""
+    values = plain(settings)
+    release = values.get("release")
+    if isinstance(release, dict) and release.get("epsilon", 0.0) is None:
+        release["epsilon"] = math.inf
+    return values
 
 
 def plain(settings: Settings) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import contextlib
 import json
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
@@ -24,7 +24,7 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
 from fedkme.wire.tls import LOOPBACK, Authority
 from owner.settings import OwnerSettings
 from sim.children import GRACE_S, Child, Event
-from sim.config import SimulationSettings, plain
+from sim.config import SimulationSettings, written
 from sim.progress import Progress
 from sim.rundir import adopt_curator_run, adopt_owner_journals
 from sim.scenarios import Scenario
@@ -48,21 +48,36 @@ class Clock:
 
 
 class Launch:
-    """One run of the `processes` engine."""
+    """One run of the `processes` engine; what kind of run it is, a subclass says.
 
-    def __init__(
-        self, scenario: Scenario, settings: SimulationSettings, directory: Path, progress: Progress
-    ) -> None:
+    Attributes:
+        clock: when what happened.
+    """
+
+    def __init__(self, tls: bool, directory: Path, note: Callable[[str], None]) -> None:
+        """Before anything is started.
+
+        Args:
+            tls: whether parties get certificates.
+            directory: the run's folder.
+            note: shows a line.
+        """
         self.clock = Clock()
-        self._scenario = scenario
-        self._settings = settings
-        self._directory = directory
-        self._progress = progress
+        self.directory = directory
+        self.note = note
+        self.authority = Authority() if tls else None
         self._log = (directory / "log.jsonl").open("a", encoding="utf-8")
         self._children: dict[str, Child] = {}
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = asyncio.Event()
-        self._authority = Authority() if settings.tls else None
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        """Write every party's folder; the command of each, the curator first, the consumer last."""
+        raise NotImplementedError
+
+    def hear(self, event: Event) -> None:
+        """What a party says, beyond what concerns every run."""
+        raise NotImplementedError
 
     async def run(self) -> None:
         """Start everybody, wait for the end, leave nobody behind.
@@ -76,8 +91,8 @@ class Launch:
                 await self._finish()
             finally:
                 await self._stop()
-                adopt_curator_run(self._directory)
-                adopt_owner_journals(self._directory)
+                adopt_curator_run(self.directory)
+                adopt_owner_journals(self.directory)
                 self._log.close()
 
     async def _stop(self) -> None:
@@ -87,8 +102,7 @@ class Launch:
         await asyncio.gather(*(child.stop() for child in self._children.values()))
 
     async def _start(self, scratch: Path) -> None:
-        parties = prepare_parties(self._scenario, self._settings, scratch, self._directory, self._authority)
-        for party, command in parties.items():
+        for party, command in self.parties(scratch).items():
             errors = self._errors(party)
             self._children[party] = await Child.start(party, command, errors, self._hear)
         address = await self._until(self._address)
@@ -143,7 +157,7 @@ class Launch:
         return own
 
     def _errors(self, party: str) -> Path:
-        folder = self._directory / "stderr"
+        folder = self.directory / "stderr"
         folder.mkdir(exist_ok=True)
         return folder / f"{party}.txt"
 
@@ -157,14 +171,141 @@ class Launch:
                     self._address.set_result(event["address"])
             case "run":
                 self._began.set()
+            case "owner_left":
+                self.note(event["line"])
+        self.hear(event)
+
+
+class SummaryLaunch(Launch):
+    """A summary by processes."""
+
+    def __init__(
+        self, scenario: Scenario, settings: SimulationSettings, directory: Path, progress: Progress
+    ) -> None:
+        super().__init__(settings.tls, directory, progress.note)
+        self._scenario = scenario
+        self._settings = settings
+        self._progress = progress
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        """See `Launch`."""
+        return prepare_parties(self._scenario, self._settings, scratch, self.directory, self.authority)
+
+    def hear(self, event: Event) -> None:
+        """See `Launch`."""
+        match event["event"]:
+            case "run":
                 self._progress.started(event["owners"], event["p"])
             case "round":
                 record = event["record"]
                 if self.clock.first_round is None:
                     self.clock.first_round = event["at"] - record["milliseconds"] / 1e3
                 self._progress.round(record)
-            case "owner_left":
-                self._progress.note(event["line"])
+
+
+class Setting(Protocol):
+    """What parties of any simulation have in common."""
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        ...
+
+    @property
+    def connect_s(self) -> float:
+        """How long to wait for the parties to come up."""
+        ...
+
+    @property
+    def progress_s(self) -> float:
+        """How long one answer of an owner may take."""
+        ...
+
+    @property
+    def tls(self) -> bool:
+        """Whether there is an authority."""
+        ...
+
+
+class Folders:
+    """Writes every party's folder, with nothing of anybody else's."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        settings: Setting,
+        scratch: Path,
+        directory: Path,
+        authority: Authority | None,
+    ) -> None:
+        """Begin with what is public.
+
+        Args:
+            scenario: who holds which rows.
+            settings: the simulation's.
+            scratch: where the folders go.
+            directory: the run's folder, for what is to stay.
+            authority: signs certificates; None for plaintext.
+        """
+        self.scratch = scratch
+        self.directory = directory.absolute()  # a party reads paths from its own folder
+        self._scenario = scenario
+        self._settings = settings
+        self._authority = authority
+        self._schema_file = scratch / "schema.toml"
+        self._schema_file.write_text(scenario.schema.to_toml(), encoding="utf-8")
+        self.seeds = table_file(scratch / "seeds.npz", scenario.seeds)
+
+    def common(self, party: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Make a party's folder; the settings that all parties have."""
+        folder = self.scratch / party
+        folder.mkdir()
+        if self._authority is not None:
+            self._authority.issue(party, hosts).save(folder)
+        return {
+            "identity": None if self._authority is None else folder,
+            "plaintext": self._authority is None,
+            "simulation_seed": self._settings.seed,
+            "connect_s": self._settings.connect_s,
+            "away_s": 0.0,  # nobody starts a party of a simulation again
+            "schema_file": self._schema_file,
+        }
+
+    def servers(self, **tables: Settings) -> dict[str, list[str]]:
+        """Commands of the curator, with these tables in its configuration, and of every owner."""
+        curator = CuratorSettings(
+            **self.common("curator", LOOPBACK),
+            directory=self.directory / "curator",
+            journal=str(self.directory / "curator" / "journal.db"),
+            seeds=self.seeds,
+            owners=tuple(self._scenario.owners),
+            progress_s=self._settings.progress_s,
+            grace_s=0.0,
+            durability="process",
+            runs=1,
+            **tables,
+        )
+        commands = {"curator": ["curator", "serve", self.write("curator", curator)]}
+        ledgers = self.directory / "owners"
+        ledgers.mkdir()
+        for name, table in self._scenario.owners.items():
+            owner = OwnerSettings(
+                **self.common(name),
+                name=name,
+                curator="-",
+                data=self.scratch / name / "rows.npz",
+                journal=str(ledgers / f"{name}.db"),
+                durability="process",
+            )
+            save_table(owner.data, table)
+            commands[name] = ["owner", "join", self.write(name, owner)]
+        return commands
+
+    def write(self, party: str, settings: Settings) -> str:
+        """A party's configuration."""
+        path = self.scratch / party / "config.toml"
+        path.write_text(dump_toml(written(settings)), encoding="utf-8")
+        return str(path)
 
 
 def prepare_parties(
@@ -174,7 +315,7 @@ def prepare_parties(
     directory: Path,
     authority: Authority | None,
 ) -> Mapping[str, list[str]]:
-    """Write every party's folder.
+    """Write every party's folder for a summary.
 
     Args:
         scenario: who holds which rows.
@@ -186,74 +327,26 @@ def prepare_parties(
     Returns:
         The command of each party, the curator first.
     """
-    directory = directory.absolute()  # a party reads paths from its own folder
-    schema_file = scratch / "schema.toml"
-    schema_file.write_text(scenario.schema.to_toml(), encoding="utf-8")
-    seeds = _table(scratch / "seeds.npz", scenario.seeds)
-
-    def common(party: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
-        folder = scratch / party
-        folder.mkdir()
-        if authority is not None:
-            authority.issue(party, hosts).save(folder)
-        return {
-            "identity": None if authority is None else folder,
-            "plaintext": authority is None,
-            "simulation_seed": settings.seed,
-            "connect_s": settings.connect_s,
-            "away_s": 0.0,  # nobody starts a party of a simulation again
-            "schema_file": schema_file,
-        }
-
-    curator = CuratorSettings(
-        **common("curator", LOOPBACK),
-        directory=directory / "curator",
-        journal=str(directory / "curator" / "journal.db"),
-        seeds=seeds,
-        owners=tuple(scenario.owners),
-        progress_s=settings.progress_s,
-        grace_s=0.0,
-        durability="process",
-        runs=1,
-        summary=settings.summary.curator_part(),
-    )
-    commands = {"curator": ["curator", "serve", _write(scratch / "curator", curator)]}
-    ledgers = directory / "owners"
-    ledgers.mkdir()
-    for name, table in scenario.owners.items():
-        owner = OwnerSettings(
-            **common(name),
-            name=name,
-            curator="-",
-            data=scratch / name / "rows.npz",
-            journal=str(ledgers / f"{name}.db"),
-            durability="process",
-        )
-        save_table(owner.data, table)
-        commands[name] = ["owner", "join", _write(scratch / name, owner)]
+    folders = Folders(scenario, settings, scratch, directory, authority)
+    commands = folders.servers(summary=settings.summary.curator_part())
     consumer = ConsumerSettings(
-        **common("consumer"),
+        **folders.common("consumer"),
         curator="-",
         validation=scratch / "consumer" / "validation.npz",
-        test=_table(scratch / "consumer-test.npz", scenario.test),
-        seeds=seeds,
-        output=directory / "consumer",
+        test=table_file(scratch / "consumer-test.npz", scenario.test),
+        seeds=folders.seeds,
+        output=folders.directory / "consumer",
         downstream=settings.downstream,
         request=settings.summary.consumer_part(),
     )
     save_table(consumer.validation, scenario.validation)
-    commands["consumer"] = ["consumer", "summary", _write(scratch / "consumer", consumer)]
+    commands["consumer"] = ["consumer", "summary", folders.write("consumer", consumer)]
     return commands
 
 
-def _table(path: Path, table: Table | None) -> Path | None:
+def table_file(path: Path, table: Table | None) -> Path | None:
+    """A table as a file; None where there are no rows."""
     if table is None or not len(table):
         return None
     save_table(path, table)
     return path
-
-
-def _write(folder: Path, settings: Settings) -> str:
-    path = folder / "config.toml"
-    path.write_text(dump_toml(plain(settings)), encoding="utf-8")
-    return str(path)

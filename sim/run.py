@@ -23,7 +23,7 @@ from sim.baselines import BaselineResult, run_baselines
 from sim.config import Baseline, SimulationSettings
 from sim.inprocess import open_market, run_in_process
 from sim.metrics import Metrics, assemble, read_rounds, write_metrics
-from sim.processes import Launch
+from sim.processes import SummaryLaunch
 from sim.progress import Progress
 from sim.report import write_report
 from sim.rundir import make_run_directory, read_record, run_ledgers, write_configuration
@@ -118,7 +118,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
     with Interrupts() as interrupts:
         started = time.monotonic()
         scenario = build_scenario(settings.scenario, settings.seed)
-        _check_names(scenario)
+        check_names(scenario)
         directory = make_run_directory(out, scenario.name)
         write_configuration(directory, settings)
         failure: FedkmeError | None = None
@@ -151,7 +151,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
     return directory, metrics
 
 
-def _check_names(scenario: Scenario) -> None:
+def check_names(scenario: Scenario) -> None:
     """Refuse an owner that the ledgers could not tell from somebody else.
 
     Raises:
@@ -169,7 +169,7 @@ async def _processes(
     progress: Progress,
     timing: dict[str, float],
 ) -> None:
-    launch = Launch(scenario, settings, directory, progress)
+    launch = SummaryLaunch(scenario, settings, directory, progress)
     try:
         await launch.run()
     finally:

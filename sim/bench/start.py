@@ -19,7 +19,7 @@ import numpy as np
 from fedkme.errors import PartyFailedError
 from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
-from sim.processes import Clock, Launch
+from sim.processes import Clock, SummaryLaunch
 from sim.progress import PlainProgress
 
 _BARE = "import numpy, grpc.aio"
@@ -45,7 +45,7 @@ async def _launch(settings: BenchSettings) -> Clock:
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
         scenario = synthetic_scenario(settings.start_owners)
         progress = PlainProgress(io.StringIO())
-        launch = Launch(scenario, simulation(_ROWS, settings.tls), Path(folder), progress)
+        launch = SummaryLaunch(scenario, simulation(_ROWS, settings.tls), Path(folder), progress)
         await launch.run()
     if launch.clock.first_round is None:
         raise PartyFailedError("no round began", "Run the benchmark again.")

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fedkme.errors import ConfigError, DataError
+from sim.scenarios.adult import Adult, build_adult
 from sim.scenarios.base import Scenario
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals
@@ -17,6 +18,7 @@ from sim.scenarios.mnist import Mnist, build_mnist
 from sim.scenarios.tables import Csv, build_csv
 
 __all__ = [
+    "Adult",
     "Csv",
     "Digits",
     "Hospitals",
@@ -27,7 +29,7 @@ __all__ = [
     "find_scenario",
 ]
 
-ScenarioConfig = Annotated[Digits | Mnist | Hospitals | Csv, Field(discriminator="kind")]
+ScenarioConfig = Annotated[Digits | Mnist | Hospitals | Adult | Csv, Field(discriminator="kind")]
 
 
 def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = None) -> Scenario:
@@ -50,6 +52,8 @@ def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = No
             scenario = build_mnist(config, seed, base_dir)
         case Hospitals():
             scenario = build_hospitals(config, seed, base_dir)
+        case Adult():
+            scenario = build_adult(config, seed, base_dir)
         case Csv():
             scenario = build_csv(config, seed, base_dir)
     if not len(scenario.validation):

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release")
+    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release", "cells", "histogram")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,8 @@ class RunDocument(_message.Message):
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     request: _summaries_pb2.SummaryRequest
     features: _types_pb2.FeatureMap
@@ -30,7 +32,9 @@ class RunDocument(_message.Message):
     owners: _containers.RepeatedScalarFieldContainer[str]
     missing: _containers.RepeatedScalarFieldContainer[str]
     release: _releases_pb2.ReleaseRequest
-    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ...) -> None: ...
+    cells: _types_pb2.CellsPlan
+    histogram: _types_pb2.Histogram
+    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ...) -> None: ...
 
 class CuratorEntry(_message.Message):
     __slots__ = ("answers", "draws", "lines")
@@ -79,15 +83,17 @@ class OwnerEntry(_message.Message):
     def __init__(self, directive: _Optional[_Union[_owners_pb2.Directive, _Mapping]] = ..., replies: _Optional[_Iterable[_Union[_owners_pb2.OwnerMessage, _Mapping]]] = ..., named: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RequestDocument(_message.Message):
-    __slots__ = ("request", "run", "features", "offer", "disclosures")
+    __slots__ = ("request", "run", "features", "offer", "disclosures", "cells")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
     DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
     request: _summaries_pb2.SummaryRequest
     run: str
     features: _types_pb2.FeatureMap
     offer: _containers.RepeatedCompositeFieldContainer[_summaries_pb2.ConsumerMessage]
     disclosures: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
+    cells: _types_pb2.CellsPlan
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., disclosures: _Optional[_Iterable[str]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ...) -> None: ...

@@ -19,7 +19,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "enlist", "embed", "aggregate")
+    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "enlist", "embed", "aggregate", "divide", "tally", "herd")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,9 @@ class Directive(_message.Message):
     ENLIST_FIELD_NUMBER: _ClassVar[int]
     EMBED_FIELD_NUMBER: _ClassVar[int]
     AGGREGATE_FIELD_NUMBER: _ClassVar[int]
+    DIVIDE_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
+    HERD_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     prepare: Prepare
@@ -50,10 +53,13 @@ class Directive(_message.Message):
     enlist: _pooling_pb2.Enlist
     embed: _pooling_pb2.Embed
     aggregate: _pooling_pb2.Aggregate
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., enlist: _Optional[_Union[_pooling_pb2.Enlist, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ...) -> None: ...
+    divide: Divide
+    tally: Tally
+    herd: Herd
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., enlist: _Optional[_Union[_pooling_pb2.Enlist, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., divide: _Optional[_Union[Divide, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., herd: _Optional[_Union[Herd, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
-    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts", "enlisted", "words", "aggregated")
+    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts", "enlisted", "words", "aggregated", "histogram")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +72,7 @@ class OwnerMessage(_message.Message):
     ENLISTED_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     AGGREGATED_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     at: Position
     hello: Hello
     prepared: Prepared
@@ -78,7 +85,8 @@ class OwnerMessage(_message.Message):
     enlisted: _pooling_pb2.Enlisted
     words: _pooling_pb2.Words
     aggregated: _pooling_pb2.Aggregated
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., enlisted: _Optional[_Union[_pooling_pb2.Enlisted, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ...) -> None: ...
+    histogram: _types_pb2.Histogram
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., enlisted: _Optional[_Union[_pooling_pb2.Enlisted, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions", "instance")
@@ -177,6 +185,34 @@ class Draw(_message.Message):
     COUNT_FIELD_NUMBER: _ClassVar[int]
     count: int
     def __init__(self, count: _Optional[int] = ...) -> None: ...
+
+class Divide(_message.Message):
+    __slots__ = ("schema_digest", "plan", "scale", "consumer", "rows", "planned")
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    schema_digest: str
+    plan: _types_pb2.CellsPlan
+    scale: float
+    consumer: str
+    rows: int
+    planned: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, schema_digest: _Optional[str] = ..., plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., consumer: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Tally(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Herd(_message.Message):
+    __slots__ = ("count", "shares")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    shares: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, count: _Optional[int] = ..., shares: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Close(_message.Message):
     __slots__ = ()

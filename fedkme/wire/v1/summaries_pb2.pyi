@@ -9,18 +9,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ConsumerMessage(_message.Message):
-    __slots__ = ("request", "target", "validation", "attach", "disclosures")
+    __slots__ = ("request", "target", "validation", "histogram", "attach", "disclosures")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     ATTACH_FIELD_NUMBER: _ClassVar[int]
     DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
     request: SummaryRequest
     target: _types_pb2.MeanVector
     validation: _types_pb2.Rows
+    histogram: _types_pb2.Histogram
     attach: RunQuery
     disclosures: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
     __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id")
@@ -91,16 +93,18 @@ class CuratorMessage(_message.Message):
     def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
-    __slots__ = ("version", "run", "features", "offered")
+    __slots__ = ("version", "run", "features", "offered", "cells")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     OFFERED_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
     version: int
     run: str
     features: _types_pb2.FeatureMap
     offered: bool
-    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ...) -> None: ...
+    cells: _types_pb2.CellsPlan
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("round", "selected", "points_accessed")
@@ -113,7 +117,7 @@ class Progress(_message.Message):
     def __init__(self, round: _Optional[int] = ..., selected: _Optional[int] = ..., points_accessed: _Optional[int] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("status", "reason", "rounds", "points_accessed")
+    __slots__ = ("status", "reason", "rounds", "points_accessed", "prune")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATUS_UNSPECIFIED: _ClassVar[Outcome.Status]
@@ -126,8 +130,10 @@ class Outcome(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     POINTS_ACCESSED_FIELD_NUMBER: _ClassVar[int]
+    PRUNE_FIELD_NUMBER: _ClassVar[int]
     status: Outcome.Status
     reason: str
     rounds: int
     points_accessed: int
-    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ...) -> None: ...
+    prune: bool
+    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ..., prune: _Optional[bool] = ...) -> None: ...

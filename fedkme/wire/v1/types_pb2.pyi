@@ -63,6 +63,22 @@ class Row(_message.Message):
     label: int
     def __init__(self, token: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., label: _Optional[int] = ...) -> None: ...
 
+class Histogram(_message.Message):
+    __slots__ = ("cells",)
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    cells: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, cells: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CellsPlan(_message.Message):
+    __slots__ = ("code_book", "gamma", "rho")
+    CODE_BOOK_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    RHO_FIELD_NUMBER: _ClassVar[int]
+    code_book: str
+    gamma: float
+    rho: float
+    def __init__(self, code_book: _Optional[str] = ..., gamma: _Optional[float] = ..., rho: _Optional[float] = ...) -> None: ...
+
 class Rows(_message.Message):
     __slots__ = ("rows", "last")
     ROWS_FIELD_NUMBER: _ClassVar[int]

@@ -1,0 +1,113 @@
+"""`fedkme release`: synthetic data from pooled owners, simulated."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Release synthetic data that many owners' rows stand behind, simulated on this machine.",
+)
+
+Scenario = Annotated[str, typer.Argument(help="A shipped scenario (adult, digits, ...) or a TOML file.")]
+EngineOption = Annotated[str | None, typer.Option(help="processes or inprocess.")]
+Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
+Epsilon = Annotated[float | None, typer.Option(help="Of the whole release, towards the consumer.")]
+Delta = Annotated[float | None, typer.Option(help="Of the whole release.")]
+Rows = Annotated[int | None, typer.Option(help="Synthetic rows; default: as many as owners have.")]
+Secure = Annotated[
+    bool, typer.Option("--secure", help="Secure aggregation: owners do not trust the curator.")
+]
+Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
+Colluders = Annotated[int, typer.Option(help="Owners that may side with the curator.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the method.")
+]
+
+METHODS = {
+    "balog1": "Weighted public points (Balog 2018, Algorithm 1).",
+    "balog2": "Weighted points found against the release (Balog 2018, Algorithm 2).",
+    "merf": "Rows of a generator trained on random features (DP-MERF, Harder 2021).",
+    "hermite": "Rows of a generator trained on Hermite features (DP-HP, Vinaroz 2022).",
+}
+
+
+def _add(method: str, text: str) -> None:
+    def verb(
+        scenario: Scenario,
+        engine: EngineOption = None,
+        seed: Seed = None,
+        epsilon: Epsilon = None,
+        delta: Delta = None,
+        rows: Rows = None,
+        secure: Secure = False,
+        dropouts: Dropouts = 0,
+        colluders: Colluders = 0,
+        out: Out = None,
+        assignments: Set = None,
+    ) -> None:
+        given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
+        chosen = [f"{key}={value}" for key, value in given.items() if value is not None]
+        if secure or dropouts or colluders:
+            chosen += [f"pooling.security.dropouts={dropouts}", f"pooling.security.colluders={colluders}"]
+        _run(method, scenario, [*chosen, *(assignments or [])], out)
+
+    verb.__doc__ = text
+    app.command(method)(verb)
+
+
+for _method, _text in METHODS.items():
+    _add(_method, _text)
+
+
+def _run(method: str, scenario: str, assignments: list[str], out: Path | None) -> None:
+    from sim.release_config import load_release
+    from sim.release_progress import ReleaseShown
+    from sim.releases import simulate_release
+
+    settings = load_release(method, scenario, assignments)
+    directory, metrics = simulate_release(settings, out, ReleaseShown(sys.stderr))
+    print_release(metrics, directory, Console())
+    raise typer.Exit(metrics["code"])
+
+
+def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
+    """The lines that end a release on a terminal."""
+    made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
+    trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
+    console.print(
+        f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
+        f"{trust}",
+        highlight=False,
+    )
+    table = Table(title="what each owner's row costs towards the consumer")
+    for column in ("accountant", "epsilon", "delta", "how"):
+        table.add_column(column)
+    for name, figure in metrics["privacy"].items():
+        epsilon = figure["epsilon"]
+        shown = "inf" if epsilon is None or math.isinf(float(epsilon)) else f"{float(epsilon):.4g}"
+        table.add_row(name, shown, f"{figure['delta']:g}", figure.get("reason") or figure["method"])
+    if metrics["privacy"]:
+        console.print(table)
+    for name, values in metrics["evaluation"].items():
+        shown = (
+            ", ".join(f"{key} {value:.3g}" for key, value in values.items())
+            if isinstance(values, Mapping)
+            else f"{values:.4g}"
+        )
+        console.print(f"{name.replace('_', ' ')}: {shown}", highlight=False)
+    if metrics["evaluation"]:
+        console.print("(held against owners' rows, which a simulation alone can see)", highlight=False)
+    for fault in metrics["faults"]:
+        console.print(fault["line"], highlight=False)
+    console.print(f"files: {directory}", soft_wrap=True, highlight=False)

@@ -1,0 +1,65 @@
+"""Settings of a simulated release: a scenario, a method, how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from curator.pooling.settings import PoolingSettings
+from curator.releases.settings import AnyRelease
+from fedkme.config import Settings, load_toml, override, validate
+from sim.config import Engine
+from sim.scenarios import ScenarioConfig, find_scenario
+from sim.scenarios.base import anchored
+
+
+class ReleaseSimulation(Settings):
+    """What `fedkme release` runs; release.toml of the run's folder repeats it."""
+
+    scenario: ScenarioConfig
+    release: AnyRelease
+    """The method and its settings: the consumer's part."""
+    pooling: PoolingSettings = PoolingSettings()
+    """Trust level and quorum: the curator's part."""
+    engine: Engine = "processes"
+    """`processes`: real parties over loopback gRPC. `inprocess`: the same protocol by direct calls."""
+    seed: int = Field(0, ge=0)
+    """Of everything random in the simulation."""
+    tls: bool = True
+    """Mutual TLS between the processes, with an authority made for the run."""
+    connect_s: float = Field(60.0, gt=0)
+    """How long to wait for the parties to come up."""
+    progress_s: float = Field(60.0, gt=0)
+    """How long one answer of an owner may take."""
+
+
+def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) -> ReleaseSimulation:
+    """Settings of a method on a shipped scenario or a file, with `--set` applied and files spelled out.
+
+    A scenario may say in [release.METHOD] what suits it; its [summary] is not used.
+
+    Raises:
+        ConfigError: no such scenario, or a key or value is wrong.
+    """
+    path = find_scenario(scenario)
+    values = load_toml(path)
+    values.pop("summary", None)
+    written = values.pop("release", {})
+    for unused in ("baselines", "downstream"):
+        values.pop(unused, None)
+    if isinstance(written, dict) and "kind" in written:  # release.toml of a run's folder
+        values["release"] = written
+    else:
+        values["release"] = {"kind": method, **(written.get(method) or {})}
+    values = override(values, [_placed(assignment) for assignment in assignments])
+    settings = validate(ReleaseSimulation, values, path.name)
+    base = path.parent if path == Path(scenario) else None
+    return settings.model_copy(update={"scenario": anchored(settings.scenario, base)})
+
+
+def _placed(assignment: str) -> str:
+    """`rows=500` is short for `release.rows=500`; keys of the simulation and their tables are as they are."""
+    first = assignment.partition("=")[0].strip().split(".")[0]
+    return assignment if first in ReleaseSimulation.model_fields else f"release.{assignment}"

@@ -1,0 +1,260 @@
+"""One simulated release from its settings to a finished folder, by either engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from curator.pooling.oracle import Pool
+from curator.releases.methods import make_method
+from owner.pooler import Pooler
+
+from consumer.releases import ReleaseConsumerSettings
+from curator.pooling.gate import PoolGate
+from curator.public import public_seed
+from curator.releases.method import Method
+from curator.releases.record import ReleaseRecord, write_release
+from curator.summary.roster import Fault
+from fedkme.config import dump_toml
+from fedkme.data import Table, load_table
+from fedkme.errors import FedkmeError, InterruptedRunError
+from fedkme.party import noise_for
+from fedkme.pooling.values import Enrolment
+from fedkme.privacy.accountants import Published, Sound
+from fedkme.privacy.events import CONSUMER, CURATOR, Event, event_from_json
+from fedkme.privacy.ledger import Ledger
+from owner.gate import Gate
+from sim.children import Event as Said
+from sim.config import plain, written
+from sim.processes import Folders, Launch
+from sim.release_config import ReleaseSimulation
+from sim.release_evaluation import evaluate_points, evaluate_rows
+from sim.release_ports import DirectPoolPort
+from sim.release_progress import ReleaseShown
+from sim.run import Interrupts, check_names
+from sim.rundir import make_run_directory, read_record, run_ledgers
+from sim.scenarios import Scenario, build_scenario
+
+RUN = "run-1"
+
+
+def simulate_release(
+    settings: ReleaseSimulation, out: Path | None, shown: ReleaseShown
+) -> tuple[Path, dict[str, Any]]:
+    """Run a release.
+
+    Args:
+        settings: what to run.
+        out: folder for the run, or None for the next free one under runs/.
+        shown: shows how far it is.
+
+    Returns:
+        The run's folder and its metrics.
+
+    Raises:
+        InterruptedRunError: ctrl-C; the folder holds what there is.
+        FedkmeError: the run failed; whatever there was of it is in the folder.
+    """
+    with Interrupts() as interrupts:
+        started = time.monotonic()
+        scenario = build_scenario(settings.scenario, settings.seed)
+        check_names(scenario)
+        settings = _with_seed(settings)
+        directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
+        (directory / "release.toml").write_text(dump_toml(written(settings)), encoding="utf-8")
+        engine = _processes if settings.engine == "processes" else _in_process
+        failure: FedkmeError | None = None
+        try:
+            interrupts.run(engine(scenario, settings, directory, shown))
+        except FedkmeError as error:
+            failure = error
+        finally:
+            shown.close()
+        record = read_record(directory)
+        if record is None:
+            raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
+        metrics = _metrics(scenario, settings, directory, record, time.monotonic() - started)
+        (directory / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
+    if failure is not None:
+        raise failure
+    return directory, metrics
+
+
+def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
+    """With the public seed that the curator of a deployment would draw."""
+    if settings.release.seed is not None:
+        return settings
+    release = settings.release.model_copy(update={"seed": public_seed(settings.seed)})
+    return settings.model_copy(update={"release": release})
+
+
+class ReleaseLaunch(Launch):
+    """A release by processes."""
+
+    def __init__(
+        self, scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
+    ) -> None:
+        super().__init__(settings.tls, directory, shown.note)
+        self._scenario = scenario
+        self._settings = settings
+        self._shown = shown
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        """See `Launch`."""
+        folders = Folders(self._scenario, self._settings, scratch, self.directory, self.authority)
+        commands = folders.servers(release=self._settings.pooling)
+        consumer = ReleaseConsumerSettings(
+            **folders.common("consumer"),
+            curator="-",
+            output=folders.directory / "consumer",
+            release=self._settings.release,
+        )
+        commands["consumer"] = ["consumer", "release", folders.write("consumer", consumer)]
+        return commands
+
+    def hear(self, event: Said) -> None:
+        """See `Launch`."""
+        match event["event"]:
+            case "run":
+                self._shown.note(f"{event['owners']} owners are ready")
+            case "progress" if event["party"] == "curator":
+                self._shown.stage(event["stage"], event["line"], event["fraction"])
+
+
+async def _processes(
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
+) -> None:
+    await ReleaseLaunch(scenario, settings, directory, shown).run()
+
+
+async def _in_process(
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
+) -> None:
+    method = make_method(settings.release, scenario.schema, scenario.seeds, settings.release.seed or 0)
+    security = None if settings.pooling.security is None else settings.pooling.security.value()
+    enrolment = Enrolment(
+        RUN, scenario.schema.digest(), CONSUMER, method.protocol, method.planned(), security
+    )
+    record, files = ReleaseRecord(), dict[str, bytes]()
+    with run_ledgers(directory, list(scenario.owners)) as ledgers:
+        try:
+            release = await _pool(scenario, settings, method, enrolment, record, shown, ledgers)
+            finished = await asyncio.to_thread(method.finish, release, shown.stage)
+            record.status, record.rows, record.files = "complete", finished.rows, tuple(finished.files)
+            files |= finished.files
+        except FedkmeError as error:
+            record.stop(error)
+            raise
+        finally:
+            facts = {
+                "run": RUN,
+                "consumer": CONSUMER,
+                "security": plain(settings.pooling)["security"],
+                "protocol": method.protocol,
+                "settings": plain(settings.release),
+                "planned": [event.to_json() for event in method.planned()],
+                "bytes": {"sent": 0, "received": 0},
+                "ledger": ledgers[CURATOR].head(),
+            }
+            write_release(directory, record, files, facts)
+    for name, data in files.items():
+        (directory / "consumer" / name).write_bytes(data)
+
+
+async def _pool(
+    scenario: Scenario,
+    settings: ReleaseSimulation,
+    method: Method,
+    enrolment: Enrolment,
+    record: ReleaseRecord,
+    shown: ReleaseShown,
+    ledgers: Mapping[str, Ledger],
+) -> bytes:
+    """Ask owners in this process, each with the private randomness that its process would have."""
+
+    def port(name: str, table: Table) -> DirectPoolPort:
+        gate = Gate(name, ledgers.get(name))
+        return DirectPoolPort(
+            Pooler(name, table, scenario.schema, noise_for(settings.seed, name)("sums"), gate)
+        )
+
+    def left(fault: Fault) -> None:
+        shown.note(fault.line)
+
+    gate = PoolGate(enrolment)
+    pool = Pool(
+        [port(name, table) for name, table in scenario.owners.items()],
+        enrolment,
+        scenario.schema,
+        gate,
+        quorum=settings.pooling.quorum,
+        noise_for=noise_for(settings.seed, CURATOR),
+        observe=left,
+        faults=record.faults,
+    )
+    shown.note(f"{len(scenario.owners)} owners are ready")
+    try:
+        record.owner_rows = await pool.enlist()
+        return await method.ask(pool)
+    finally:
+        ledgers[CURATOR].extend(gate.take())
+
+
+def _metrics(
+    scenario: Scenario,
+    settings: ReleaseSimulation,
+    directory: Path,
+    record: Mapping[str, Any],
+    total_s: float,
+) -> dict[str, Any]:
+    """Everything that metrics.json says; docs/metrics.md explains it."""
+    events = [event_from_json(event) for event in record["planned"]]
+    return {
+        "status": record["status"],
+        "reason": record["reason"],
+        "code": record["code"],
+        "scenario": settings.scenario.kind,
+        "method": record["protocol"],
+        "engine": settings.engine,
+        "seed": settings.seed,
+        "security": record["security"],
+        "K": len(record["owner_rows"]),
+        "N": sum(record["owner_rows"].values()),
+        "rows": record["rows"],
+        "privacy": epsilons(events, settings.release.delta) if record["files"] else {},
+        "evaluation": _evaluation(scenario, settings, directory, record) if record["files"] else {},
+        "files": record["files"],
+        "bytes": record["bytes"],
+        "faults": record["faults"],
+        "timing": {"total_s": total_s},
+    }
+
+
+def epsilons(events: list[Event], delta: float) -> dict[str, Any]:
+    """What an owner's rows cost towards the consumer, by both accountants; infinite without noise."""
+    return {
+        accountant.name: accountant.epsilon(events, delta).to_json() for accountant in (Sound(), Published())
+    }
+
+
+def _evaluation(
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, record: Mapping[str, Any]
+) -> dict[str, Any]:
+    owners = [table for table in scenario.owners.values() if len(table)]
+    values = np.concatenate([table.values for table in owners])
+    labels = [table.labels for table in owners if table.labels is not None]
+    real = Table(values, np.concatenate(labels) if len(labels) == len(owners) else None)
+    order = np.random.default_rng(settings.seed).permutation(len(real))
+    real = real.take(order)
+    if "synthetic.npz" in record["files"]:
+        synthetic = load_table(directory / "synthetic.npz", scenario.schema, "synthetic")
+        return evaluate_rows(synthetic, real, scenario.test, scenario.schema, settings.seed)
+    from consumer.released import load_release
+
+    released = load_release(directory)
+    return evaluate_points(*released.in_units_of_kernel(scenario.schema, real.values))

@@ -1,0 +1,73 @@
+"""Scenario `adult`: the census income table of UCI, mixed numbers and categories, split over owners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedkme.config import Settings
+from fedkme.data import Table, load_table
+from fedkme.errors import ConfigError, DataError
+from fedkme.schema import Category
+from sim.experiments.adult import adult_schema
+from sim.scenarios.base import Fraction, Scenario, generator, locate, owner_names, random_rows
+
+
+class Adult(Settings):
+    """Adult over a number of owners."""
+
+    kind: Literal["adult"] = "adult"
+    path: Path
+    """adult_raw.parquet: 14 columns and `income`."""
+    owners: int = Field(5, ge=1)
+    """Owners, who hold equal random parts."""
+    target: str = Field("Masters")
+    """Whom the consumer of a summary looks for: people of this education."""
+    validation: int = Field(250, ge=1)
+    """Rows of D_v."""
+    test_fraction: Fraction = 0.1
+    """Share of all rows that is the test set."""
+    seeds: int = Field(150, ge=0)
+    """Seed rows, drawn uniformly from the public domain."""
+
+
+def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
+    """Test rows of everybody, D_v of the target, the rest to the owners.
+
+    Raises:
+        ConfigError: no such file.
+        DataError: the file does not fit the schema, or has too few rows of the target.
+    """
+    schema = adult_schema()
+    table = load_table(locate(config.path, "path", base_dir), schema, "adult")
+    if table.labels is None:
+        raise DataError("adult: the file has no column 'income'", "Give a file with it.")
+    order = generator(seed, "adult", "split").permutation(len(table))
+    test, rest = np.split(order, [round(config.test_fraction * len(table))])
+    column, levels = next(
+        (place, each.categories)
+        for place, each in enumerate(schema.columns)
+        if isinstance(each, Category) and each.name == "education"
+    )
+    if config.target not in levels:
+        raise ConfigError(
+            f"scenario.target: there is no education {config.target!r}", f"Choose one of {', '.join(levels)}."
+        )
+    candidates = rest[table.values[rest, column] == levels.index(config.target)]
+    if len(candidates) <= config.validation:
+        raise DataError("adult: the target has too few rows", "Set scenario.validation to a smaller number.")
+    validation = candidates[: config.validation]
+    owned = np.setdiff1d(rest, validation)
+    shares = np.array_split(generator(seed, "adult", "owners").permutation(owned), config.owners)
+    names = owner_names(config.owners)
+    return Scenario(
+        name="adult",
+        schema=schema,
+        owners={name: table.take(np.sort(part)) for name, part in zip(names, shares, strict=True)},
+        validation=Table(table.values[np.sort(validation)]),
+        test=table.take(np.sort(test)),
+        seeds=random_rows(schema, config.seeds, generator(seed, "adult", "seeds")),
+    )
