@@ -53,6 +53,11 @@ class SimulatedNoise:
         """Gaussian of the given standard deviation, (size,)."""
         return self._generator.normal(0.0, scale, size)
 
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        """P(k) proportional to exp(-|k| / scale) on the integers, (size,) int64: a difference of geometrics."""
+        stop = -math.expm1(-1.0 / scale)
+        return self._generator.geometric(stop, size) - self._generator.geometric(stop, size)
+
 
 def simulated(seed: int, party: str, purpose: str) -> SimulatedNoise:
     """The stream of one party for one purpose in a simulated run.
@@ -100,6 +105,15 @@ class SecureNoise:
         dp = _opendp()
         metric = dp.l2_distance(T="f64")
         return _on_lattice(dp, dp.m.make_gaussian, metric, scale, size)
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        """P(k) proportional to exp(-|k| / scale) on the integers, (size,) int64: OpenDP's exact sampler."""
+        if size == 0:
+            return np.zeros(0, dtype=np.int64)
+        dp = _opendp()
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        mechanism = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+        return np.asarray(mechanism([0] * size), dtype=np.int64)
 
 
 def _on_lattice(dp: Any, make: Any, metric: Any, scale: float, size: int) -> NDArray[np.float64]:

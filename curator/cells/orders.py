@@ -1,0 +1,206 @@
+"""Orders: how many rows of which cells each owner is asked for. Post-processing of private histograms.
+
+1. w, how much of D_v each owner can stand for:
+   min over w >= 0 of ||sum_j w_j q_j - nu/m||^2 + 9 (1'w - 1)^2 + (.02)^2 ||w||^2.
+2. v, the cells of D_v: the simplex projection of nu/m.
+3. A_jb = v_b w_j q_jb / sum_i w_i q_ib: cell b is split among owners by who is likely to hold rows of it that
+   look like D_v's.
+4. No entry asks for more than 0.8 m_j q_jb rows: the rest goes to other owners of the cell, then elsewhere.
+
+q_j and nu are noisy counts, m and m_j public: nothing here reads a row, so orders cost no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from fedkme.errors import ConfigError, NotEnoughRowsError
+from fedkme.weight_fit import project
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MASS_WEIGHT = 3.0
+RIDGE = 0.02
+USABLE = 0.8
+"""Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
+_EMPTY = 1e-12
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Histograms:
+    """What the curator received; everything private in it carries its noise already.
+
+    Attributes:
+        owners: (K, B) int64, noisy counts.
+        owner_rows: (K,) int64, m_j, public.
+        validation: (B,) int64, nu, noisy counts of D_v.
+        validation_rows: m, public.
+        validation_variance: of the noise on one entry of nu; 0 without noise.
+    """
+
+    owners: IntArray
+    owner_rows: IntArray
+    validation: IntArray
+    validation_rows: int
+    validation_variance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.owners.shape != (len(self.owner_rows), len(self.validation)) or not len(self.owner_rows):
+            raise ConfigError("histograms do not fit together", "Ask for one histogram of each party.")
+
+    @property
+    def shares(self) -> FloatArray:
+        """q, (K, B): each owner's distribution over cells; 0 for an owner without rows."""
+        rows = [
+            project(noisy / m, "simplex") if m else np.zeros(len(noisy))
+            for noisy, m in zip(self.owners, self.owner_rows.tolist(), strict=True)
+        ]
+        return np.stack(rows)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Orders:
+    """Who is asked for what.
+
+    Attributes:
+        rows: n_j, (K,) int64.
+        cells: A, (K, B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
+        weights: w, (K,), adding up to 1: what the mixture fit gives each owner.
+        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy already.
+    """
+
+    rows: IntArray
+    cells: FloatArray
+    weights: FloatArray
+    dropped: float
+
+
+def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
+    """w of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
+
+    Args:
+        q: (K, B), distributions.
+        nu: (B,), noisy counts of D_v over m.
+    """
+    owners = len(q)
+    design = np.concatenate([q.T, np.full((1, owners), MASS_WEIGHT), RIDGE * np.eye(owners)])
+    weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(owners)]))
+    weights = np.where(q.any(axis=1), weights, 0.0)
+    total = float(weights.sum())
+    if total <= _EMPTY:
+        present = q.any(axis=1).astype(np.float64)
+        weights, total = present, float(present.sum())
+    found: FloatArray = weights / max(total, _EMPTY)
+    return found
+
+
+def target_cells(nu: FloatArray, q: FloatArray, weights: FloatArray, variance: float) -> FloatArray:
+    """v of step 2, (B,): nu/m shrunk towards the mixture sum_j w_j q_j where the difference may be noise.
+
+    James and Stein's positive part: of ||nu/m - mixture||^2 the noise explains B variance; the rest is kept.
+
+    Args:
+        nu: noisy counts over m.
+        q: (K, B).
+        weights: w.
+        variance: of the noise on one entry of nu.
+    """
+    fitted = weights @ q
+    residual = nu - fitted
+    apart = float(residual @ residual)
+    kept = max(0.0, 1.0 - len(nu) * variance / apart) if apart > _EMPTY else 0.0
+    return project(fitted + kept * residual, "simplex")
+
+
+def make_orders(histograms: Histograms, total: int, shrink: bool = True) -> Orders:
+    """Orders over `total` rows of all owners.
+
+    Args:
+        histograms: what was received.
+        total: rho p.
+        shrink: use `target_cells`; else v is the simplex projection of nu/m.
+
+    Raises:
+        NotEnoughRowsError: owners have fewer rows than `total`.
+    """
+    available = int(histograms.owner_rows.sum())
+    if not 1 <= total <= available:
+        raise NotEnoughRowsError(
+            f"{total} rows were ordered and owners have {available}", "Ask for a smaller summary."
+        )
+    q, nu = histograms.shares, histograms.validation / max(histograms.validation_rows, 1)
+    weights = mixture(q, nu)
+    variance = histograms.validation_variance / max(histograms.validation_rows, 1) ** 2
+    v = target_cells(nu, q, weights, variance) if shrink else project(nu, "simplex")
+    held = weights[:, None] * q
+    mass = held.sum(axis=0)
+    # A cell that only owners of weight 0 have is theirs by plain shares rather than nobody's.
+    held[:, mass <= _EMPTY] = (histograms.owner_rows[:, None] * q / available)[:, mass <= _EMPTY]
+    mass = held.sum(axis=0)
+    known = mass > _EMPTY
+    dropped = float(v[~known].sum())
+    split = np.where(known, held / np.where(known, mass, 1.0), 0.0)
+    wanted = v * split
+    if wanted.sum() <= _EMPTY:  # D_v is nowhere: the mixture is all that is left
+        wanted = held
+    wanted = total * wanted / wanted.sum()
+    asked = capped(wanted, USABLE * histograms.owner_rows[:, None] * q, held)
+    rows = _rounded(asked.sum(axis=1), histograms.owner_rows, total)
+    sums = asked.sum(axis=1, keepdims=True)
+    cells = np.where(sums > _EMPTY, asked / np.where(sums > _EMPTY, sums, 1.0), q)
+    cells[rows == 0] = 0.0
+    return Orders(rows, cells, weights, dropped)
+
+
+def capped(wanted: FloatArray, most: FloatArray, held: FloatArray) -> FloatArray:
+    """The wish with no entry above its cap: what is over goes to the same cell, then wherever there is room.
+
+    Args:
+        wanted: (K, B), >= 0.
+        most: caps, (K, B).
+        held: by which what is over is shared, (K, B); 0 where it should go last.
+
+    Returns:
+        (K, B) with the same sum; over the caps only if all of them together are below it.
+    """
+    total = float(wanted.sum())
+    asked = np.minimum(wanted, most)
+    for _ in range(2 * len(wanted)):  # within cells
+        over = wanted.sum(axis=0) - asked.sum(axis=0)
+        room = (most - asked) * (held > 0)
+        free = room.sum(axis=0)
+        if not ((over > 1e-9) & (free > 1e-9)).any():
+            break
+        asked = asked + room * np.minimum(1.0, over / np.maximum(free, 1e-9))
+    for weight in (held, np.ones_like(held)):  # across cells: first where D_v is likely, then anywhere
+        for _ in range(50):
+            over = total - float(asked.sum())
+            room = np.maximum(most - asked, 0.0)
+            share = np.where(room > 1e-12, weight, 0.0) * (wanted.sum(axis=0) > 0 if weight is held else 1.0)
+            if over <= 1e-9 * total or share.sum() <= _EMPTY:
+                break
+            asked = asked + np.minimum(room, over * share / share.sum())
+    over = total - float(asked.sum())
+    return asked if over <= 1e-9 * total else asked + over * wanted / total
+
+
+def _rounded(rows: FloatArray, limits: IntArray, total: int) -> IntArray:
+    """Whole numbers near `rows` with the sum `total`, none above its limit; largest remainders, then room."""
+    whole = np.minimum(np.floor(rows + 1e-9).astype(np.int64), limits)
+    order: Sequence[int] = np.argsort(-(rows - whole), kind="stable").tolist()
+    left = total - int(whole.sum())
+    for owner in order:  # one each by remainder
+        if left > 0 and whole[owner] < limits[owner] and rows[owner] > 0:
+            whole[owner] += 1
+            left -= 1
+    for owner in np.argsort(-rows, kind="stable").tolist():
+        more = min(left, int(limits[owner] - whole[owner]))
+        whole[owner] += more
+        left -= more
+    return whole

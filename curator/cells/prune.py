@@ -1,0 +1,105 @@
+"""Pruning: p of the rows received, closest to D_v in the exact kernel.
+
+The curator (or the consumer) holds D_v and the received rows. Owners are told nothing: which rows survive is
+a function of the exact D_v, and nobody but D_v's side ever sees it. Discarded rows are deleted and paid for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import NotEnoughRowsError
+from fedkme.kernels import kernel_mean_at, rbf
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Rows = NDArray[np.floating[Any]]
+
+_GAIN = 1e-12
+"""Smallest improvement worth a swap, in units of p^2 J: above rounding, so that swapping ends."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """Received rows as the kernel sees them.
+
+    Attributes:
+        gram: kernel of all pairs, (r, r).
+        closeness: mean kernel to D_v, (r,).
+    """
+
+    gram: FloatArray
+    closeness: FloatArray
+
+
+def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
+    """Kernel values that pruning needs: (r, n) rows, (m, n) D_v; memory r^2."""
+    return Candidates(rbf(rows, rows, gamma), kernel_mean_at(rows, validation, gamma))
+
+
+def prune(rows: Rows, validation: Rows, p: int, gamma: float, swaps: bool = True) -> IntArray:
+    """p of the rows: exact greedy on J (Sarpatwar 2019, eq. 3), then the best swaps until none helps.
+
+    Args:
+        rows: received, (r, n), in an order that carries no secret (owners' names, then as sent).
+        validation: D_v, (m, n).
+        p: rows to keep.
+        gamma: of the kernel.
+        swaps: False for plain greedy.
+
+    Returns:
+        (p,) indices in the order of picking; all r, in order, where r <= p.
+
+    Raises:
+        NotEnoughRowsError: p is below 1.
+    """
+    if p < 1:
+        raise NotEnoughRowsError(f"a summary of {p} rows was asked for", "Ask for at least one row.")
+    if len(rows) <= p:
+        return np.arange(len(rows), dtype=np.int64)
+    seen = candidates(rows, validation, gamma)
+    chosen = greedy(seen, p)
+    return swapped(seen, chosen) if swaps else chosen
+
+
+def greedy(seen: Candidates, p: int) -> IntArray:
+    """Pick p rows, each the exact argmax of J(S + x); of equal rows the first."""
+    crowding = np.zeros(len(seen.closeness))
+    free = np.ones(len(crowding), dtype=np.bool_)
+    chosen = np.empty(p, dtype=np.int64)
+    for size in range(p):
+        gain = seen.closeness - crowding / (size + 1)
+        chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
+        free[best] = False
+        crowding += seen.gram[best]
+    return chosen
+
+
+def swapped(seen: Candidates, chosen: IntArray) -> IntArray:
+    """Exchange a kept row for a discarded one while J grows, the best exchange first; the size stays p.
+
+    Swapping i for j changes p^2 J by 2p (c_j - c_i) + 2 s_i - 2 (s_j - k_ij) - k_ii - k_jj, s the kernel sums
+    over the kept rows. J grows each time and there are finitely many sets, so it ends; at most 20 p times.
+    """
+    kept, p = chosen.copy(), len(chosen)
+    inside = np.zeros(len(seen.closeness), dtype=np.bool_)
+    inside[kept] = True
+    sums = seen.gram[:, kept].sum(axis=1)
+    own = np.diagonal(seen.gram)
+    for _ in range(20 * p):
+        leave = 2.0 * sums - own - 2.0 * p * seen.closeness
+        enter = 2.0 * p * seen.closeness - 2.0 * sums - own
+        outside = np.flatnonzero(~inside)
+        change = leave[kept][:, None] + enter[outside] + 2.0 * seen.gram[np.ix_(kept, outside)]
+        place, other = np.unravel_index(int(change.argmax()), change.shape)
+        if change[place, other] <= _GAIN * p * p:
+            break
+        old, new = int(kept[place]), int(outside[other])
+        kept[place] = new
+        inside[old], inside[new] = False, True
+        sums += seen.gram[new] - seen.gram[old]
+    return kept

@@ -1,0 +1,190 @@
+"""Code books: a public partition of the space of rows into B cells.
+
+A code book is public before any histogram is asked for, and every row is in exactly one cell, so a histogram's
+sensitivity does not depend on B or on how the cells were found. It comes from public seed rows (k-means) at no
+cost, or from a noisy sketch (fedkme.cells.sketch), as post-processing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.cells.projection import Projection, ProjectionSpec, Rows
+from fedkme.cells.sketch import Sketch
+from fedkme.errors import ConfigError, DataError
+from fedkme.schema import Schema
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Kind = Literal["kmeans", "sketch"]
+
+_LLOYD_STEPS = 50
+_BLOCK_ROWS = 4096
+MOST_CELLS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBook:
+    """A public partition.
+
+    Attributes:
+        kind: `kmeans`: the nearest of `centres` in model space. `sketch`: the class with the largest score
+            `weights` z + `offsets`, and in it the signs of `directions`' (z - `origin`).
+        spec: of z.
+        arrays: by name, as above; together with `kind` and `spec` the whole of it.
+        schema: of the rows.
+    """
+
+    kind: Kind
+    spec: ProjectionSpec
+    arrays: Mapping[str, FloatArray]
+    schema: Schema = field(repr=False)
+
+    def __post_init__(self) -> None:
+        n, d = self.spec.width, self.spec.dimension
+        shapes = {name: array.shape for name, array in self.arrays.items()}
+        if self.kind == "kmeans":
+            fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
+        else:
+            fits = set(shapes) == {"origin", "directions", "weights", "offsets"} and (
+                shapes["origin"] == (d,)
+                and shapes["directions"][:1] == (d,)
+                and shapes["weights"] == (*shapes["offsets"], d)
+            )
+        if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
+            raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")
+        if not 1 <= self.cells <= MOST_CELLS:
+            raise ConfigError(f"a code book of {self.cells} cells", f"Take 1 to {MOST_CELLS}.")
+
+    @property
+    def cells(self) -> int:
+        """B."""
+        if self.kind == "kmeans":
+            return len(self.arrays["centres"])
+        return len(self.arrays["offsets"]) * 2 ** int(self.arrays["directions"].shape[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, arrays as nested lists; `code_book_from_json` reads them back."""
+        arrays = {name: array.tolist() for name, array in self.arrays.items()}
+        return {"kind": self.kind, "spec": self.spec.to_json(), "arrays": arrays}
+
+    def cells_of(self, rows: Rows) -> IntArray:
+        """Cell of each encoded row, (m, n) -> (m,) int64 in 0 .. B - 1; ties go to the lower cell.
+
+        Raises:
+            DataError: rows do not fit or are not finite.
+        """
+        parts = [self._block(rows[i : i + _BLOCK_ROWS]) for i in range(0, len(rows), _BLOCK_ROWS)]
+        return np.concatenate([np.zeros(0, np.int64), *parts])
+
+    def _block(self, rows: Rows) -> IntArray:
+        arrays = self.arrays
+        if self.kind == "kmeans":
+            block = np.asarray(rows, np.float64)
+            if block.shape[1:] != (self.spec.width,) or not np.isfinite(block).all():
+                raise DataError("rows do not fit the code book", "Encode rows by the public schema.")
+            return _nearest(block, arrays["centres"])
+        z = Projection(self.spec, self.schema)(rows)
+        classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
+        bits = (z - arrays["origin"]) @ arrays["directions"] > 0.0
+        return classes * 2 ** bits.shape[1] + bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
+
+
+def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
+    """Read what `CodeBook.to_json` wrote.
+
+    Raises:
+        ConfigError: it is not one.
+    """
+    try:
+        d = int(plain["spec"]["dimension"])
+        arrays = {name: np.asarray(values, np.float64) for name, values in plain["arrays"].items()}
+        if "directions" in arrays:
+            arrays["directions"] = arrays["directions"].reshape(d, -1)
+        return CodeBook(plain["kind"], ProjectionSpec(**plain["spec"]), arrays, schema)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise ConfigError("this is no code book", "Compare the parties' versions.") from None
+
+
+def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, seed: int) -> CodeBook:
+    """Cells around k-means centres of *public* rows; private rows would have to be paid for.
+
+    Args:
+        seeds: encoded public rows, (s, n).
+        cells: B; at most s.
+        spec: carried for its width.
+        schema: of the rows.
+        seed: public, of the first centres (k-means++).
+    """
+    rows = np.asarray(seeds, np.float64)
+    if not 1 <= cells <= len(rows):
+        raise ConfigError(f"{cells} cells of {len(rows)} public rows", "Take at most one cell a row.")
+    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
+    centres = rows[[int(rng.integers(len(rows)))]]
+    while len(centres) < cells:
+        far = _squared(rows, centres).min(axis=1)
+        chance = far / far.sum() if far.sum() > 0 else np.full(len(rows), 1.0 / len(rows))
+        centres = np.concatenate([centres, rows[[int(rng.choice(len(rows), p=chance))]]])
+    for _ in range(_LLOYD_STEPS):
+        nearest = _nearest(rows, centres)
+        moved = np.stack(
+            [rows[nearest == b].mean(axis=0) if (nearest == b).any() else centres[b] for b in range(cells)]
+        )
+        if np.array_equal(moved, centres):
+            break
+        centres = moved
+    return CodeBook("kmeans", spec, {"centres": centres}, schema)
+
+
+def sketch_book(sketch: Sketch, bits: int, spec: ProjectionSpec, schema: Schema) -> CodeBook:
+    """Cells out of a noisy sketch: classes by linear discriminants, each cut by signs of principal directions.
+
+    Without labels: the signs of the top `bits` principal components of z (SOUND.md, step 1). With them: the
+    argmax of Fisher's linear discriminant over the classes and, in it, signs along the top principal
+    directions *within* classes. The spectral norm of the noise, sqrt(2 d) deviations, is the ridge.
+
+    Args:
+        sketch: with noise.
+        bits: sign bits; B = C 2^bits with labels, 2^bits without.
+        spec: of z.
+        schema: of the rows.
+    """
+    d, rows = spec.dimension, float(sketch.rows)
+    if not 0 <= bits <= min(d, 12):
+        raise ConfigError(f"{bits} sign bits of {d} directions", "Take at most 12 and at most d.")
+    origin = sketch.sums.sum(axis=0) / rows
+    classes = len(sketch.sums)
+    counts = np.maximum(sketch.counts, 1.0)
+    if classes == 1:
+        within, means = sketch.second / rows - np.outer(origin, origin), origin[None]
+        weights, offsets = np.zeros((1, d)), np.zeros(1)
+    else:
+        # Nearly empty classes: their noisy means are shrunk to the common one.
+        trust = counts / (counts + sketch.deviation * np.sqrt(d))
+        means = origin + trust[:, None] * (sketch.sums / counts[:, None] - origin)
+        within = sketch.second / rows - (counts[:, None] * means).T @ means / rows
+        values, vectors = np.linalg.eigh((within + within.T) / 2.0)
+        ridge = np.sqrt(2.0 * d) * sketch.deviation / rows + 0.01 * max(float(values.mean()), 1e-9)
+        whitened = vectors / (np.maximum(values, 0.0) + ridge)
+        weights = (means - origin) @ whitened @ vectors.T
+        prior = np.log(counts / counts.sum())
+        offsets = prior - 0.5 * np.einsum("cd,cd->c", weights, means + origin)
+    _, vectors = np.linalg.eigh((within + within.T) / 2.0)
+    directions = vectors[:, ::-1][:, :bits]
+    arrays = {"origin": origin, "directions": directions, "weights": weights, "offsets": offsets}
+    return CodeBook("sketch", spec, arrays, schema)
+
+
+def _nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
+    return _squared(rows, centres).argmin(axis=1).astype(np.int64)
+
+
+def _squared(rows: FloatArray, centres: FloatArray) -> FloatArray:
+    left, right = (rows * rows).sum(axis=1)[:, None], (centres * centres).sum(axis=1)
+    squared: FloatArray = np.maximum(left + right - 2.0 * rows @ centres.T, 0.0)
+    return squared

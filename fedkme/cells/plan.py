@@ -1,0 +1,142 @@
+"""How much noise the two private parts of a summary by cells need: owners' rows, and D_v.
+
+Relation: replace one row of one owner, or one row of D_v; all m_j and m public.
+
+**Owners.** One row is behind a sketch (Gaussian, multiplier s) and one owner's histogram (discrete Laplace of scale
+b), which may depend on the sketch. The losses of the two compose exactly. With c = 1/b the histogram's loss is
+l = +2c, 0 or -2c with probabilities p^2, 2p(1-p), (1-p)^2, p = 1/(1 + e^-c) (fedkme.cells.histogram), hence
+
+    delta(epsilon) = sum over l of P(l) delta_G(epsilon - l),
+
+delta_G(x) = Phi(1/(2s) - x s) - e^x Phi(-1/(2s) - x s), which holds for x of either sign. *Proof.* delta is
+E[(1 - e^(epsilon - L))_+] of the loss L = L_G + l of the product of the two dominating pairs, and products of
+dominating pairs dominate adaptive composition (Zhu, Dong, Wang 2022, theorem 10); condition on l. Both
+pairs are symmetric, so the other direction is the same. No grid, no tail bound: three terms in floating point,
+raised by MARGIN for rounding.
+
+**D_v.** One histogram: (epsilon_v, 0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.special import log_ndtr
+
+from fedkme.cells import sketch
+from fedkme.cells.histogram import HistogramNoise, histogram_noise
+from fedkme.errors import ConfigError
+from fedkme.privacy.events import Composed, Event, Gaussian
+from fedkme.privacy.gaussian import gaussian_sigma
+
+MARGIN = 1e-9
+"""Relative; far above the rounding of `joint_delta`, far below anything that matters."""
+SKETCH_SHARE = 0.3
+"""Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
+
+
+def joint_delta(multiplier: float, scale: float, epsilon: float) -> float:
+    """Smallest delta of sketch and histogram together at epsilon, over adaptive choices.
+
+    Args:
+        multiplier: s of the sketch's Gaussian, > 0.
+        scale: b of the histogram's discrete Laplace, > 0.
+        epsilon: any real number.
+    """
+    step = 1.0 / scale
+    up = 1.0 / (1.0 + math.exp(-step))
+    down = math.exp(-step) * up
+    terms = [(up * up, 2.0 * step), (2.0 * up * down, 0.0), (down * down, -2.0 * step)]
+    return math.fsum(chance * _gaussian_delta(multiplier, epsilon - loss) for chance, loss in terms)
+
+
+def _gaussian_delta(sigma: float, epsilon: float) -> float:
+    first = float(log_ndtr(0.5 / sigma - epsilon * sigma))
+    second = epsilon + float(log_ndtr(-0.5 / sigma - epsilon * sigma))
+    return math.exp(first) * -math.expm1(second - first) if second < first else 0.0
+
+
+@dataclass(frozen=True)
+class OwnerNoise:
+    """What protects an owner's row.
+
+    Attributes:
+        multiplier: deviation of the sketch's noise over its sensitivity; None without a sketch.
+        histogram: noise of the owner's histogram.
+        epsilon: of both together, at
+        delta: 0 without a sketch.
+    """
+
+    multiplier: float | None
+    histogram: HistogramNoise
+    epsilon: float
+    delta: float
+
+    @property
+    def sketch_event(self) -> Gaussian | None:
+        """For the ledger: what the noisy sketch tells of any one row; its sensitivity is sketch.SENSITIVITY."""
+        return None if self.multiplier is None else Gaussian(self.multiplier)
+
+    @property
+    def sketch_deviation(self) -> float:
+        """Of the sketch's noise in units of the query, 0 without a sketch."""
+        return 0.0 if self.multiplier is None else self.multiplier * sketch.SENSITIVITY
+
+    @property
+    def event(self) -> Event:
+        """Everything that is released about an owner's row."""
+        gaussian = self.sketch_event
+        return self.histogram.event if gaussian is None else Composed((gaussian, self.histogram.event))
+
+
+def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE) -> OwnerNoise:
+    """The least noise at which sketch and histogram together are (epsilon, delta)-DP.
+
+    The sketch gets the Gaussian of (sketch_share epsilon, delta), the histogram the least scale that the joint
+    loss allows: never more noise than (1 - sketch_share) epsilon, which basic composition would leave.
+
+    Args:
+        epsilon: > 0.
+        delta: in (0, 1); not used with a share of 0.
+        sketch_share: in [0, 1); 0 for a public code book, where the histogram has all of epsilon.
+
+    Raises:
+        ConfigError: a parameter is out of its range.
+    """
+    if not (epsilon > 0.0 and 0.0 <= sketch_share < 1.0):
+        raise ConfigError(
+            f"no plan of epsilon {epsilon} with {sketch_share} of it for the sketch",
+            "Take epsilon > 0 and a share of at least 0 and below 1.",
+        )
+    if sketch_share == 0.0:
+        return OwnerNoise(None, histogram_noise(epsilon), epsilon, 0.0)
+    multiplier = gaussian_sigma(sketch_share * epsilon, delta)
+    # Basic composition holds at the low end; beyond epsilon the histogram alone breaks the bound.
+    low, high = (1.0 - sketch_share) * epsilon, epsilon + 1.0
+    while high - low > 1e-9 * low:
+        middle = 0.5 * (low + high)
+        if joint_delta(multiplier, 2.0 / middle, epsilon) * (1.0 + MARGIN) <= delta:
+            low = middle
+        else:
+            high = middle
+    return OwnerNoise(multiplier, histogram_noise(low), epsilon, delta)
+
+
+def bits_for(
+    validation_rows: int, owner_rows: Sequence[int], epsilon_v: float, epsilon_owner: float, classes: int = 1
+) -> int:
+    """Sign bits of a code book, from public numbers: so many that noise stays below counts.
+
+    Args:
+        validation_rows: m.
+        owner_rows: all m_j.
+        epsilon_v: of the histogram of D_v.
+        epsilon_owner: of an owner's histogram.
+        classes: parts that the code book makes before it takes bits.
+    """
+    middle = sorted(owner_rows)[len(owner_rows) // 2]
+    most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / 5.0)
+    bits = min(6, max(3, math.floor(math.log2(max(most, 1.0)))))
+    return max(0, bits - round(math.log2(classes)))

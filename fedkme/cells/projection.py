@@ -1,0 +1,133 @@
+"""z(x): a short vector of norm at most 1 for each row, the same for every party, from public values only."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.schema import Category, Numeric, Schema
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.floating[Any]]
+Centre = Literal["row", "domain"]
+"""What is subtracted from a row: its own mean (images), or the middle of the public domain (tables)."""
+
+Z_UNIT = 2.0**-12
+"""Coordinates of z are whole multiples of it, so that sums of their products are integers."""
+_BLOCK_CELLS = 2**20
+_SHRINK = 1.0 - 2.0**-30  # covers rounding in the norm by which a row is divided
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionSpec:
+    """Everything that two parties need for the same z, beside the public schema.
+
+    Attributes:
+        seed: public, 0 <= seed < 2^64.
+        width: n, columns of an encoded row.
+        dimension: d; at d >= n nothing is projected and d is n.
+        centre: what is subtracted from a row first.
+    """
+
+    seed: int
+    width: int
+    dimension: int
+    centre: Centre
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.seed < 2**64 and self.width >= 1 and 1 <= self.dimension <= self.width):
+            raise ConfigError(
+                f"no projection of {self.width} columns to {self.dimension} exists",
+                "Take 1 <= d <= n and a seed below 2^64.",
+            )
+        if self.centre not in ("row", "domain"):
+            raise ConfigError(f"rows cannot be centred by '{self.centre}'", "Take 'row' or 'domain'.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"seed": self.seed, "width": self.width, "dimension": self.dimension, "centre": self.centre}
+
+
+def spec_for(schema: Schema, seed: int, dimension: int = 128) -> ProjectionSpec:
+    """The usual choice: rows centred by themselves where they are one block of like numbers (images)."""
+    image = len(schema.columns) == 1 and schema.encoded_width > 1
+    width = schema.encoded_width
+    return ProjectionSpec(seed, width, min(dimension, width), "row" if image else "domain")
+
+
+class Projection:
+    """z(x) = R'(x - centre) / ||R'(x - centre)||, rounded towards zero to whole multiples of Z_UNIT.
+
+    R has entries +-1 from SHAKE-256 of the seed: the same on every host and for every version of any
+    library. Rounding towards zero keeps ||z(x)|| <= 1, exactly, for what is computed.
+    """
+
+    def __init__(self, spec: ProjectionSpec, schema: Schema) -> None:
+        if schema.encoded_width != spec.width:
+            raise ConfigError(
+                f"a projection of {spec.width} columns does not fit rows of {schema.encoded_width}",
+                "Compare the schemas of the parties.",
+            )
+        self.spec = spec
+        self._middle = _middle(schema)
+
+    @functools.cached_property
+    def _signs(self) -> FloatArray | None:
+        spec = self.spec
+        if spec.dimension == spec.width:
+            return None
+        cells = spec.width * spec.dimension
+        stream = hashlib.shake_256(b"fedkme cells projection 1\0" + spec.seed.to_bytes(8, "big"))
+        bits = np.unpackbits(np.frombuffer(stream.digest((cells + 7) // 8), dtype=np.uint8))[:cells]
+        return 1.0 - 2.0 * bits.reshape(spec.width, spec.dimension)
+
+    def steps(self, rows: Rows) -> FloatArray:
+        """z in units of Z_UNIT: encoded rows (m, n) -> (m, d) float64 of whole numbers.
+
+        A row that is its own centre has z = 0.
+
+        Raises:
+            DataError: a row is not finite; says how many, never which.
+        """
+        out = np.empty((len(rows), self.spec.dimension))
+        block = max(1, _BLOCK_CELLS // self.spec.width)
+        for start in range(0, len(rows), block):
+            out[start : start + block] = self._block(np.asarray(rows[start : start + block], np.float64))
+        infinite = int((~np.isfinite(out).all(axis=1)).sum())
+        if infinite:
+            raise DataError(f"rows that are not finite: {infinite}", "Encode rows by the public schema.")
+        if len(out) and float(np.einsum("ij,ij->i", out, out).max()) > Z_UNIT**-2:
+            raise DataError("a projected row is longer than 1", "Report it: the projection is wrong.")
+        return out
+
+    def _block(self, rows: FloatArray) -> FloatArray:
+        if rows.ndim != 2 or rows.shape[1] != self.spec.width:
+            raise DataError(f"rows of {rows.shape[1:]} columns do not fit", "Encode rows by the schema.")
+        centred = rows - (rows.mean(axis=1, keepdims=True) if self.spec.centre == "row" else self._middle)
+        projected = centred if self._signs is None else centred @ self._signs
+        norms = np.sqrt(np.einsum("ij,ij->i", projected, projected))
+        # A row that is its own centre up to rounding has no direction.
+        scale = np.where(norms > 1e-9, _SHRINK / np.maximum(norms, 1e-9), 0.0) / Z_UNIT
+        return np.trunc(projected * np.where(np.isnan(norms), np.nan, scale)[:, None])
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """z of encoded rows, (m, n) -> (m, d) float64."""
+        return self.steps(rows) * Z_UNIT
+
+
+def _middle(schema: Schema) -> FloatArray:
+    """Mean of the uniform law on the encoded public domain, (n,)."""
+    parts: list[FloatArray] = []
+    for column in schema.columns:
+        match column:
+            case Numeric():
+                parts.append(np.full(column.encoded_width, 0.5))
+            case Category():
+                parts.append(np.full(column.encoded_width, np.sqrt(0.5) / column.encoded_width))
+    return np.concatenate(parts)

@@ -1,0 +1,317 @@
+"""The table of summaries by cells (docs/decisions/008-cells.md): error and accuracy beside free rivals.
+
+    python -m sim.experiments.cells DATA [--quick] [--layouts mnist-group5 ...] [--rows 250 1000] [--seeds 5]
+
+DATA is the folder of the data sets; a layout whose file is missing is skipped with a word. Everything runs in
+this process with simulated noise. Rows of the table: exact greedy (no privacy, all rows in one place), uniform,
+uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.cells.orders import Histograms, make_orders
+from curator.cells.prune import prune
+from fedkme.cells import sketch
+from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
+from fedkme.cells.histogram import HistogramNoise, histogram_noise, noisy_counts
+from fedkme.cells.plan import OwnerNoise, bits_for, owner_noise
+from fedkme.cells.projection import Projection, spec_for
+from fedkme.errors import ConfigError
+from fedkme.mmd import mmd2
+from fedkme.privacy.noise import simulated
+from owner.herding import cell_weights, herd, target_scores
+from sim.exact_greedy import exact_kernel_greedy
+from sim.experiments.cells_data import Layout, layouts
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Book = Literal["sketch", "labels", "kmeans"]
+
+DELTA = 1e-5
+RATIOS = (1.0, 1.5, 2.0, 3.0)
+SIZES = (50, 100, 200)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run the protocol."""
+
+    name: str = "cells"
+    book: Book = "labels"
+    """Sketch without labels, with labels, or k-means of public seed rows."""
+    epsilon: float = 1.0
+    """Of the owners at DELTA, and of D_v; inf: no noise at all."""
+    sketch_share: float = 0.3
+    bits: int | None = None
+    """Of the code book; None: by the rule."""
+    shrink: bool = True
+    swaps: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Everything of a run before the first order."""
+
+    layout: Layout
+    variant: Variant
+    book: CodeBook
+    cells: Sequence[IntArray]
+    histograms: Histograms
+
+
+def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
+    """Sketch, code book and histograms of all parties."""
+    noiseless = np.isinf(variant.epsilon)
+    shared = 0.0 if variant.book == "kmeans" else variant.sketch_share
+    plan = owner_noise(1.0 if noiseless else variant.epsilon, DELTA, shared)
+    spec = spec_for(layout.schema, seed)
+    labelled = variant.book == "labels"
+    bits = variant.bits
+    if bits is None:
+        classes = layout.classes if labelled else 1
+        sizes = [len(rows) for rows in layout.owners]
+        epsilon_v = 1.0 if noiseless else variant.epsilon
+        bits = bits_for(len(layout.validation), sizes, epsilon_v, plan.histogram.epsilon, classes)
+    if variant.book == "kmeans":
+        book = kmeans_book(layout.seeds, 2**bits, spec, layout.schema, seed)
+    else:
+        book = _sketched(layout, labelled, 0.0 if noiseless else _multiplier(plan), bits, seed)
+    cells = [book.cells_of(rows) for rows in layout.owners]
+    how: HistogramNoise | None = None if noiseless else plan.histogram
+    counted = [
+        noisy_counts(own, book.cells, how, simulated(seed, f"owner-{i}", "cells"))
+        for i, own in enumerate(cells)
+    ]
+    how_v = None if noiseless else histogram_noise(variant.epsilon)
+    nu = noisy_counts(
+        book.cells_of(layout.validation), book.cells, how_v, simulated(seed, "consumer", "cells")
+    )
+    sizes_array = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
+    variance = 0.0 if how_v is None else how_v.variance
+    histograms = Histograms(np.stack(counted), sizes_array, nu, len(layout.validation), variance)
+    return Round(layout, variant, book, cells, histograms)
+
+
+def _multiplier(plan: OwnerNoise) -> float:
+    return plan.multiplier or 0.0
+
+
+def _sketched(layout: Layout, labelled: bool, multiplier: float, bits: int, seed: int) -> CodeBook:
+    spec = spec_for(layout.schema, seed)
+    projection = Projection(spec, layout.schema)
+    classes = layout.classes if labelled else None
+    answers = [
+        sketch.coordinates(rows, labels if labelled else None, projection, classes)
+        for rows, labels in zip(layout.owners, layout.labels, strict=True)
+    ]
+    total = np.sum(answers, axis=0)
+    rows = sum(len(own) for own in layout.owners)
+    noise = simulated(seed, "curator", "sketch")
+    noisy = sketch.release(total, rows, spec.dimension, classes, multiplier, noise)
+    return sketch_book(noisy, bits, spec, layout.schema)
+
+
+class Herds:
+    """What owners send, with each owner's scores kept while its order stays the same."""
+
+    def __init__(self, first: Round) -> None:
+        self._first = first
+        self._scores: dict[tuple[int, bytes], FloatArray] = {}
+
+    def collect(self, total: int) -> tuple[FloatArray, IntArray]:
+        """Rows and labels that answer an order of `total` rows."""
+        layout = self._first.layout
+        orders = make_orders(self._first.histograms, total, self._first.variant.shrink)
+        rows, labels = [layout.owners[0][:0]], [layout.labels[0][:0]]
+        for owner, count in enumerate(orders.rows.tolist()):
+            weights = cell_weights(self._first.cells[owner], orders.cells[owner])
+            if count and weights.any():
+                key = (owner, np.round(weights, 12).tobytes())
+                if key not in self._scores:
+                    self._scores[key] = target_scores(layout.owners[owner], weights, layout.gamma)
+                chosen = herd(layout.owners[owner], self._scores[key], count, layout.gamma)
+                rows.append(layout.owners[owner][chosen])
+                labels.append(layout.labels[owner][chosen])
+        return np.concatenate(rows), np.concatenate(labels)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One summary."""
+
+    layout: str
+    rows: int
+    seed: int
+    p: int
+    method: str
+    accessed: int
+    mmd2: float
+    mmd2_test: float
+    accuracy: float
+
+
+def score(layout: Layout, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray) -> Score:
+    """Errors in the exact kernel, and a linear SVM's accuracy on the test rows."""
+    return Score(
+        layout.name,
+        len(layout.validation),
+        seed,
+        p,
+        method,
+        accessed,
+        mmd2(rows, layout.validation, layout.gamma),
+        mmd2(rows, layout.test, layout.gamma),
+        _accuracy(rows, labels, layout.test, layout.test_labels),
+    )
+
+
+def _accuracy(rows: FloatArray, labels: IntArray, test: FloatArray, test_labels: IntArray) -> float:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    if len(np.unique(labels)) == 1:
+        return float(np.mean(test_labels == labels[0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LinearSVC(random_state=0, max_iter=2000).fit(rows, labels)
+    return float(model.score(test, test_labels))
+
+
+def uniform(layout: Layout, total: int, seed: int) -> tuple[FloatArray, IntArray]:
+    """`total` rows, the same number of each owner as far as it has them, at random."""
+    rng = np.random.default_rng(np.random.SeedSequence([seed, total]))
+    sizes = np.array([len(rows) for rows in layout.owners])
+    counts = np.zeros(len(sizes), dtype=np.int64)
+    for owner in itertools.cycle(rng.permutation(len(sizes)).tolist()):
+        if counts.sum() == total:
+            break
+        counts[owner] += counts[owner] < sizes[owner]
+    picks = [rng.choice(size, count, replace=False) for size, count in zip(sizes, counts, strict=True)]
+    rows = np.concatenate([own[pick] for own, pick in zip(layout.owners, picks, strict=True)])
+    labels = np.concatenate([own[pick] for own, pick in zip(layout.labels, picks, strict=True)])
+    return rows, labels
+
+
+def rivals(layout: Layout, seed: int, sizes: Sequence[int]) -> Iterator[Score]:
+    """Exact greedy, uniform, and uniform rho p with pruning."""
+    pooled, labels = np.concatenate(layout.owners), np.concatenate(layout.labels)
+    greedy = exact_kernel_greedy(pooled, layout.validation, None, max(sizes), layout.gamma)
+    for p in sizes:
+        yield score(layout, seed, p, "exact greedy", len(pooled), pooled[greedy[:p]], labels[greedy[:p]])
+        for ratio in (1.0, 2.0, 3.0, 5.0):
+            rows, classes = uniform(layout, min(round(ratio * p), len(pooled)), seed)
+            kept = prune(rows, layout.validation, p, layout.gamma)
+            name = "uniform" if ratio == 1.0 else f"uniform {ratio:g}p + prune"
+            yield score(layout, seed, p, name, len(rows), rows[kept], classes[kept])
+
+
+def cells(
+    layout: Layout, variant: Variant, seed: int, sizes: Sequence[int], ratios: Sequence[float] = RATIOS
+) -> Iterator[Score]:
+    """The protocol at several sizes and ratios, with the noise of one run."""
+    herds = Herds(first_round(layout, variant, seed))
+    available = sum(len(rows) for rows in layout.owners)
+    for p, ratio in itertools.product(sizes, ratios):
+        rows, labels = herds.collect(min(round(ratio * p), available))
+        if not len(rows):
+            continue
+        kept = prune(rows, layout.validation, p, layout.gamma, variant.swaps)
+        yield score(
+            layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept]
+        )
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Markdown: 1000 MMD^2 to D_v / to test rows; ratio to uniform, to exact greedy; accuracy. Means over seeds."""
+    sizes = sorted({s.p for s in scores})
+    lines: list[str] = []
+    for (name, rows), part in _grouped(scores, lambda s: (s.layout, s.rows)).items():
+        seeds = sorted({s.seed for s in part})
+        lines += [f"\n**{name}**, |D_v| = {rows}, seeds {seeds}\n"]
+        lines += ["| | " + " | ".join(f"p={p}" for p in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
+        for method, mine in _grouped(part, lambda s: s.method).items():
+            by_size = [_cell(part, [s for s in mine if s.p == p], p) for p in sizes]
+            lines.append(f"| {method} | " + " | ".join(by_size) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(part: Sequence[Score], mine: Sequence[Score], p: int) -> str:
+    if not mine:
+        return "-"
+
+    def mean(scores: Sequence[Score], field: str) -> float:
+        return float(np.mean([getattr(s, field) for s in scores]))
+
+    own = mean(mine, "mmd2")
+    base = [[s for s in part if s.p == p and s.method == name] for name in ("uniform", "exact greedy")]
+    ratios = ", ".join(f"{own / mean(scores, 'mmd2'):.2f}" if scores else "-" for scores in base)
+    return f"{1e3 * own:.1f} / {1e3 * mean(mine, 'mmd2_test'):.1f}; {ratios}; {mean(mine, 'accuracy'):.3f}"
+
+
+def _grouped(scores: Sequence[Score], key: Callable[[Score], Any]) -> Mapping[Any, list[Score]]:
+    groups: dict[Any, list[Score]] = {}
+    for one in scores:
+        groups.setdefault(key(one), []).append(one)
+    return groups
+
+
+QUICK = ("digits-group5", "digits-mixed5", "hospitals")
+DEFAULT = (
+    *("mnist-group5", "mnist-mixed5", "mnist-group50", "mnist-mixed50"),
+    *("fashion-group5", "fashion-mixed5", "digits-group5", "digits-mixed5"),
+    *("isolet", "acs", "hospitals"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the table; prints every line as it comes."""
+    parser = argparse.ArgumentParser(prog="sim.experiments.cells", description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser.add_argument("--layouts", nargs="+", choices=sorted(layouts()), help="default: the table's")
+    parser.add_argument("--rows", nargs="+", type=int, default=[250], help="|D_v|, where a layout has so many")
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="p")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--books", nargs="+", choices=["sketch", "labels", "kmeans"], default=["labels"])
+    parser.add_argument("--quick", action="store_true", help="small sizes: a minute or two")
+    parser.add_argument("--out", type=Path, help="JSON file of all scores, written after every layout")
+    chosen = parser.parse_args(arguments)
+    names = chosen.layouts or (QUICK if chosen.quick else DEFAULT)
+    seeds = 2 if chosen.quick else chosen.seeds
+    sizes = [50, 100] if chosen.quick else chosen.sizes
+    scores: list[Score] = []
+    for seed, rows, name in itertools.product(
+        range(chosen.first_seed, chosen.first_seed + seeds), chosen.rows, names
+    ):
+        started = time.monotonic()
+        try:
+            layout = layouts()[name](chosen.data, rows, seed)
+        except ConfigError as error:
+            print(f"{name}: skipped, {error}", flush=True)
+            continue
+        found = list(rivals(layout, seed, sizes))
+        for book in chosen.books:
+            label = "cells" if len(chosen.books) == 1 else f"cells {book}"
+            found += cells(layout, replace(Variant(), name=label, book=book), seed, sizes)
+        scores += found
+        print(f"seed {seed}, {time.monotonic() - started:.0f} s", table(found), flush=True)
+        if chosen.out:
+            chosen.out.write_text(json.dumps([asdict(s) for s in scores], indent=1) + "\n", encoding="utf-8")
+    print("means over seeds", table(scores), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Who holds what in the table of summaries by cells: images in four layouts, and data with real sites.
+
+Layouts of images: `group`, each owner has the paper's groups of classes; `mixed`, each owner has classes in
+proportions from Dirichlet(.5). Sites: four hospitals; speakers of ISOLET, whose fifth group looks for the
+letters that rhyme with E; 19 areas of the American Community Survey, and a twentieth that looks for people
+like its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.data import Table, read_arrays, read_columns, table_from_columns
+from fedkme.errors import ConfigError, DataError
+from fedkme.kernels import median_gamma
+from fedkme.schema import Category, Label, Numeric, Schema
+from sim.scenarios.base import Scenario, generator, random_rows
+from sim.scenarios.digits import Digits, build_digits
+from sim.scenarios.hospitals import Hospitals, build_hospitals
+from sim.scenarios.mnist import Mnist, build_mnist
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ROWS = 12_000
+"""Training images of MNIST and Fashion that owners share out."""
+_E_SET = "BCDEGPTVZ"
+_AREA = "29-01901"
+_SEEDS = 150
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """One draw of an experiment; every array of rows is encoded, float64.
+
+    Attributes:
+        name: data and layout.
+        schema: of the rows.
+        owners: rows of each, (m_j, n).
+        labels: classes of each owner's rows, (m_j,).
+        validation: D_v, (m, n).
+        test: rows that score, (t, n).
+        test_labels: (t,).
+        gamma: of the kernel: the median heuristic on public seed rows, or a public constant.
+        seeds: public rows, (s, n).
+    """
+
+    name: str
+    schema: Schema
+    owners: Sequence[FloatArray]
+    labels: Sequence[IntArray]
+    validation: FloatArray
+    test: FloatArray
+    test_labels: IntArray
+    gamma: float
+    seeds: FloatArray
+
+    @property
+    def classes(self) -> int:
+        """C of the label."""
+        return len(self.schema.label.classes) if self.schema.label else 1
+
+
+Build = Callable[[Path, int, int], Layout]
+"""Folder of the data, |D_v|, seed."""
+
+
+def layouts() -> Mapping[str, Build]:
+    """All layouts by name."""
+    images = {
+        f"{data}-{kind}{owners}": partial(_images, data, kind, owners)
+        for data in ("mnist", "fashion", "digits")
+        for kind in ("group", "mixed")
+        for owners in (5, 50)
+    }
+    return images | {"isolet": _isolet, "acs": _acs, "hospitals": _hospitals}
+
+
+def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: int) -> Layout:
+    if data == "digits":
+        config = Digits(copies=10, owners=owners, validation_fraction=0.25)
+        scenario = build_digits(config, seed)
+    else:
+        file = folder / ("mnist.npz" if data == "mnist" else "fashion_mnist.npz")
+        total = 1443 if data == "mnist" else 1429  # target rows of the test part in the ratio 70/30
+        settings = Mnist(path=file, rows=ROWS, owners=owners, validation_fraction=rows / total)
+        scenario = build_mnist(settings, seed, None)
+    if kind == "mixed":
+        scenario = _mixed(scenario, seed)
+    return _layout(f"{data}-{kind}{owners}", scenario, 0.0103 if data == "mnist" else None)
+
+
+def _mixed(scenario: Scenario, seed: int) -> Scenario:
+    """The same rows dealt again: even shares, each of classes in proportions from Dirichlet(.5)."""
+    rng = generator(seed, "cells", "mixed")
+    values = np.concatenate([table.values for table in scenario.owners.values()])
+    labels = np.concatenate([_labels(table) for table in scenario.owners.values()])
+    pools = [list(rng.permutation(np.flatnonzero(labels == c))) for c in range(10)]
+    owners: dict[str, Table] = {}
+    share = len(labels) // len(scenario.owners)
+    for name in scenario.owners:
+        wish = rng.dirichlet(np.full(10, 0.5))
+        chosen: list[int] = []
+        while len(chosen) < share:
+            left = np.array([len(pool) for pool in pools])
+            chance = np.where(left > 0, wish + 1e-9, 0.0)
+            counts = rng.multinomial(share - len(chosen), chance / chance.sum())
+            for pool, count in zip(pools, np.minimum(counts, left).tolist(), strict=True):
+                chosen += [int(pool.pop()) for _ in range(count)]
+        rows = np.sort(np.array(chosen))
+        owners[name] = Table(values[rows], labels[rows])
+    return Scenario(
+        scenario.name, scenario.schema, owners, scenario.validation, scenario.test, scenario.seeds
+    )
+
+
+def _layout(name: str, scenario: Scenario, gamma: float | None) -> Layout:
+    def encoded(table: Table) -> FloatArray:
+        return np.asarray(scenario.schema.encode(table.values), np.float64)
+
+    if scenario.seeds is None:
+        raise ConfigError("a layout needs public seed rows", "Give the scenario seeds.")
+    seeds = encoded(scenario.seeds)
+    return Layout(
+        name,
+        scenario.schema,
+        [encoded(table) for table in scenario.owners.values()],
+        [_labels(table) for table in scenario.owners.values()],
+        encoded(scenario.validation),
+        encoded(scenario.test),
+        _labels(scenario.test),
+        median_gamma(seeds) if gamma is None else gamma,
+        seeds,
+    )
+
+
+def _labels(table: Table) -> IntArray:
+    if table.labels is None:
+        raise DataError("rows of the experiment have no labels", "Take the files with labels.")
+    return table.labels
+
+
+def _hospitals(folder: Path, rows: int, seed: int) -> Layout:
+    """D_v is half of the Hungarian hospital's patients but for those it owns; `rows` is not used."""
+    file = folder / "heart_disease_4hospitals.parquet"
+    config = Hospitals(path=file, validation_fraction=0.5, test_fraction=0.25)
+    return _layout("hospitals", build_hospitals(config, seed, None), None)
+
+
+def _isolet(folder: Path, rows: int, seed: int) -> Layout:
+    """Owners: speakers of groups 1 to 4, all letters. D_v and test: letters of the E set, group 5."""
+    arrays = read_arrays(folder / "isolet.npz", "isolet")
+    letters = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    x = next(array for array in arrays.values() if array.ndim == 2)
+    y, site = arrays["y"].astype(np.int64) - 1, arrays["site"]
+    schema = Schema(
+        columns=(Numeric(name="feature", bounds=(-1, 1), count=x.shape[1], clip=True),),
+        label=Label(name="letter", classes=letters),
+    )
+    wanted = np.isin(y, [letters.index(letter) for letter in _E_SET])
+    rng = generator(seed, "cells", "isolet")
+    looked_for = rng.permutation(np.flatnonzero((site == 5) & wanted))
+    rows = min(rows, len(looked_for) // 2)
+    public = rng.permutation(np.flatnonzero((site == 5) & ~wanted))[:_SEEDS]
+    parts = {f"speakers-{s}": Table(x[site == s], y[site == s]) for s in (1, 2, 3, 4)}
+    held, scored = looked_for[:rows], looked_for[rows:]
+    scenario = Scenario(
+        "isolet", schema, parts, Table(x[held], y[held]), Table(x[scored], y[scored]), Table(x[public])
+    )
+    return _layout("isolet", scenario, None)
+
+
+_CATEGORIES: Mapping[str, str] = {
+    "SEX": "1 2",
+    "MSP": "N 1 2 3 4 5 6",
+    "HISP": "0 1 2 3 4",
+    "RAC1P": "1 2 3 4 5 6 7 8 9",
+    "HOUSING_TYPE": "1 2 3",
+    "OWN_RENT": "0 1 2",
+    "INDP_CAT": "N 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18",
+    "EDU": "N 1 2 3 4 5 6 7 8 9 10 11 12",
+    "DREM": "N 1 2",
+    "DPHY": "N 1 2",
+    "DEYE": "1 2",
+    "DEAR": "1 2",
+}
+
+
+def _acs(folder: Path, rows: int, seed: int) -> Layout:
+    """Owners: 19 areas. D_v and test: the twentieth. Label: personal income in the upper half of deciles."""
+    columns: dict[str, Any] = dict(read_columns(folder / "acs_national2019_sdnist.parquet", "acs"))
+    deciles = columns["PINCP_DECILE"]
+    columns["income"] = ["upper" if decile in tuple("56789") else "lower" for decile in deciles]
+    schema = Schema(
+        columns=(
+            Numeric(name="AGEP", bounds=(0, 99), integer=True),
+            *(Category(name=name, categories=tuple(text.split())) for name, text in _CATEGORIES.items()),
+        ),
+        label=Label(name="income", classes=("lower", "upper")),
+        ignore=tuple(name for name in columns if name not in {"AGEP", "income", *_CATEGORIES}),
+    )
+    people = table_from_columns(columns, schema, "acs")
+    area = np.asarray(columns["PUMA"])
+    own = generator(seed, "cells", "acs").permutation(np.flatnonzero(area == _AREA))
+    rows = min(rows, len(own) // 2)
+    parts = {name: people.take(area == name) for name in sorted(set(area.tolist())) if name != _AREA}
+    held, scored = people.take(own[:rows]), people.take(own[rows:])
+    seeds = random_rows(schema, _SEEDS, generator(seed, "cells", "acs", "seeds"))
+    return _layout("acs", Scenario("acs", schema, parts, held, scored, seeds), None)
