@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc.aio
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from consumer.gate import Gate
 from consumer.pending import Pending
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
+from fedkme.cells.codebook import code_book_from_json
+from fedkme.cells.histogram import histogram_noise, noisy_counts
+from fedkme.cells.noise import on_integers
 from fedkme.data import Table, load_table, save_table
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.features.fourier import FourierSpec, RandomFourier
@@ -51,6 +54,7 @@ class Summary:
         reason: why not.
         rounds: how many it took.
         points_accessed: how many rows the curator saw for them.
+        prune: whether there are more rows than were asked for, to choose from.
     """
 
     run: str
@@ -60,6 +64,7 @@ class Summary:
     reason: str
     rounds: int
     points_accessed: int
+    prune: bool = False
 
 
 def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> float:
@@ -130,10 +135,12 @@ async def summarize(
     features = codecs.features_from_wire(plan.features, schema.encoded_width)
     heard()
     if not plan.offered:
-        if document.run != plan.run or document.features != plan.features or not document.offer:
-            outgoing = _offer(request, plan.run, features, schema, validation, noise_for, gate)
+        known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
+        if not known or not document.offer:
+            outgoing = _offer(request, plan, features, schema, validation, noise_for, gate)
             document.run = plan.run
             document.features.CopyFrom(plan.features)
+            document.cells.CopyFrom(plan.cells)
             del document.offer[:]
             document.offer.extend(outgoing)
             pending.keep()
@@ -144,17 +151,25 @@ async def summarize(
 
 def _offer(
     request: RequestSettings,
-    run: str,
+    plan: pb.Plan,
     features: FourierSpec,
     schema: Schema,
     validation: Table,
     noise_for: NoiseFor,
     gate: Gate,
 ) -> list[pb.ConsumerMessage]:
-    """g~, or D_v, and what is declared about it."""
+    """g~, or D_v by cells, or D_v, and what is declared about it."""
+    run = plan.run
     if request.share == "rows":
         gate.pass_rows(run, len(validation))
         outgoing = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(_rows(validation))]
+    elif plan.HasField("cells"):
+        book = code_book_from_json(codecs.code_book_from_wire(plan.cells), schema)
+        how = histogram_noise(request.privacy.epsilon)
+        cells = book.cells_of(schema.encode(validation.values))
+        counts = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
+        gate.pass_histogram(run, how.event)
+        outgoing = [pb.ConsumerMessage(histogram=codecs.histogram_to_wire(counts))]
     else:
         h1 = RandomFourier(features)
         encoded, noise = schema.encode(validation.values), noise_for("target")
@@ -204,7 +219,14 @@ async def _receive(
                 outcome = message.outcome
                 complete = outcome.status == pb.Outcome.STATUS_COMPLETE
                 return Summary(
-                    run, table, features, complete, outcome.reason, outcome.rounds, outcome.points_accessed
+                    run,
+                    table,
+                    features,
+                    complete,
+                    outcome.reason,
+                    outcome.rounds,
+                    outcome.points_accessed,
+                    outcome.prune,
                 )
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
@@ -245,6 +267,9 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
     with open_ledger(settings.name, settings.output / "ledger.jsonl") as ledger:
         gate, pending = Gate(settings.name, ledger), Pending(settings.output)
         summary = await _ask(settings, schema, validation, address, gate, pending, voice)
+    if summary.prune:
+        save_table(settings.output / "received.npz", summary.table)
+        summary = pruned(summary, settings.request.p, schema, validation)
     save_table(settings.output / "summary.npz", summary.table)
     pending.done()
     voice.say(
@@ -257,6 +282,15 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
         accessed=summary.points_accessed,
     )
     _judge(settings, schema, validation, summary, voice)
+
+
+def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
+    """The p rows that match D_v best, chosen here: nobody else learns which."""
+    from curator.cells.prune import prune  # by the cells protocol alone
+
+    rows = schema.encode(summary.table.values)
+    kept = prune(rows, schema.encode(validation.values), p, summary.features.gamma)
+    return replace(summary, table=summary.table.take(kept))
 
 
 async def _ask(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 
+from fedkme.cells.disclosures import validation_disclosures
 from fedkme.features.fixed_point import MeanVector
 from fedkme.privacy.events import (
     CURATOR,
@@ -46,13 +48,22 @@ class Gate:
         """Let out g~, which the curator passes on to owners."""
         self._write(run, cost.event, cost.sensitivity, nonce_of(target), CURATOR, OWNERS)
 
+    def pass_histogram(self, run: str, event: Event) -> None:
+        """Let out D_v by cells, from which the orders of owners follow."""
+        self._keep(validation_disclosures(run, self.consumer, event))
+
     def pass_rows(self, run: str, count: int) -> None:
         """Let out D_v itself, for a curator that is trusted with it."""
         self._write(run, RawRows(count), None, "rows", CURATOR)
 
     def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:
-        for observer in observers:
-            about = Disclosure(run, 0, self._protected, observer, event, "replace-one", sensitivity, nonce)
+        self._keep(
+            Disclosure(run, 0, self._protected, observer, event, "replace-one", sensitivity, nonce)
+            for observer in observers
+        )
+
+    def _keep(self, disclosures: Iterable[Disclosure]) -> None:
+        for about in disclosures:
             self.declared.append(about)
             if self._ledger is not None:
                 self._ledger.append(about)

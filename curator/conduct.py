@@ -34,7 +34,7 @@ async def conduct(
     Raises:
         NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
     """
-    roster = Roster(ports, settings.quorum, observer.owner_left, record.faults)
+    roster: Roster[OwnerPort] = Roster(ports, settings.quorum, observer.owner_left, record.faults)
     h2 = None
     if settings.protocol != "uniform":
         spec = task.h1.spec
@@ -87,7 +87,7 @@ def _assignment(
     )
 
 
-async def close(roster: Roster, record: SummaryRecord) -> None:
+async def close(roster: Roster[OwnerPort], record: SummaryRecord) -> None:
     """Take every owner's own count of what it sent."""
     last = len(record.rounds)
     closings = await roster.ask(

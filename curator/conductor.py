@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.cells.gate import CellGate
+from curator.cells.run import CellTask, conduct_cells
 from curator.conduct import conduct
 from curator.gate import Gate
 from curator.journal import JournaledNoise, RunJournal
@@ -27,6 +29,9 @@ from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord, columns
 from curator.summary.roster import Fault
 from curator.summary.task import SummaryTask
+from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.histogram import histogram_noise, noisy_counts
+from fedkme.cells.noise import on_integers
 from fedkme.data import Table
 from fedkme.errors import CancelledRunError, FedkmeError, MissingOwnersError, StoreError
 from fedkme.features.fixed_point import MeanVector
@@ -206,6 +211,9 @@ class Conductor:
         gate: Gate,
         journal: RunJournal,
     ) -> None:
+        if run.document.HasField("cells"):
+            await self._by_cells(run, record, sessions, journal)
+            return
         document = run.document
         h1 = RandomFourier(codecs.features_from_wire(document.features, self.schema.encoded_width))
 
@@ -223,17 +231,71 @@ class Conductor:
             reference=h1.fixed_point(reference_rows(self.schema, self.seeds, h1.spec.seed)),
             consumer=run.consumer,
         )
-        watcher = Watcher(run, self.say, record, journal, self.meter)
-        self.say("run", run=run.name, round=0, p=task.rows, owners=len(sessions))
-        for owner in document.missing:
-            absent = MissingOwnersError(f"{owner} has not joined; the run begins without it", "Start it.")
-            fault = Fault(0, owner, absent.code, str(absent))
-            record.faults.append(fault)
-            watcher.owner_left(fault)
+        watcher = self._begin(run, record, sessions, journal)
         try:
             await conduct(task, self.settings.summary, sessions, noise_for, record, watcher, gate)
         finally:
             watcher.tell()
+
+    async def _by_cells(
+        self, run: Run, record: SummaryRecord, sessions: list[OwnerSession], journal: RunJournal
+    ) -> None:
+        gate = CellGate(run.name, journal, run.consumer)
+        document, settings = run.document, self.settings.summary
+
+        def noise_for(purpose: str) -> NoiseSource:
+            return JournaledNoise(self.noise_for(purpose), journal, purpose)
+
+        plan = document.cells
+        book = code_book_from_json(codecs.code_book_from_wire(plan), self.schema)
+        histogram, encoded = self._histogram(document, book, gate, noise_for)
+        task = CellTask(
+            run.name,
+            document.request.rows,
+            plan.rho,
+            self.schema,
+            book,
+            plan.gamma,
+            settings.owner_noise(),
+            histogram,
+            document.request.validation_rows,
+            encoded,
+            run.consumer,
+        )
+        watcher = self._begin(run, record, sessions, journal)
+        try:
+            await conduct_cells(task, sessions, settings.quorum, record, watcher, gate)
+        finally:
+            watcher.tell()
+
+    def _histogram(
+        self, document: journals_pb2.RunDocument, book: CodeBook, gate: CellGate, noise_for: NoiseFor
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
+        """D_v by cells, made here where D_v itself came; then also its encoded rows, to prune by."""
+        declared = codecs.disclosures_from_wire(document.disclosures, codecs.MOST_DECLARED)
+        if document.HasField("histogram"):
+            gate.receive_declared(declared, None)
+            return codecs.histogram_from_wire(document.histogram, book.cells), None
+        rows = codecs.rows_from_wire([document.validation])
+        encoded = self.schema.encode(codecs.values_of(rows, self.schema.width))
+        gate.receive_declared(declared, len(rows))
+        how = histogram_noise(self.settings.summary.privacy.epsilon)
+        gate.pass_histogram(how)
+        noise = on_integers(noise_for("histogram"))
+        return noisy_counts(book.cells_of(encoded), book.cells, how, noise), encoded
+
+    def _begin(
+        self, run: Run, record: SummaryRecord, sessions: list[OwnerSession], journal: RunJournal
+    ) -> Watcher:
+        """Say that the run begins, and without whom."""
+        watcher = Watcher(run, self.say, record, journal, self.meter)
+        self.say("run", run=run.name, round=0, p=run.document.request.rows, owners=len(sessions))
+        for owner in run.document.missing:
+            absent = MissingOwnersError(f"{owner} has not joined; the run begins without it", "Start it.")
+            fault = Fault(0, owner, absent.code, str(absent))
+            record.faults.append(fault)
+            watcher.owner_left(fault)
+        return watcher
 
     def _target(
         self, document: journals_pb2.RunDocument, h1: RandomFourier, gate: Gate, noise_for: NoiseFor
@@ -270,6 +332,7 @@ class Conductor:
             "validation_points": len(document.validation.rows),
             "seed_rows": len(self.seeds),
             "features": asdict(spec),
+            "cells": _cells_facts(document),
             "bytes": {
                 "sent": sum(session.traffic.sent for session in sessions),
                 "received": sum(session.traffic.received for session in sessions),
@@ -283,3 +346,10 @@ class Conductor:
                 f"the record of {run.name} cannot be written: {error.strerror}",
                 "Make room, and start the curator again: the run goes on.",
             ) from None
+
+
+def _cells_facts(document: journals_pb2.RunDocument) -> dict[str, Any] | None:
+    """What record.json says of the cells protocol, where it is one: whether the consumer is to prune."""
+    if not document.HasField("cells"):
+        return None
+    return {"rho": document.cells.rho, "prune": document.HasField("histogram")}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.cells.noise import on_integers
 from fedkme.errors import FedkmeError, OwnerLostError, StoreError
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger
@@ -161,6 +162,12 @@ class JournaledNoise:
     def gaussian(self, scale: float, size: int) -> Floats:
         """As the source."""
         return self._draw(size, lambda: self._source.gaussian(scale, size))
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        """As the source; whole numbers below 2^53 survive as floats."""
+        source = on_integers(self._source)
+        drawn = self._draw(size, lambda: source.discrete_laplace(scale, size).astype(np.float64))
+        return drawn.astype(np.int64)
 
     def _draw(self, size: int, make: Callable[[], Floats]) -> Floats:
         kept = self._journal.draw(self._purpose, size)

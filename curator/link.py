@@ -14,6 +14,9 @@ from typing import Protocol
 from fedkme.errors import ConnectionFailedError, OwnerFaultError, OwnerLostError
 from fedkme.wire.v1 import owners_pb2 as pb
 
+LEAST_WORDS = 2**14
+"""In a part of a vector that is not the last: how many parts an owner can make of a vector is bounded."""
+
 
 class Stream(Protocol):
     """One connection of an owner."""
@@ -47,8 +50,38 @@ class Call:
     answer: asyncio.Future[list[pb.OwnerMessage]]
     limit: asyncio.Timeout
     width: int | None = None
+    most_words: int = 0
     parts: list[pb.OwnerMessage] = field(default_factory=list)
     rows: int = 0
+    words: int = 0
+
+    def again(self) -> None:
+        """Forget what came of the answer: all of it comes again."""
+        self.parts.clear()
+        self.rows = self.words = 0
+
+    def fault(self, message: pb.OwnerMessage) -> str:
+        """Count a message in; says why it cannot be part of the answer, or nothing."""
+        body = message.WhichOneof("body")
+        if body not in ("rows", "words"):
+            return ""
+        if self.parts and self.parts[-1].WhichOneof("body") != body:
+            return "parts of two different answers"
+        if body == "words":
+            part = message.words
+            self.words += len(part.words)
+            if self.words > self.most_words:
+                return "more words than it was asked for"
+            return (
+                "" if part.last or len(part.words) >= LEAST_WORDS else "a vector in parts that are too small"
+            )
+        rows = message.rows
+        self.rows += len(rows.rows)
+        if self.width is not None and any(len(row.values) > self.width for row in rows.rows):
+            return "rows with more columns than the schema"
+        if self.rows > self.most_rows or (not rows.last and not len(rows.rows)):
+            return "more rows than it was asked for"
+        return ""
 
 
 class OwnerLink:
@@ -64,7 +97,7 @@ class OwnerLink:
 
         Args:
             name: the owner's name.
-            progress_s: how long an answer may take while there is a stream.
+            progress_s: how long an answer may take while there is a stream, or the next part of a vector.
             grace_s: how long there may be none.
         """
         self.name = name
@@ -83,8 +116,7 @@ class OwnerLink:
         """Go on with another stream: what waits for an answer is sent again."""
         self._stream = stream
         for call in list(self._calls.values()):
-            call.parts.clear()
-            call.rows = 0
+            call.again()
             self._within(call, self._progress_s)
             await self._send(call)
 
@@ -114,22 +146,24 @@ class OwnerLink:
         if message.at.seq != due:
             self._refuse(call, "an answer that was not asked for")
             return
+        if what := call.fault(message):
+            self._refuse(call, what)
+            return
         call.parts.append(message)
-        if message.WhichOneof("body") != "rows":
-            call.answer.set_result(call.parts)
+        body = message.WhichOneof("body")
+        if (body == "rows" and not message.rows.last) or (body == "words" and not message.words.last):
+            if body == "words":  # a part of bounded size is progress, and there are so many at most
+                self._within(call, self._progress_s)
             return
-        part = message.rows
-        call.rows += len(part.rows)
-        if call.width is not None and any(len(row.values) > call.width for row in part.rows):
-            self._refuse(call, "rows with more columns than the schema")
-            return
-        if call.rows > call.most_rows or (not part.last and not len(part.rows)):
-            self._refuse(call, "more rows than it was asked for")
-        elif part.last:
-            call.answer.set_result(call.parts)
+        call.answer.set_result(call.parts)
 
     async def exchange(
-        self, directive: pb.Directive, most_rows: int, traffic: Traffic, width: int | None = None
+        self,
+        directive: pb.Directive,
+        most_rows: int,
+        traffic: Traffic,
+        width: int | None = None,
+        most_words: int = 0,
     ) -> list[pb.OwnerMessage]:
         """Send a directive and wait for its answer, in one message or in parts.
 
@@ -138,6 +172,7 @@ class OwnerLink:
             most_rows: that may come; with `width` they bound the memory that an owner can take up.
             traffic: of the run.
             width: most values of a row; None for any.
+            most_words: of a vector that may come.
 
         Raises:
             OwnerLostError: no answer in time, or no stream.
@@ -147,7 +182,7 @@ class OwnerLink:
         answer: asyncio.Future[list[pb.OwnerMessage]] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(None) as limit:
-                call = Call(directive, most_rows, traffic, answer, limit, width)
+                call = Call(directive, most_rows, traffic, answer, limit, width, most_words)
                 self._calls[directive.at.run] = call
                 self._within(call, self._grace_s if self._stream is None else self._progress_s)
                 await self._send(call)

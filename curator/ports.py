@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
 
 
 class OwnerPort(Protocol):
@@ -39,6 +39,15 @@ class OwnerPort(Protocol):
 
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""
+
+    async def divide(self, assignment: CellAssignment) -> int:
+        """Open a summary by cells, in place of `prepare`; returns how many rows it has (m_j, public)."""
+
+    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
+        """How many rows are in each of the cells, with the owner's noise, (B,)."""
+
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+        """At most `count` rows, chosen by the owner to match shares of cells, (B,)."""
 
     async def close(self, last_round: int) -> Closing:
         """End the run for this owner."""

@@ -24,6 +24,7 @@ class RunOutcome:
         fault: the failure that ended the run.
         rounds: how many there were.
         points_accessed: how many rows came to the curator.
+        prune: whether there are more than were asked for, for the consumer to choose from.
     """
 
     table: Table | None
@@ -32,6 +33,7 @@ class RunOutcome:
     fault: FedkmeError | None
     rounds: int
     points_accessed: int
+    prune: bool = False
 
 
 def read_outcome(directory: Path) -> RunOutcome:
@@ -59,6 +61,7 @@ def read_outcome(directory: Path) -> RunOutcome:
         fault,
         record["rounds"],
         sum(record["accessed"].values()),
+        bool((record.get("cells") or {}).get("prune")),
     )
 
 

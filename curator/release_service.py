@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import secrets
 
 from curator.guard import guarded
@@ -92,10 +93,10 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         """
         settings = settings_from_json(text)
         if settings.seed is None:
-            seed = public_seed(self._settings.simulation_seed)
+            seed = public_seed(self._settings.simulation_seed) >> 1
             settings = settings.model_copy(update={"seed": seed})
         most = self._settings.release.most_epsilon
-        if settings.epsilon is None:
+        if math.isinf(settings.epsilon):
             if self._settings.simulation_seed is None:
                 raise ConfigError("a release without noise is asked for", "Only simulations make one.")
         elif most is not None and settings.epsilon > most:
@@ -103,7 +104,8 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
                 f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}",
                 "Ask for less, or agree with the curator on a larger 'most_epsilon'.",
             )
-        make_method(settings, self._schema, self._conductor.seeds, settings.seed or 0)  # refused now, not later
+        # Refused now rather than in the queue.
+        make_method(settings, self._schema, self._conductor.seeds, settings.seed or 0)
         return json.dumps(settings.model_dump(mode="json"), sort_keys=True)
 
     async def _follow(self, line: Line, run: Run) -> None:

@@ -231,6 +231,7 @@ class Runs:
         """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
         run.document.ClearField("target")
         run.document.ClearField("validation")
+        run.document.ClearField("histogram")
         with self._store.transaction():
             self._store.update_run(
                 run.name, status=status, document=run.document.SerializeToString(), ended=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 
+from curator.cells.book import public_book
 from curator.conductor import Conductor
 from curator.guard import guarded
 from curator.line import Context, Line
@@ -12,6 +13,7 @@ from curator.public import draw_features, public_seed
 from curator.reception import Call, Reception
 from curator.records import read_outcome
 from curator.runs import Run, Runs, kind_of, next_run
+from fedkme.cells.codebook import code_book_from_json
 from fedkme.data import Table
 from fedkme.errors import (
     CancelledRunError,
@@ -109,7 +111,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             if run.status == "asked":
                 raise ConfigError(f"{run.name} waits for its g~", "Ask again with the same output folder.")
             newest = codecs.VERSIONS.newest
-            plan = pb.Plan(version=newest, run=run.name, features=run.document.features, offered=True)
+            plan = _plan(newest, run, offered=True)
             await line.tell(pb.CuratorMessage(plan=plan))
             return self._runs.again(run)
         request = message.request
@@ -118,7 +120,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         before = self._runs.asked_before(request.name, request.request_id)
         run = self._open(request) if before is None else _summary(before)
         offered = run.status != "asked"
-        plan = pb.Plan(version=version, run=run.name, features=run.document.features, offered=offered)
+        plan = _plan(version, run, offered)
         await line.tell(pb.CuratorMessage(plan=plan))
         if offered:
             return self._runs.again(run)
@@ -149,6 +151,16 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         document = journals_pb2.RunDocument(
             consumer=request.name, request=request, features=codecs.features_to_wire(features)
         )
+        if self._settings.summary.protocol == "cells":
+            book = public_book(
+                self._settings.summary,
+                self._schema,
+                self._conductor.seeds,
+                request.validation_rows,
+                features.seed,
+            )
+            rho = self._settings.summary.cells.rho
+            document.cells.CopyFrom(codecs.cells_to_wire(book.to_json(), features.gamma, rho))
         name = next_run(self._conductor.store, seed is not None, lambda: secrets.token_hex(4))
         return self._runs.ask(name, document)
 
@@ -182,13 +194,19 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         """g~, or the rows of D_v, and what the consumer declares about them, into the run's document."""
         document = run.document
         most, size = document.request.validation_rows, 0
-        message = await line.hear("target", "validation")
+        by_cells = document.HasField("cells")
+        message = await line.hear("histogram" if by_cells else "target", "validation")
         codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
         declared = list(message.disclosures)
         if message.HasField("target"):
             codecs.mean_from_wire(message.target, document.features.dimension)
             if run.status == "asked":  # else another call of the same consumer was faster
                 document.target.CopyFrom(message.target)
+        elif message.HasField("histogram"):
+            book = code_book_from_json(codecs.code_book_from_wire(document.cells), self._schema)
+            codecs.histogram_from_wire(message.histogram, book.cells)
+            if run.status == "asked":
+                document.histogram.CopyFrom(message.histogram)
         else:
             parts, count = [message.validation], len(message.validation.rows)
             while not message.validation.last and count <= most:
@@ -237,8 +255,18 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             reason=outcome.reason,
             rounds=outcome.rounds,
             points_accessed=outcome.points_accessed,
+            prune=run.document.HasField("cells") and outcome.prune,
         )
         await line.tell(pb.CuratorMessage(outcome=ended))
+
+
+def _plan(version: int, run: Run, offered: bool) -> pb.Plan:
+    """What a consumer needs to offer g~ or a histogram, and to know what comes."""
+    document = run.document
+    plan = pb.Plan(version=version, run=run.name, features=document.features, offered=offered)
+    if document.HasField("cells"):
+        plan.cells.CopyFrom(document.cells)
+    return plan
 
 
 def _summary(run: Run) -> Run:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from curator.journal import RunJournal
 from curator.link import OwnerLink, Traffic
 from fedkme.errors import BudgetError, OwnerFaultError, OwnerLostError, PolicyError
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 
@@ -93,6 +93,23 @@ class OwnerSession:
         """See `OwnerPort`."""
         self._round = round_number
         return await self._rows(pb.Directive(draw=pb.Draw(count=count)), most=count)
+
+    async def divide(self, assignment: CellAssignment) -> int:
+        """See `OwnerPort`."""
+        divide = codecs.division_to_wire(assignment)
+        reply = await self._exchange(pb.Directive(divide=divide), "prepared")
+        return reply.prepared.rows
+
+    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
+        """See `OwnerPort`."""
+        self._round = round_number
+        reply = await self._exchange(pb.Directive(tally=pb.Tally()), "histogram")
+        return codecs.histogram_from_wire(reply.histogram, cells)
+
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        self._round = round_number
+        return await self._rows(pb.Directive(herd=pb.Herd(count=count, shares=shares.tolist())), most=count)
 
     async def close(self, last_round: int) -> Closing:
         """See `OwnerPort`."""

@@ -5,7 +5,9 @@ Field names are the words of the protocol; `fedkme.wire.codecs` turns them into 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,32 @@ class Assignment:
     rows: int = 0
     planned: tuple[Event, ...] = ()
     heard: tuple[Disclosure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellAssignment:
+    """What an owner needs before a summary by cells (docs/decisions/008).
+
+    Attributes:
+        run: name of the run.
+        schema: digest of the public schema that the rows must follow.
+        code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
+        gamma: of the exact kernel.
+        scale: b of the discrete Laplace noise on each count.
+        consumer: who will receive the summary.
+        rows: that all owners will be asked for together, rho p.
+        planned: what an owner's rows will cost towards other owners in the whole run.
+    """
+
+    run: str
+    schema: str
+    code_book: Mapping[str, Any]
+    gamma: float
+    scale: float
+    consumer: str
+    rows: int
+    planned: tuple[Event, ...]
+    protocol: str = "cells"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from consumer.evaluation import Evaluation, evaluate_tables
+from curator.cells.prune import prune
 from curator.summary.auctions import AskEveryoneSettings, WinnerOnlySettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.roster import Fault
@@ -57,7 +58,7 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
         "ask_everyone": {"auction": AskEveryoneSettings()},
         "uniform": {"protocol": "uniform"},
     }
-    base = {} if name == "uniform" else {"protocol": "algorithm3"}
+    base: dict[str, Any] = {} if name == "uniform" else {"protocol": "algorithm3"}
     return table.model_copy(update=base | changes[name])
 
 
@@ -77,7 +78,11 @@ async def run_baselines(
     market = open_market(scenario, settings.seed)
     results: dict[Baseline, BaselineResult] = {}
     for name in settings.baselines:
-        if name == "exact_greedy":
+        if name in ("uniform_pruned", "uniform_5p_pruned"):
+            table, accessed = await _uniform_pruned(
+                market, scenario, settings, gamma, 5.0 if name == "uniform_5p_pruned" else None
+            )
+        elif name == "exact_greedy":
             table, accessed = _exact_greedy(scenario, market, settings.summary, gamma)
         else:
             table, accessed = await _protocol(
@@ -110,6 +115,27 @@ async def _protocol(market: Market, scenario: Scenario, table: SummaryTable, see
         {},
     )
     return Table(record.values(), record.labels()), len(record.accesses)
+
+
+async def _uniform_pruned(
+    market: Market, scenario: Scenario, settings: SimulationSettings, gamma: float, ratio: float | None
+) -> tuple[Table, int]:
+    """More rows than p drawn uniformly, the best p kept: what costs no privacy at all towards other owners.
+
+    Args:
+        market: the owners.
+        scenario: who holds which rows.
+        settings: the simulation's.
+        gamma: of the kernel.
+        ratio: rows drawn for each row kept; None: as many as a summary by cells accesses.
+    """
+    p = settings.summary.p
+    available = sum(len(table) for table in scenario.owners.values())
+    drawn = min(round((settings.summary.cells.rho if ratio is None else ratio) * p), available)
+    altered_table = altered(settings.summary, "uniform").model_copy(update={"p": drawn})
+    table, accessed = await _protocol(market, scenario, altered_table, settings.seed)
+    rows = scenario.schema.encode(table.values)
+    return table.take(prune(rows, scenario.schema.encode(scenario.validation.values), p, gamma)), accessed
 
 
 def _exact_greedy(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,9 @@ from sim.scenarios import ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
 
 Engine = Literal["processes", "inprocess"]
-Baseline = Literal["greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone"]
+Baseline = Literal[
+    "greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned", "winner_only", "ask_everyone"
+]
 
 
 class SummaryTable(SummarySettings, RequestSettings):
@@ -42,7 +43,10 @@ class SimulationSettings(Settings):
     """Of everything random in the simulation."""
     tls: bool = True
     """Mutual TLS between the processes, with an authority made for the run."""
-    baselines: tuple[Baseline, ...] = ("greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone")
+    baselines: tuple[Baseline, ...] = (
+        *("greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned"),
+        *("winner_only", "ask_everyone"),
+    )
     """What to compare the summary with."""
     downstream: bool = True
     """Train models on the summary and on each baseline, where there are labels."""
@@ -73,15 +77,6 @@ def _placed(assignment: str) -> str:
     first = assignment.partition("=")[0].strip().split(".")[0]
     in_summary = first in SummaryTable.model_fields and first not in SimulationSettings.model_fields
     return f"summary.{assignment}" if in_summary else assignment
-
-
-def written(settings: Settings) -> dict[str, Any]:
-    """Plain values for a TOML file, which has no null: a release without noise has an infinite epsilon."""
-    values = plain(settings)
-    release = values.get("release")
-    if isinstance(release, dict) and release.get("epsilon", 0.0) is None:
-        release["epsilon"] = math.inf
-    return values
 
 
 def plain(settings: Settings) -> dict[str, Any]:

@@ -27,17 +27,20 @@ from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
 from fedkme.schema import Schema
 from owner.bidder import Bidder
+from owner.filler import Filler
+from sim.inprocess_cells import run_by_cells
 from sim.scenarios import Scenario
 
 
 class DirectPort:
     """The `OwnerPort` of an owner in the same process. Its failures reach the curator as its faults."""
 
-    def __init__(self, bidder: Bidder) -> None:
+    def __init__(self, bidder: Bidder, filler: Filler | None = None) -> None:
         self._bidder = bidder
+        self._filler = filler
         self.name = bidder.name
 
     async def prepare(self, assignment: Assignment) -> int:
@@ -70,9 +73,31 @@ class DirectPort:
         with self._faults(round_number):
             return self._bidder.draw(round_number, count)
 
+    async def divide(self, assignment: CellAssignment) -> int:
+        """See `OwnerPort`."""
+        with self._faults(0):
+            return self._cells().divide(assignment)
+
+    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
+        """See `OwnerPort`."""
+        with self._faults(round_number):
+            return self._cells().tally(round_number)
+
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        with self._faults(round_number):
+            return self._cells().herd(round_number, count, shares)
+
     async def close(self, last_round: int) -> Closing:
         """See `OwnerPort`."""
+        if self._filler is not None and self._filler.begun:
+            return self._filler.close()
         return self._bidder.close(last_round)
+
+    def _cells(self) -> Filler:
+        if self._filler is None:
+            raise OwnerFaultError(f"{self.name} takes no part in summaries by cells", "Ask another owner.")
+        return self._filler
 
     @contextlib.contextmanager
     def _faults(self, round_number: int) -> Iterator[None]:
@@ -96,8 +121,12 @@ class Market:
 def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | None = None) -> Market:
     """Owners of a scenario with the private randomness that their processes would have, and their ledgers."""
     gates = {name: owner.gate.Gate(name, (ledgers or {}).get(name)) for name in scenario.owners}
+    schema = scenario.schema
     ports = [
-        DirectPort(Bidder(name, table, scenario.schema, noise_for(seed, name)("draw"), gates[name]))
+        DirectPort(
+            Bidder(name, table, schema, noise_for(seed, name)("draw"), gates[name]),
+            Filler(name, table, schema, noise_for(seed, name)("histogram"), gates[name]),
+        )
         for name, table in scenario.owners.items()
     ]
     return Market(scenario.schema, ports, encoded(scenario.schema, scenario.seeds))
@@ -139,6 +168,35 @@ async def run_in_process(
         market.schema.encoded_width,
         public_seed(seed),
     )
+    facts |= {
+        "run": run,
+        "consumer": CONSUMER,
+        "p": request.p,
+        "validation_rows": len(validation),
+        "validation_points": 0 if request.share == "embedding" else len(validation),
+        "seed_rows": len(market.seeds),
+        "features": asdict(features),
+        "cells": None,
+        "bytes": {"sent": 0, "received": 0},
+    }
+    if settings.protocol == "cells":
+        await run_by_cells(
+            run,
+            market.schema,
+            market.ports,
+            market.seeds,
+            validation,
+            settings,
+            request,
+            seed,
+            features,
+            theirs,
+            record,
+            observer,
+            facts,
+            ledgers,
+        )
+        return
     h1 = RandomFourier(features)
     holder = "consumer" if request.share == "embedding" else "curator"
     target, cost = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
@@ -159,14 +217,4 @@ async def run_in_process(
         count_seeds=settings.seed_set == "counted",
         reference=h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
     )
-    facts |= {
-        "run": run,
-        "consumer": CONSUMER,
-        "p": request.p,
-        "validation_rows": len(validation),
-        "validation_points": 0 if request.share == "embedding" else len(validation),
-        "seed_rows": len(market.seeds),
-        "features": asdict(features),
-        "bytes": {"sent": 0, "received": 0},
-    }
     await conduct(task, settings, market.ports, noise_for(seed, "curator"), record, observer, gate)

@@ -86,6 +86,8 @@ def points_accessed(
     bound: float | None = record["p"]
     if settings.summary.protocol == "algorithm3" and record["owner_rows"]:
         bound = settings.summary.auction.access_bound(record["p"], len(record["owner_rows"]))
+    elif settings.summary.protocol == "cells":
+        bound = round(settings.summary.cells.rho * record["p"])
     closings: dict[str, int] = record["closings"]
     return {
         "total": total,

@@ -24,7 +24,7 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
 from fedkme.wire.tls import LOOPBACK, Authority
 from owner.settings import OwnerSettings
 from sim.children import GRACE_S, Child, Event
-from sim.config import SimulationSettings, written
+from sim.config import SimulationSettings, plain
 from sim.progress import Progress
 from sim.rundir import adopt_curator_run, adopt_owner_journals
 from sim.scenarios import Scenario
@@ -304,7 +304,7 @@ class Folders:
     def write(self, party: str, settings: Settings) -> str:
         """A party's configuration."""
         path = self.scratch / party / "config.toml"
-        path.write_text(dump_toml(written(settings)), encoding="utf-8")
+        path.write_text(dump_toml(plain(settings)), encoding="utf-8")
         return str(path)
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from curator.pooling.oracle import Pool
-from curator.releases.methods import make_method
-from owner.pooler import Pooler
 
 from consumer.releases import ReleaseConsumerSettings
 from curator.pooling.gate import PoolGate
+from curator.pooling.oracle import Pool
 from curator.public import public_seed
 from curator.releases.method import Method
+from curator.releases.methods import make_method
 from curator.releases.record import ReleaseRecord, write_release
 from curator.summary.roster import Fault
 from fedkme.config import dump_toml
@@ -29,8 +28,9 @@ from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.events import CONSUMER, CURATOR, Event, event_from_json
 from fedkme.privacy.ledger import Ledger
 from owner.gate import Gate
+from owner.pooler import Pooler
 from sim.children import Event as Said
-from sim.config import plain, written
+from sim.config import plain
 from sim.processes import Folders, Launch
 from sim.release_config import ReleaseSimulation
 from sim.release_evaluation import evaluate_points, evaluate_rows
@@ -66,7 +66,7 @@ def simulate_release(
         check_names(scenario)
         settings = _with_seed(settings)
         directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
-        (directory / "release.toml").write_text(dump_toml(written(settings)), encoding="utf-8")
+        (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         engine = _processes if settings.engine == "processes" else _in_process
         failure: FedkmeError | None = None
         try:
@@ -89,7 +89,7 @@ def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
     """With the public seed that the curator of a deployment would draw."""
     if settings.release.seed is not None:
         return settings
-    release = settings.release.model_copy(update={"seed": public_seed(settings.seed)})
+    release = settings.release.model_copy(update={"seed": public_seed(settings.seed) >> 1})
     return settings.model_copy(update={"release": release})
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from consumer.evaluation import evaluate_tables
+from curator.cells.prune import prune
 from curator.records import write_run
 from curator.summary.record import RoundRecord, SummaryRecord, columns
 from curator.summary.roster import Fault
-from fedkme.data import Table
+from fedkme.data import Table, save_table
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
 from fedkme.party import fault_of_name
 from fedkme.privacy.events import CURATOR
@@ -202,9 +203,13 @@ async def _in_process(
         if shown.first_round is not None:
             timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if record.selected:
+        summary = Table(record.values(), record.labels())
+        if (facts["cells"] or {}).get("prune"):
+            summary = _pruned(scenario, settings, summary, facts["features"]["gamma"])
+            save_table(directory / "consumer" / "summary.npz", summary)
         evaluation = evaluate_tables(
             scenario.schema,
-            Table(record.values(), record.labels()),
+            summary,
             scenario.validation,
             scenario.test,
             scenario.seeds,
@@ -232,6 +237,12 @@ async def _in_ledgers(
     finally:
         if facts:
             facts["ledger"] = ledgers[CURATOR].head()
+
+
+def _pruned(scenario: Scenario, settings: SimulationSettings, received: Table, gamma: float) -> Table:
+    """What the consumer keeps of the rows that it received."""
+    rows, validation = (scenario.schema.encode(t.values) for t in (received, scenario.validation))
+    return received.take(prune(rows, validation, settings.summary.p, gamma))
 
 
 def _write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from curator.summary.auctions import PrivAuctionSettings
+from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import Event, ExactStatistic, MwemCall, PrivAuction
@@ -36,7 +37,7 @@ def statements(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacySt
 
 def published_variant(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacyStatement]:
     """What the paper's variant of the same run would claim, and what is true of it; empty for such a run."""
-    if table.preset == "published":
+    if table.preset == "published" or table.protocol == "cells":
         return []
     request = {"p": table.p, "preset": "published"}
     variant = SummaryTable.model_validate(request)
@@ -56,6 +57,10 @@ def _of_validation(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[P
     events: list[Event] = []
     if table.kernel.gamma == "median-validation":
         events.append(ExactStatistic("gamma, a median distance of D_v"))
+    if table.protocol == "cells":
+        events.append(histogram_noise(table.privacy.epsilon).event)
+        yield from _figures("D_v", observer, events, None, table.privacy.delta)
+        return
     target = table.target
     events.append(target_event(target))
     if isinstance(target, MwemTargetSettings):
@@ -100,7 +105,7 @@ def _of_rows(record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
     for name, accessed in record["accessed"].items():
         seen = [
             ("curator", accessed, "the curator sees rows as they are"),
-            ("consumer", used.count(name), "the summary is rows"),
+            ("consumer", used.count(name), "the consumer receives rows"),
         ]
         for observer, rows, reason in seen:
             yield PrivacyStatement(name, observer, "sound", math.inf, 0.0, REPLACE, rows, reason)

@@ -82,7 +82,7 @@ class Orders:
 
 
 def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
-    """w of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
+    """W of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
 
     Args:
         q: (K, B), distributions.
@@ -101,7 +101,7 @@ def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
 
 
 def target_cells(nu: FloatArray, q: FloatArray, weights: FloatArray, variance: float) -> FloatArray:
-    """v of step 2, (B,): nu/m shrunk towards the mixture sum_j w_j q_j where the difference may be noise.
+    """V of step 2, (B,): nu/m shrunk towards the mixture sum_j w_j q_j where the difference may be noise.
 
     James and Stein's positive part: of ||nu/m - mixture||^2 the noise explains B variance; the rest is kept.
 

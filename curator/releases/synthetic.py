@@ -148,9 +148,9 @@ def write_synthetic(path: Path, table: Table, schema: Schema, card: DataCard) ->
             case ".npz":
                 save_table(path, table)
             case ".csv":
-                path.write_text(_csv(columns_of(table, schema)), encoding="utf-8", newline="")
+                path.write_bytes(csv_bytes(columns_of(table, schema)))
             case ".parquet":
-                _parquet(path, columns_of(table, schema))
+                path.write_bytes(parquet_bytes(columns_of(table, schema)))
             case _:
                 raise DataError(
                     f"{path} is neither a .npz, a .csv nor a .parquet file", "Choose one of them."
@@ -193,22 +193,30 @@ def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
     return [float(value) for value in values]
 
 
-def _csv(columns: Mapping[str, list[Cell]]) -> str:
+def csv_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
+    """Columns as CSV in UTF-8, names first."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+    return text.getvalue().encode()
 
 
-def _parquet(path: Path, columns: Mapping[str, list[Cell]]) -> None:
+def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
+    """Columns as Parquet.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+    """
     try:
         from pyarrow import parquet, table
     except ImportError:
         raise MissingDependencyError(
-            f"writing {path} needs the package pyarrow", "Run: pip install 'fedkme[sim]'."
+            "writing Parquet needs the package pyarrow", "Run: pip install 'fedkme[sim]'."
         ) from None
-    parquet.write_table(table(dict(columns)), path)
+    out = io.BytesIO()
+    parquet.write_table(table(dict(columns)), out)
+    return out.getvalue()
 
 
 def _described(schema: Schema) -> list[tuple[str, str, str]]:

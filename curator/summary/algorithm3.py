@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 from curator.gate import Gate
+from curator.ports import OwnerPort
 from curator.summary.auctions import Auction
 from curator.summary.market import Market
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
@@ -25,7 +26,7 @@ from fedkme.protocol import Broadcast
 
 async def algorithm3(
     task: SummaryTask,
-    roster: Roster,
+    roster: Roster[OwnerPort],
     h2: MeanRelease,
     auction: Auction,
     record: SummaryRecord,

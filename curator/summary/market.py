@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.gate import Gate
+from curator.ports import OwnerPort
 from curator.summary.record import SummaryRecord
 from curator.summary.roster import Roster
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
@@ -39,7 +40,7 @@ class Market:
     def __init__(
         self,
         task: SummaryTask,
-        roster: Roster,
+        roster: Roster[OwnerPort],
         broadcast: Broadcast,
         pool: Pool,
         record: SummaryRecord,

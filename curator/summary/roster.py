@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from curator.ports import OwnerPort
 from fedkme.errors import (
     BudgetError,
     FedkmeError,
@@ -21,10 +20,24 @@ from fedkme.errors import (
     OwnerLostError,
     PolicyError,
     QuorumError,
+    SecureAggregationError,
 )
 
+
+class Named(Protocol):
+    """A port to one owner, of whatever kind of run."""
+
+    @property
+    def name(self) -> str:
+        """The owner's name."""
+
+
+Port = TypeVar("Port", bound=Named)
 Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
+
+
+_LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +50,12 @@ class Fault:
     line: str
 
 
-class Roster:
+class Roster(Generic[Port]):
     """Live owners in canonical order; the faults of those that left go to `faults`."""
 
     def __init__(
         self,
-        ports: Sequence[OwnerPort],
+        ports: Sequence[Port],
         quorum: int,
         observe: Callable[[Fault], None],
         faults: list[Fault],
@@ -76,7 +89,7 @@ class Roster:
     async def ask(
         self,
         round_number: int,
-        call: Callable[[OwnerPort, Argument], Awaitable[Answer]],
+        call: Callable[[Port, Argument], Awaitable[Answer]],
         arguments: Mapping[str, Argument],
     ) -> dict[str, Answer]:
         """Ask owners at the same time; those that fail leave the run.
@@ -95,7 +108,7 @@ class Roster:
         )
         good: dict[str, Answer] = {}
         for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, OwnerLostError | OwnerFaultError | BudgetError | PolicyError):
+            if isinstance(answer, _LEAVING):
                 self.remove(round_number, name, answer)
             elif isinstance(answer, BaseException):
                 raise answer

@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from curator.cells.settings import CellsSettings
 from curator.summary.auctions import AnyAuction, ClockSettings
+from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.config import Settings
 from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
@@ -29,8 +31,11 @@ class SummarySettings(Settings):
     """Where mechanisms that are not written down come from: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
-    protocol: Literal["algorithm3", "uniform"] = "algorithm3"
-    """`uniform` draws p/K rows from each owner and looks at nothing."""
+    protocol: Literal["algorithm3", "cells", "uniform"] = "algorithm3"
+    """`cells`: owners fill an order by cells of a public code book, in one round (docs/decisions/008).
+    `uniform` draws p/K rows from each owner and looks at nothing."""
+    cells: CellsSettings = CellsSettings()
+    """Of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
     broadcast: AnyMean = GaussianSettings(epsilon=0.5)
     """h2 of the current summary."""
@@ -48,10 +53,16 @@ class SummarySettings(Settings):
     def _fill(cls, values: Any) -> Any:
         return with_preset(values) if isinstance(values, dict) else values
 
+    def owner_noise(self) -> HistogramNoise:
+        """Of an owner's histogram in the cells protocol: a public code book leaves it all of epsilon."""
+        return histogram_noise(self.privacy.epsilon)
+
     def between_owners(self, rows: int, owners: int) -> list[Event]:
         """What owners will learn of each other in a run of `rows` rows over `owners` owners."""
         if self.protocol == "uniform" or not owners:
             return []
+        if self.protocol == "cells":
+            return [self.owner_noise().event]
         auction = self.auction
         broadcasts = broadcast_events(self.broadcast, rows, auction.exchanged_rows)
         return [*broadcasts, auction.event(rows, owners)]

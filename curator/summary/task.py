@@ -56,17 +56,21 @@ class SummaryTask:
 
     def fits_schema(self, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
         """Why some of the rows do not fit the public schema, or None."""
-        if len({(row.values.shape, row.label is None) for row in rows}) != 1:
-            return next(
-                (error for row in rows if (error := self.fits_schema(owner, [row])) is not None), None
-            )
-        values: NDArray[np.float64] = np.array([row.values for row in rows])
-        labels = np.array([row.label for row in rows if row.label is not None], dtype=np.int64)
-        try:
-            self.schema.check(Table(values, labels if len(labels) else None), owner)
-        except DataError as error:
-            return error
-        return None
+        return fault_of_rows(self.schema, owner, rows)
+
+
+def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
+    """Why some of an owner's rows do not fit the public schema, or None."""
+    if len({(row.values.shape, row.label is None) for row in rows}) != 1:
+        each = (fault_of_rows(schema, owner, [row]) for row in rows)
+        return next((error for error in each if error is not None), None)
+    values: NDArray[np.float64] = np.array([row.values for row in rows])
+    labels = np.array([row.label for row in rows if row.label is not None], dtype=np.int64)
+    try:
+        schema.check(Table(values, labels if len(labels) else None), owner)
+    except DataError as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,7 +42,7 @@ def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
 
 
 async def uniform(
-    task: SummaryTask, roster: Roster, record: SummaryRecord, observer: RunObserver, gate: Gate
+    task: SummaryTask, roster: Roster[OwnerPort], record: SummaryRecord, observer: RunObserver, gate: Gate
 ) -> None:
     """Draw the summary; fills `record`. One round, unless an owner fails and others fill its place."""
     summary = CurrentSummary(task)

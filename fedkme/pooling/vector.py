@@ -98,8 +98,36 @@ class SumVector:
 
     def bound(self, rows: int) -> int:
         """No owner of so many rows has a larger entry, in steps."""
+        return max(self._bounds(rows))
+
+    def check(self, vector: IntArray, rows: int) -> None:
+        """Refuse what no owner of so many rows can have.
+
+        Args:
+            vector: an owner's answer.
+            rows: m_j, as it said before.
+
+        Raises:
+            DataError: another shape, an entry over its block's bound, or counts of more rows or below 0.
+        """
+        if vector.shape != (self.length,) or vector.dtype != np.int64:
+            raise DataError(
+                f"an owner's vector has shape {vector.shape} and not ({self.length},)",
+                "Compare feature maps and schema of the parties.",
+            )
+        start = 0
+        for size, bound in zip(self._sizes, self._bounds(rows), strict=True):
+            block = vector[start : start + size]
+            start += size
+            # In Python's integers: the absolute value of the least int64 is none.
+            if int(block.max()) > bound or int(block.min()) < -bound:
+                raise DataError("an owner's vector is longer than its rows allow", "Ask its owner to update.")
+        if self.query.counts and (block.min() < 0 or sum(block.tolist()) > rows * self.weights[-1]):
+            raise DataError("an owner counts other rows than it has", "Ask its owner to update.")
+
+    def _bounds(self, rows: int) -> list[int]:
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
-        return math.ceil(rows * max(a * b for a, b in zip(longest, self.weights, strict=True)))
+        return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
 
     def of(self, table: Table) -> IntArray:
         """An owner's vector, (length,) int64, in one pass a map; memory: a block of rows and the vector.

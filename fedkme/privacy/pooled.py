@@ -166,15 +166,35 @@ class PooledRelease:
         Raises:
             NotEnoughRowsError: says which epsilon would do.
         """
-        noise = self.sigmas[query] * math.sqrt(features.dimension * layout.columns)
-        bearable = ratio * features.norm_bound * rows
+        noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
         if noise > bearable:
-            usable = gaussian_epsilon(self.multiplier * bearable / noise, self.delta)
+            usable = self.usable_epsilon(query, features, layout, rows, ratio)
             raise NotEnoughRowsError(
                 f"{rows} rows are too few at epsilon {self.epsilon:g}: "
                 f"the noise would be {noise / bearable:.1f} times as long as it may be",
-                f"Use epsilon {_up(usable):g} or more at delta {self.delta:g}, more rows or fewer features.",
+                f"Use epsilon {usable:g} or more at delta {self.delta:g}, more rows or fewer features.",
             )
+
+    def usable_epsilon(
+        self, query: int, features: EmbeddingMap, layout: Layout, rows: int, ratio: float = 1.0
+    ) -> float:
+        """An epsilon, of two digits, at which `check_usable` lets the same queries through; 0: this one does.
+
+        Args:
+            query: as there.
+            features: as there.
+            layout: as there.
+            rows: N, at least 1.
+            ratio: as there.
+        """
+        noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
+        if noise <= bearable:
+            return 0.0
+        return _up(gaussian_epsilon(self.multiplier * bearable / noise, self.delta))
+
+    def _noise(self, query: int, features: EmbeddingMap, layout: Layout) -> float:
+        """Root mean square length of a sum's noise."""
+        return self.sigmas[query] * math.sqrt(features.dimension * layout.columns)
 
 
 def release_embedding(

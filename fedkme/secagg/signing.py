@@ -34,11 +34,13 @@ class KeyBinding:
         chain: PEM, the party's certificate first.
         key: Ed25519, 32 bytes.
         signature: ECDSA with SHA-256 by the certificate's key.
+        owner: whose key it is said to be, where there are no certificates: chain and signature are empty then.
     """
 
     chain: bytes
     key: bytes
     signature: bytes
+    owner: str = ""
 
 
 def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +20,9 @@ from fedkme.errors import (
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
 from fedkme.features.fourier import FourierSpec, Kind
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
-from fedkme.protocol import Row
+from fedkme.protocol import CellAssignment, Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
-from fedkme.wire.v1 import types_pb2
+from fedkme.wire.v1 import owners_pb2, types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=1, newest=1)
 """Versions of the wire contract that this package speaks."""
@@ -209,6 +211,77 @@ def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:
     if any(count >= 2**53 for count in counts):
         raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
     return np.array(counts, dtype=np.int64)
+
+
+def histogram_to_wire(cells: NDArray[np.int64]) -> types_pb2.Histogram:
+    """Noisy counts, (B,) int64."""
+    return types_pb2.Histogram(cells=cells.tolist())
+
+
+def histogram_from_wire(message: types_pb2.Histogram, cells: int) -> NDArray[np.int64]:
+    """Noisy counts of a known number of cells.
+
+    Raises:
+        ProtocolError: another number of them, or a count that no table has.
+    """
+    if len(message.cells) != cells:
+        raise ProtocolError(
+            f"a histogram has {len(message.cells)} cells and the run {cells}", "Check the peer's software."
+        )
+    if any(abs(count) >= 2**53 for count in message.cells):
+        raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
+    return np.array(message.cells, dtype=np.int64)
+
+
+def cells_to_wire(code_book: Mapping[str, Any], gamma: float, rho: float) -> types_pb2.CellsPlan:
+    """What is public of a summary by cells."""
+    book = json.dumps(code_book, sort_keys=True, separators=(",", ":"))
+    return types_pb2.CellsPlan(code_book=book, gamma=gamma, rho=rho)
+
+
+def code_book_from_wire(plan: types_pb2.CellsPlan) -> dict[str, Any]:
+    """A code book, as plain values; `code_book_from_json` checks them.
+
+    Raises:
+        ProtocolError: it is none, or the kernel is none.
+    """
+    try:
+        book = json.loads(plan.code_book)
+    except (ValueError, RecursionError):
+        book = None
+    if not isinstance(book, dict) or not 0.0 < plan.gamma < math.inf:
+        raise ProtocolError("a plan has no code book or no kernel", "Check the peer's software.")
+    return book
+
+
+def division_to_wire(said: CellAssignment) -> owners_pb2.Divide:
+    """What opens a summary by cells."""
+    return owners_pb2.Divide(
+        schema_digest=said.schema,
+        plan=cells_to_wire(said.code_book, said.gamma, 0.0),
+        scale=said.scale,
+        consumer=said.consumer,
+        rows=said.rows,
+        planned=[event_to_wire(event) for event in said.planned],
+    )
+
+
+def division_from_wire(message: owners_pb2.Divide, run: str, most_planned: int) -> CellAssignment:
+    """The same.
+
+    Raises:
+        ProtocolError: it is not one.
+    """
+    return CellAssignment(
+        run,
+        message.schema_digest,
+        code_book_from_wire(message.plan),
+        message.plan.gamma,
+        message.scale,
+        message.consumer,
+        message.rows,
+        events_from_wire(message.planned, most_planned),
+    )
 
 
 def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:

@@ -32,7 +32,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
 from sim.bench.fleet import Fleet, fleet
 from sim.bench.market import simulation, synthetic_scenario
@@ -81,6 +81,18 @@ class Metered:
     async def draw(self, round_number: int, count: int) -> Sequence[Row]:
         """See `OwnerPort`."""
         return await self._session.draw(round_number, count)
+
+    async def divide(self, assignment: CellAssignment) -> int:
+        """See `OwnerPort`."""
+        return await self._session.divide(assignment)
+
+    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
+        """See `OwnerPort`."""
+        return await self._session.tally(round_number, cells)
+
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+        """See `OwnerPort`."""
+        return await self._session.herd(round_number, count, shares)
 
     async def close(self, last_round: int) -> Closing:
         """See `OwnerPort`."""

@@ -163,7 +163,9 @@ class Score:
     accuracy: float
 
 
-def score(layout: Layout, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray) -> Score:
+def score(
+    layout: Layout, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray
+) -> Score:
     """Errors in the exact kernel, and a linear SVM's accuracy on the test rows."""
     return Score(
         layout.name,
@@ -229,9 +231,7 @@ def cells(
         if not len(rows):
             continue
         kept = prune(rows, layout.validation, p, layout.gamma, variant.swaps)
-        yield score(
-            layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept]
-        )
+        yield score(layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept])
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -281,7 +281,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="sim.experiments.cells", description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder of the data sets")
     parser.add_argument("--layouts", nargs="+", choices=sorted(layouts()), help="default: the table's")
-    parser.add_argument("--rows", nargs="+", type=int, default=[250], help="|D_v|, where a layout has so many")
+    parser.add_argument(
+        "--rows", nargs="+", type=int, default=[250], help="|D_v|, where a layout has so many"
+    )
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="p")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 
 from curator.gate import Gate
+from curator.ports import OwnerPort
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.auctions.clock import EXCHANGED_ROWS, Clock, ClockSettings
 from curator.summary.market import Market
@@ -119,7 +120,7 @@ def follow(tables: dict[str, Any], means: NDArray[np.float64], stops: Sequence[i
     task = make_task(12, seeds=20)
     auction = Scripted(ClockSettings(block=4, step=0.5), stops)
     record = SummaryRecord()
-    roster = Roster(ports(tables), 1, Nobody().owner_left, record.faults)
+    roster: Roster[OwnerPort] = Roster(ports(tables), 1, Nobody().owner_left, record.faults)
 
     async def go() -> None:
         said = dict.fromkeys(roster.names, assignment(task))

@@ -123,7 +123,7 @@ def test_an_observer_sees_rounds_and_losses_as_they_happen() -> None:
     assert diary.pages == [record.rounds[0], *record.faults, *record.rounds[1:]]
 
 
-def roster(owner_ports: Sequence[OwnerPort]) -> tuple[Roster, list[Fault]]:
+def roster(owner_ports: Sequence[OwnerPort]) -> tuple[Roster[OwnerPort], list[Fault]]:
     faults: list[Fault] = []
     return Roster(owner_ports, 1, lambda fault: None, faults), faults
 

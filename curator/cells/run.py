@@ -1,0 +1,221 @@
+"""A summary by cells: one histogram of each owner, one order to each, and the rows that fill it.
+
+docs/decisions/008 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
+histograms do not. Nothing here is asked twice: an owner that sends fewer rows than its order is not asked
+for others, and others are not told.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.cells.gate import CellGate
+from curator.cells.orders import Histograms, Orders, make_orders
+from curator.cells.prune import prune
+from curator.ports import OwnerPort
+from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
+from curator.summary.roster import Roster
+from curator.summary.task import fault_of_rows
+from fedkme.cells.codebook import CodeBook
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
+from fedkme.privacy.events import CONSUMER
+from fedkme.protocol import CellAssignment, Row
+from fedkme.schema import Schema
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTask:
+    """The public facts of a run, and D_v by cells.
+
+    Attributes:
+        run: name of the run.
+        rows: p.
+        rho: rows of owners for each row of the summary.
+        schema: the public column domain.
+        book: the code book.
+        gamma: of the exact kernel.
+        noise: of an owner's histogram.
+        histogram: nu, D_v by cells with the noise of whoever holds it, (B,).
+        validation_rows: m, public.
+        validation: D_v itself, encoded, (m, n), where the curator is trusted with it; None: the consumer
+            prunes.
+        consumer: who receives the summary.
+    """
+
+    run: str
+    rows: int
+    rho: float
+    schema: Schema
+    book: CodeBook
+    gamma: float
+    noise: HistogramNoise
+    histogram: IntArray
+    validation_rows: int
+    validation: NDArray[np.float32] | None
+    consumer: str = CONSUMER
+
+    @property
+    def asked(self) -> int:
+        """Rows that owners are asked for, rho p."""
+        return round(self.rho * self.rows)
+
+    def assignment(self) -> CellAssignment:
+        """What every owner is told."""
+        return CellAssignment(
+            self.run,
+            self.schema.digest(),
+            self.book.to_json(),
+            self.gamma,
+            self.noise.scale,
+            self.consumer,
+            self.asked,
+            (self.noise.event,),
+        )
+
+
+async def conduct_cells(
+    task: CellTask,
+    ports: Sequence[OwnerPort],
+    quorum: int,
+    record: SummaryRecord,
+    observer: RunObserver,
+    gate: CellGate,
+) -> Orders | None:
+    """Run the protocol over owners; fills `record`. What leaves or comes passes `gate`.
+
+    Returns:
+        The orders; None where it did not come so far.
+
+    Raises:
+        NotEnoughRowsError: the owners together have fewer than p rows; raised before anybody counts.
+    """
+    roster: Roster[OwnerPort] = Roster(ports, quorum, observer.owner_left, record.faults)
+    assignment = task.assignment()
+    record.owner_rows = await roster.ask(
+        0, lambda owner, said: owner.divide(said), dict.fromkeys(roster.names, assignment)
+    )
+    available = sum(record.owner_rows.values())
+    if (shortfall := roster.below_quorum()) is not None:
+        record.stop(shortfall)
+        return None
+    if available < task.rows:
+        raise NotEnoughRowsError(
+            f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
+            f"Ask for p <= {available}.",
+        )
+    gate.open()
+    orders = await _fill(task, roster, record, observer, gate)
+    closings = await roster.ask(1, lambda owner, number: owner.close(number), dict.fromkeys(roster.names, 1))
+    record.closings |= {name: closing.rows_sent for name, closing in closings.items()}
+    gate.pass_summary(1, record.selected)
+    return orders
+
+
+async def _fill(
+    task: CellTask,
+    roster: Roster[OwnerPort],
+    record: SummaryRecord,
+    observer: RunObserver,
+    gate: CellGate,
+) -> Orders | None:
+    """Histograms, orders, rows: one round."""
+    started = time.perf_counter()
+    cells = task.book.cells
+    counted = await roster.ask(1, partial(_tally, cells), dict.fromkeys(roster.names, cells))
+    for name in counted:
+        gate.receive_histogram(name, task.noise.event)
+    if (shortfall := roster.below_quorum()) is not None:
+        record.stop(shortfall)
+        return None
+    owners = list(counted)
+    sizes = np.array([record.owner_rows[name] for name in owners], dtype=np.int64)
+    histograms = Histograms(
+        np.stack([counted[name] for name in owners]),
+        sizes,
+        task.histogram,
+        task.validation_rows,
+        task.noise.variance,
+    )
+    orders = make_orders(histograms, min(task.asked, int(sizes.sum())))
+    asked = {
+        name: (count, orders.cells[place])
+        for place, (name, count) in enumerate(zip(owners, orders.rows.tolist(), strict=True))
+        if count
+    }
+    answers = await roster.ask(1, _herd, asked)
+    received: list[tuple[str, Row]] = []
+    for name, rows in answers.items():
+        gate.receive_rows(1, name, record.access(1, {name: rows})[name])
+        error = _unfit(task, name, rows, asked[name][0])
+        if error is not None:
+            roster.remove(1, name, error)
+            continue
+        received += [(name, row) for row in rows]
+    kept = _kept(task, received)
+    for place in kept:
+        name, row = received[place]
+        record.select(name, row, 1, math.nan)
+    if len(received) < task.rows:
+        record.stop(
+            NotEnoughRowsError(
+                f"owners sent {len(received)} of {task.rows} rows", "Raise rho, or ask for a smaller summary."
+            )
+        )
+    else:
+        record.status = "complete"
+    record.rounds.append(
+        RoundRecord(
+            round=1,
+            size=0,
+            asked=len(asked),
+            revealed=len(received),
+            accessed=len(record.accesses),
+            pool=len(received),
+            owners=len(roster),
+            owner="",
+            token=-1,
+            bid=math.nan,
+            mmd2_estimate=math.nan,
+            milliseconds=1e3 * (time.perf_counter() - started),
+        )
+    )
+    observer.round_done(record.rounds[-1])
+    return orders
+
+
+def _kept(task: CellTask, received: Sequence[tuple[str, Row]]) -> list[int]:
+    """Places of the rows that the consumer gets: the best p, or all where the consumer chooses."""
+    if task.validation is None or len(received) <= task.rows:
+        return list(range(len(received)))
+    rows = task.schema.encode(np.array([row.values for _, row in received]))
+    kept: list[int] = prune(rows, task.validation, task.rows, task.gamma).tolist()
+    return kept
+
+
+async def _tally(cells: int, owner: OwnerPort, _: int) -> IntArray:
+    return await owner.tally(1, cells)
+
+
+async def _herd(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequence[Row]:
+    count, shares = order
+    return await owner.herd(1, count, shares)
+
+
+def _unfit(task: CellTask, owner: str, rows: Sequence[Row], wanted: int) -> FedkmeError | None:
+    """Why what an owner sent cannot be used, or None."""
+    if len(rows) > wanted:
+        return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
+    if len({row.token for row in rows}) < len(rows):
+        return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
+    return fault_of_rows(task.schema, owner, rows)

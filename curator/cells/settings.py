@@ -1,0 +1,18 @@
+"""Settings of the cells protocol."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from fedkme.config import Settings
+
+
+class CellsSettings(Settings):
+    """What the curator decides about a summary by cells (docs/decisions/008)."""
+
+    rho: float = Field(2.0, ge=1, le=10)
+    """Rows that owners send for each row of the summary; the best are kept, and nobody is told which."""
+    bits: int | None = Field(None, ge=2, le=8)
+    """The code book has 2^bits cells; none: as many as the noise of the histograms allows."""
+    dimension: int = Field(128, ge=2, le=512)
+    """Coordinates that a code book measures rows in."""

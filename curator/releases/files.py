@@ -1,0 +1,125 @@
+"""The files that a consumer receives; the same values give the same bytes, none of which holds a time."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
+from fedkme.data import Table
+from fedkme.features.maps import make_map
+from fedkme.features.pooling import pooled_sum
+from fedkme.npz import npz_bytes
+from fedkme.release_file import StoredRelease
+from fedkme.schema import Schema
+
+FloatArray = NDArray[np.float64]
+MEASURED_ROWS = 20_000
+"""Synthetic rows whose distance to the release is measured, at most."""
+
+
+def card_of(stored: StoredRelease, mechanism: str, rows: int, utility: Mapping[str, float]) -> DataCard:
+    """The card of a file that was made of a release, without notes.
+
+    Args:
+        stored: the release.
+        mechanism: name and paper.
+        rows: in the file.
+        utility: figures that read no row of anybody.
+    """
+    settings = dict(stored.settings)
+    z = settings.get("z")
+    if isinstance(z, dict):
+        settings["z"] = {key: value for key, value in z.items() if key != "values"}  # they may be megabytes
+    return DataCard(
+        mechanism,
+        stored.schema,
+        rows,
+        stored.rows,
+        stored.owners,
+        stored.event,
+        "replace-one",
+        stored.delta,
+        settings,
+        utility,
+        "the release itself; no row was read",
+    )
+
+
+def synthetic_files(table: Table, card: DataCard) -> dict[str, bytes]:
+    """`synthetic.npz`, `.csv`, `.parquet` where pyarrow is installed, and the card."""
+    card.schema.check(table, "synthetic data")
+    arrays = {"x": table.values} if table.labels is None else {"x": table.values, "y": table.labels}
+    return _named("synthetic", arrays, columns_of(table, card.schema), card)
+
+
+def weighted_files(table: Table, weights: FloatArray, gamma: float, card: DataCard) -> dict[str, bytes]:
+    """`weighted.npz` (x, weight, gamma) and the same in the other forms, with one more column.
+
+    Args:
+        table: points in the schema's columns and units, (M, c).
+        weights: (M,).
+        gamma: of the kernel that the weights are for.
+        card: of the points.
+    """
+    card.schema.check(table, "weighted points")
+    name = weight_column(card.schema)
+    columns: dict[str, list[Cell]] = columns_of(table, card.schema)
+    columns[name] = [float(weight) for weight in weights]
+    notes = (
+        f"Every row has a weight, column '{name}', which may be negative: the sum of weight * h(row) "
+        "estimates the mean of h over the private rows.",
+        "Read with consumer.released.load_release for errors, tests and rows of equal weight.",
+    )
+    arrays = {"x": table.values, "weight": weights, "gamma": np.array(gamma)}
+    return _named("weighted", arrays, columns, replace(card, notes=notes))
+
+
+def weight_column(schema: Schema) -> str:
+    """A name that no column of the schema has."""
+    taken, name = {*schema.names, *schema.ignore, *([schema.label.name] if schema.label else [])}, "weight"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def distance_to_release(stored: StoredRelease, table: Table) -> dict[str, float]:
+    """How far the mean embedding of rows is from what was released, and how long the noise in that is.
+
+    Args:
+        stored: the release.
+        table: rows, with labels where the release has classes; the first MEASURED_ROWS are taken.
+    """
+    part = table.take(np.arange(min(len(table), MEASURED_ROWS)))
+    squared = noise = 0.0
+    for each in stored.embeddings:
+        at = pooled_sum(part, make_map(each.map_spec, stored.schema), each.layout).sum / len(part)
+        squared += float(np.square(at - each.mean).sum())
+        noise += each.mean.size * each.sigma**2
+    return distances(squared, noise)
+
+
+def distances(squared: float, noise: float) -> dict[str, float]:
+    """Figures of a card: two lengths in feature space of their squares."""
+    return {
+        "distance to the released embedding": math.sqrt(max(squared, 0.0)),
+        "length of the noise in it": math.sqrt(noise),
+    }
+
+
+def _named(
+    name: str, arrays: Mapping[str, NDArray[Any]], columns: Mapping[str, list[Cell]], card: DataCard
+) -> dict[str, bytes]:
+    files = {f"{name}.npz": npz_bytes(arrays), f"{name}.csv": csv_bytes(columns)}
+    if importlib.util.find_spec("pyarrow") is not None:
+        files[f"{name}.parquet"] = parquet_bytes(columns)
+    files[f"{name}.card.md"] = card.to_markdown().encode()
+    files[f"{name}.card.json"] = (json.dumps(card.to_json(), indent=2) + "\n").encode()
+    return files

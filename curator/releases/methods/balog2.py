@@ -1,0 +1,78 @@
+"""Balog 2018, Algorithm 2, as a release: random features, and a reduced set for their mean."""
+
+from __future__ import annotations
+
+import math
+
+from curator.releases.method import Finished, Tell
+from curator.releases.methods.base import (
+    EmbeddingMethod,
+    Question,
+    as_seed,
+    even_rows,
+    need_jax,
+    settled_gamma,
+)
+from curator.releases.methods.points import finished_points
+from fedkme.data import Table
+from fedkme.features.domain import Domain
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.maps import make_map
+from fedkme.features.pooling import Layout
+from fedkme.privacy.pooled import PooledRelease, embedding_query
+from fedkme.release_file import StoredRelease
+from fedkme.release_settings import Balog2Settings
+from fedkme.schema import Schema
+
+NAME = "Balog 2018, Algorithm 2"
+
+
+class Balog2(EmbeddingMethod[Balog2Settings]):
+    """The mean of J random features, and M points that have nearly the same."""
+
+    def __init__(
+        self, settings: Balog2Settings, schema: Schema, seeds: Table | None, public_seed: int
+    ) -> None:
+        need_jax()
+        seed = as_seed(settings, public_seed)
+        domain = Domain(schema)
+        gain, shift = domain.affine(settings.units, None)
+        known = domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        gamma = settled_gamma(settings.gamma, known * gain + shift)
+        super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
+        spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, units=settings.units)
+        self._map = make_map(spec, schema)
+        self.question(1, settings.epsilon).check(schema)
+
+    def question(self, rows: int, epsilon: float) -> Question:
+        """See EmbeddingMethod."""
+        layout = Layout()
+        release = None
+        if not math.isinf(epsilon):
+            release = PooledRelease((embedding_query(self._map, layout),), epsilon, self.settings.delta)
+        return Question((self._map,), layout, False, release)
+
+    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+        """See EmbeddingMethod."""
+        from curator.releases.reduced_set import ReducedSet, Step, algorithm2
+
+        settings = self.settings
+        released = stored.embeddings[0]
+        features = make_map(released.map_spec, self.schema)
+        search = ReducedSet(
+            settings.points,
+            settings.weights,
+            settings.bound,
+            settings.steps,
+            settings.restarts,
+            settings.learning_rate,
+            settings.candidates,
+            settings.climbs,
+        )
+
+        def report(step: Step) -> None:
+            done = (step.restart - 1) * step.steps + step.step
+            tell("training", str(step), done / (step.restarts * step.steps))
+
+        points = algorithm2(released, features, search, settings.seed or 0, report)
+        return finished_points(stored, NAME, points, features, settings)

@@ -1,0 +1,228 @@
+"""What all methods that release pooled embeddings do alike: settle a question, ask it, keep the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.releases.joint import JointRelease
+from curator.releases.method import Finished, SumOracle, Tell
+from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
+from fedkme.features.domain import Domain
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.pooling import Layout
+from fedkme.kernels import median_gamma
+from fedkme.pooling.values import SumQuery
+from fedkme.pooling.vector import SumVector
+from fedkme.privacy.events import Event, ExactStatistic, Gaussian
+from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.privacy.pooled import PooledRelease
+from fedkme.release_file import StoredRelease, from_bytes, to_bytes
+from fedkme.release_settings import Balog1Settings, Balog2Settings, HermiteSettings, MerfSettings
+from fedkme.schema import Schema
+
+FloatArray = NDArray[np.float64]
+SettingsT = TypeVar("SettingsT", bound=Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings)
+
+_LARGEST_SPECS = 7 * 2**20
+"""Characters of all feature maps of a question: they travel in one message of at most 8 MiB."""
+_EVEN_ROWS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """All that owners are asked for in a run.
+
+    Attributes:
+        maps: of the embeddings.
+        layout: columns of each.
+        counts: whether class counts are asked for too.
+        release: calibrated for all of it; None without noise.
+        public: arrays to keep beside the answer.
+    """
+
+    maps: tuple[EmbeddingMap, ...]
+    layout: Layout
+    counts: bool
+    release: PooledRelease | None
+    public: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @cached_property
+    def query(self) -> SumQuery:
+        """As it is sent."""
+        return SumQuery(tuple(each.spec for each in self.maps), self.layout, self.counts)
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what cannot be sent.
+
+        Raises:
+            ConfigError: the sums or the feature maps are too large for the wire.
+        """
+        SumVector(self.query, schema, self.maps)
+        size = sum(len(each.spec.model_dump_json()) for each in self.maps)
+        if size > _LARGEST_SPECS:
+            raise ConfigError(
+                f"the feature maps of this release are {size / 2**20:.1f} MiB and one message holds 8",
+                "Use fewer points, or the basis 'cholesky', which is not sent.",
+            )
+
+    def usable_epsilon(self, rows: int) -> float:
+        """An epsilon at which no embedding is mere noise, see `PooledRelease.check_usable`; 0: this one."""
+        if self.release is None:
+            return 0.0
+        release, layout = self.release, self.layout
+        return max(release.usable_epsilon(i, phi, layout, rows) for i, phi in enumerate(self.maps))
+
+
+class EmbeddingMethod(Generic[SettingsT]):
+    """Base of the methods.
+
+    Attributes:
+        settings: with the seed and gamma filled in.
+        schema: of the rows.
+    """
+
+    def __init__(self, settings: SettingsT, schema: Schema) -> None:
+        self.settings = settings
+        self.schema = schema
+
+    @property
+    def protocol(self) -> str:
+        """The name that owners' policies and ledgers know."""
+        return self.settings.kind
+
+    def planned(self) -> tuple[Event, ...]:
+        """What each owner's rows will cost towards the consumer, in all."""
+        if math.isinf(self.settings.epsilon):
+            return (ExactStatistic("sums of features of all rows"),)
+        return (Gaussian(gaussian_sigma(self.settings.epsilon, self.settings.delta)),)
+
+    def question(self, rows: int, epsilon: float) -> Question:
+        """What to ask.
+
+        Args:
+            rows: N, public.
+            epsilon: in place of the settings', to see whether another would do; inf: without noise.
+        """
+        raise NotImplementedError
+
+    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+        """Post-processing of a release of this method."""
+        raise NotImplementedError
+
+    async def ask(self, oracle: SumOracle) -> bytes:
+        """See `Method`; nothing is asked where the answer would be noise.
+
+        Raises:
+            NotEnoughRowsError: N is too small for epsilon; names one that would do.
+            ConfigError: the question does not fit the wire or the schema.
+            DataError: the answer is not finite.
+        """
+        rows = oracle.rows
+        if rows < 1:
+            raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
+        question = await asyncio.to_thread(self._usable, rows)
+        released = await oracle.joint(question.query, question.release)
+        return await asyncio.to_thread(self._kept, question, released, oracle.owners)
+
+    def finish(self, release: bytes, tell: Tell) -> Finished:
+        """See `Method`.
+
+        Raises:
+            DataError: the bytes are no release of this method and schema.
+        """
+        stored = from_bytes(release)
+        if stored.protocol != self.protocol or stored.schema.digest() != self.schema.digest():
+            raise DataError(
+                f"a release of {stored.protocol} is not one of {self.protocol} in this schema",
+                "Finish it with the method that asked for it.",
+            )
+        finished = self.made(stored, tell)
+        return Finished({"release.npz": release, **finished.files}, finished.rows)
+
+    def _usable(self, rows: int) -> Question:
+        epsilon, delta = self.settings.epsilon, self.settings.delta
+        question = self.question(rows, epsilon)
+        question.check(self.schema)
+        usable = needed = question.usable_epsilon(rows)
+        while needed:  # less noise may ask for a finer basis, which wants less noise
+            usable = needed
+            needed = self.question(rows, usable).usable_epsilon(rows)
+        if usable:
+            raise NotEnoughRowsError(
+                f"{rows} rows are too few at epsilon {epsilon:g}: the release would be nothing but noise",
+                f"Use epsilon {usable:g} or more at delta {delta:g}, more rows or fewer features.",
+            )
+        return question
+
+    def _kept(self, question: Question, released: JointRelease, owners: int) -> bytes:
+        stored = StoredRelease(
+            self.protocol,
+            self.settings.model_dump(mode="json"),
+            self.schema,
+            released.embeddings,
+            released.masses,
+            released.event,
+            self.settings.delta,
+            owners,
+            question.public,
+        )
+        return to_bytes(stored)
+
+
+def joint_of(stored: StoredRelease) -> JointRelease:
+    """The release as trainings take it."""
+    return JointRelease(stored.embeddings, stored.masses, stored.event)
+
+
+def need_jax() -> None:
+    """Refuse a method that could not finish, before any owner is asked.
+
+    Raises:
+        MissingDependencyError: jax or optax is not installed.
+    """
+    for name in ("jax", "optax"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingDependencyError(
+                f"this release needs the package {name}", "Run: pip install 'fedkme[release]'."
+            )
+
+
+def even_rows(schema: Schema, seed: int, count: int = _EVEN_ROWS) -> FloatArray:
+    """Points of model space drawn evenly from the domain, (count, n): what is known of it without a row."""
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 0xE7])))
+    values = schema.decode(generator.random((count, schema.encoded_width)))
+    return Domain(schema).encode(values)
+
+
+def settled_gamma(gamma: float | str, rows: FloatArray) -> float:
+    """Gamma as a number.
+
+    Args:
+        gamma: a number, or `median`.
+        rows: public rows in the kernel's units.
+
+    Raises:
+        ConfigError: the public rows show no scale.
+    """
+    if not isinstance(gamma, str):
+        return gamma
+    if not rows.shape[1]:
+        return 1.0  # no column takes part
+    try:
+        return median_gamma(rows)
+    except DataError as error:
+        raise ConfigError(f"release: 'gamma' cannot be settled: {error.cause}", "Give a number.") from None
+
+
+def as_seed(settings: Any, public_seed: int) -> int:
+    """The settings' seed, or the one that was drawn."""
+    return public_seed if settings.seed is None else int(settings.seed)

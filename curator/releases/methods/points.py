@@ -1,0 +1,80 @@
+"""From weighted points in a kernel's units to the files of a release (Balog 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from curator.releases.files import card_of, distances, synthetic_files, weighted_files
+from curator.releases.method import Finished
+from fedkme.data import Table
+from fedkme.distribution import distribution, resample
+from fedkme.features.domain import Domain
+from fedkme.features.kernel_space import kernel_units, one_column, to_model, to_table
+from fedkme.features.maps import EmbeddingMap
+from fedkme.release_file import StoredRelease
+from fedkme.release_settings import Balog1Settings, Balog2Settings
+from fedkme.weight_fit import Constraint, fit_weights
+from fedkme.weighted_points import WeightedPoints
+
+_NEAR = 1e-9
+_STEPS = 2000
+
+
+def finished_points(
+    stored: StoredRelease,
+    mechanism: str,
+    points: WeightedPoints,
+    features: EmbeddingMap,
+    settings: Balog1Settings | Balog2Settings,
+) -> Finished:
+    """Files of weighted points, and of rows drawn from them where the settings ask for some.
+
+    Args:
+        stored: the release.
+        mechanism: for the card.
+        points: in the kernel's units.
+        features: map of the release.
+        settings: of the method.
+    """
+    points, table = _on_rows(stored, points, features, settings)
+    beta = one_column(stored.embeddings[0], features)
+    at = features.of_model(to_model(points.points, features)).T @ points.weights
+    utility = distances(float(np.square(at - beta).sum()), len(beta) * stored.embeddings[0].sigma ** 2)
+    gamma = kernel_units(features)[2]
+    card = card_of(stored, mechanism, len(table), {**utility, "sum of |weight|": points.l1})
+    files = weighted_files(table, points.weights, gamma, card)
+    if settings.rows is None:
+        return Finished(files, len(table))
+    drawn = distribution(points, gamma)
+    seed = settings.seed or 0
+    order = np.random.default_rng(np.random.SeedSequence([seed, 0x0D])).permutation(settings.rows)
+    rows = table.take(resample(drawn.points, settings.rows, seed)[order])
+    card = replace(card, rows=len(rows), utility={**utility, "moved by equal weights": drawn.moved})
+    notes = (f"Rows repeat: they are drawn from {len(table)} weighted points, see weighted.card.md.",)
+    return Finished({**files, **synthetic_files(rows, replace(card, notes=notes))}, len(rows))
+
+
+def _on_rows(
+    stored: StoredRelease,
+    points: WeightedPoints,
+    features: EmbeddingMap,
+    settings: Balog1Settings | Balog2Settings,
+) -> tuple[WeightedPoints, Table]:
+    """Points that are rows of the schema, with the weights that fit them best.
+
+    Whole numbers and categories lie between what an optimiser finds; where a point moves to the nearest row,
+    all weights are fitted again.
+    """
+    table, weights = to_table(points, features)
+    model = Domain(features.schema).encode(table.values)
+    gain, shift, _ = kernel_units(features)
+    moved = float(np.abs(model - to_model(points.points, features)).max())
+    if moved > _NEAR and settings.weights != "uniform":
+        at = features.of_model(model)
+        beta = one_column(stored.embeddings[0], features)
+        constraint: Constraint = "l1" if settings.weights == "l1" else "simplex"
+        fit = fit_weights(at @ at.T, at @ beta, constraint, settings.bound, start=weights, limit=_STEPS)
+        weights = fit.weights
+    return WeightedPoints(model * gain + shift, weights), table

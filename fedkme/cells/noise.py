@@ -1,0 +1,19 @@
+"""A party's source of noise as one of whole numbers."""
+
+from __future__ import annotations
+
+from fedkme.cells.histogram import IntegerNoise
+from fedkme.privacy.noise import NoiseSource
+
+
+def on_integers(noise: NoiseSource) -> IntegerNoise:
+    """The same source, for counts; those of fedkme.privacy.noise, and journals of them, have it.
+
+    Raises:
+        TypeError: it draws real numbers alone.
+    """
+    draw = getattr(noise, "discrete_laplace", None)
+    if draw is None:
+        raise TypeError(f"{type(noise).__name__} draws no whole numbers")
+    found: IntegerNoise = noise  # type: ignore[assignment]  # it was looked at above
+    return found

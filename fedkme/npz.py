@@ -1,0 +1,57 @@
+"""Archives of plain arrays whose bytes depend on the arrays alone: no time, no compression, no pickle."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import DataError
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """An .npz file that `numpy.load` reads; the same arrays in the same order give the same bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.asanyarray(array, order="C"), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), content.getvalue())
+    return out.getvalue()
+
+
+def npz_arrays(data: bytes, source: str) -> dict[str, NDArray[Any]]:
+    """The arrays of what `npz_bytes` made, by name.
+
+    Args:
+        data: the bytes.
+        source: what they are, for the error.
+
+    Raises:
+        DataError: anything else, such as compressed members, which may be of any size, or pickled objects.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            found = {}
+            for member in archive.infolist():
+                if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+                    raise ValueError(member.filename)
+                content = io.BytesIO(archive.read(member))
+                name = member.filename.removesuffix(".npy")
+                found[name] = np.lib.format.read_array(content, allow_pickle=False)
+            return found
+    except (zipfile.BadZipFile, struct.error, ValueError, TypeError, EOFError, OSError, SyntaxError) as error:
+        raise _unreadable(source) from error
+    except (KeyError, NotImplementedError, RuntimeError, MemoryError, OverflowError) as error:
+        raise _unreadable(source) from error
+
+
+def _unreadable(source: str) -> DataError:
+    return DataError(f"{source} is not an archive of plain arrays", "Fetch the release again.")

@@ -1,0 +1,142 @@
+"""What an owner computes in a summary by cells: one noisy histogram, and the rows that fill an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.histogram import HistogramNoise, noisy_counts
+from fedkme.cells.noise import on_integers
+from fedkme.data import Table
+from fedkme.errors import ConfigError, ProtocolError, SchemaError
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import CellAssignment, Closing, Row
+from fedkme.schema import Schema
+from owner.gate import Gate
+from owner.herding import fill_order
+
+IntArray = NDArray[np.int64]
+
+
+class Filler:
+    """One owner's side of the cells protocol (docs/decisions/008), for one run.
+
+    It counts once and fills one order. A token is a row's place in what was sent.
+    """
+
+    def __init__(self, name: str, table: Table, schema: Schema, noise: NoiseSource, gate: Gate) -> None:
+        schema.check(table, name)
+        self.name = name
+        self._table = table
+        self._schema = schema
+        self._noise = on_integers(noise)
+        self._gate = gate
+        self._assignment: CellAssignment | None = None
+        self._book: CodeBook | None = None
+        self._sent = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the owner is in such a run."""
+        return self._assignment is not None
+
+    def divide(self, assignment: CellAssignment) -> int:
+        """Take part in a run.
+
+        Returns:
+            How many rows this owner has.
+
+        Raises:
+            SchemaError: the curator's public schema is another one.
+            ProtocolError: the code book is none, or its noise is not what the plan says it costs.
+            PolicyError: the owner does not take part in such a run.
+            BudgetError: no row may leave any more, or the run costs more than the owner allows.
+        """
+        if assignment.schema != self._schema.digest():
+            raise SchemaError(
+                f"{self.name} and the curator hold different public schemas",
+                "Give both the same schema file.",
+            )
+        self._check(assignment)
+        self._gate.open_cells(assignment)
+        self.restore_assignment(assignment)
+        return len(self._table)
+
+    def _check(self, assignment: CellAssignment) -> None:
+        """The noise that is asked for is exactly that of the event that the policy decides by."""
+        try:
+            event = HistogramNoise(assignment.scale).event
+            code_book_from_json(assignment.code_book, self._schema)
+        except ConfigError as error:
+            raise ProtocolError(f"the curator's plan is none: {error.cause}", error.remedy) from None
+        if assignment.planned != (event,):
+            raise ProtocolError(
+                f"{self.name} is told of another cost than the histogram of {assignment.run} has",
+                "Install the same release on both sides.",
+            )
+
+    def restore_assignment(self, assignment: CellAssignment) -> None:
+        """As `divide`, for a run that the owner is in already."""
+        self._gate.restore_cells(assignment)
+        self._assignment = assignment
+        self._book = code_book_from_json(assignment.code_book, self._schema)
+
+    def tally(self, round_number: int) -> IntArray:
+        """How many rows are in each cell, with discrete Laplace noise, (B,)."""
+        assignment, book = self._begun()
+        how = HistogramNoise(assignment.scale)
+        counts = noisy_counts(self._cells(book), book.cells, how, self._noise)
+        self._gate.pass_histogram(assignment.run, how.event)
+        return counts
+
+    def skip_tally(self) -> None:
+        """Leave seeded noise as after `tally`, whose answer is kept elsewhere."""
+        assignment, book = self._begun()
+        self._noise.discrete_laplace(assignment.scale, book.cells)
+
+    def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+        """At most `count` rows that match the shares of cells, (B,), by the exact kernel.
+
+        Raises:
+            ProtocolError: the order is none, or a second one.
+            BudgetError: they are more than may leave; none does.
+        """
+        assignment, book = self._begun()
+        odd = shares.shape != (book.cells,) or not np.isfinite(shares).all() or (shares < 0).any()
+        if odd or self._sent or not 0 < count <= assignment.rows:
+            raise ProtocolError(
+                f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
+            )
+        rows = self._schema.encode(self._table.values)
+        chosen = fill_order(rows, book.cells_of(rows), shares, count, assignment.gamma)
+        self._gate.pass_rows(assignment.run, round_number, range(len(chosen)))
+        self._sent = len(chosen)
+        labels = self._table.labels
+        return [
+            Row(
+                token,
+                self._table.values[row].astype(np.float64),
+                None if labels is None else int(labels[row]),
+            )
+            for token, row in enumerate(chosen.tolist())
+        ]
+
+    def restore_rows(self, sent: Sequence[int]) -> None:
+        """Rows that another process let out, by their tokens."""
+        self._gate.restore_rows(sent)
+        self._sent = len(sent)
+
+    def close(self) -> Closing:
+        """This owner's own count of what it sent."""
+        return Closing(self._gate.rows_sent)
+
+    def _begun(self) -> tuple[CellAssignment, CodeBook]:
+        if self._assignment is None or self._book is None:
+            raise ProtocolError(f"{self.name} is in no run by cells", "Restart the run.")
+        return self._assignment, self._book
+
+    def _cells(self, book: CodeBook) -> IntArray:
+        return book.cells_of(self._schema.encode(self._table.values))
