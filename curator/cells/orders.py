@@ -12,6 +12,7 @@ q_j and nu are noisy counts, m and m_j public: nothing here reads a row, so orde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,14 +42,14 @@ class Histograms:
         owner_rows: (K,) int64, m_j, public.
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
-        validation_variance: of the noise on one entry of nu; 0 without noise.
+        owner_variance: of the noise on one entry of `owners`; 0: take them as they are.
     """
 
     owners: IntArray
     owner_rows: IntArray
     validation: IntArray
     validation_rows: int
-    validation_variance: float = 0.0
+    owner_variance: float = 0.0
 
     def __post_init__(self) -> None:
         if self.owners.shape != (len(self.owner_rows), len(self.validation)) or not len(self.owner_rows):
@@ -57,9 +58,10 @@ class Histograms:
     @property
     def shares(self) -> FloatArray:
         """q, (K, B): each owner's distribution over cells; 0 for an owner without rows."""
+        counts = denoised(self.owners, self.owner_rows, self.owner_variance)
         rows = [
-            project(noisy / m, "simplex") if m else np.zeros(len(noisy))
-            for noisy, m in zip(self.owners, self.owner_rows.tolist(), strict=True)
+            project(own / m, "simplex") if m else np.zeros(len(own))
+            for own, m in zip(counts, self.owner_rows.tolist(), strict=True)
         ]
         return np.stack(rows)
 
@@ -72,7 +74,8 @@ class Orders:
         rows: n_j, (K,) int64.
         cells: A, (K, B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
         weights: w, (K,), adding up to 1: what the mixture fit gives each owner.
-        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy already.
+        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy
+            already.
     """
 
     rows: IntArray
@@ -81,8 +84,37 @@ class Orders:
     dropped: float
 
 
+def denoised(noisy: IntArray, rows: IntArray, variance: float) -> FloatArray:
+    """Noisy counts of all owners together, freed of what can only be noise, (K, B).
+
+    Owners differ from the pool in few ways, noise in all: of the differences from m_j times the pool's
+    distribution, singular values are shrunk as is optimal in Frobenius norm under white noise, and those that
+    noise alone explains vanish (Gavish and Donoho 2017, equation 7). Post-processing. With fewer owners than
+    three there is nothing to learn from the others.
+
+    Args:
+        noisy: counts, (K, B).
+        rows: m_j, (K,).
+        variance: of the noise on a count; 0 returns the counts.
+    """
+    counts = noisy.astype(np.float64)
+    if variance <= 0.0 or len(counts) < 3 or not rows.any():
+        return counts
+    pool = rows[:, None] * project(counts.sum(axis=0) / rows.sum(), "simplex")
+    left, values, right = np.linalg.svd(counts - pool, full_matrices=False)
+    long = float(max(counts.shape))
+    beta = float(min(counts.shape)) / long
+    scaled = np.maximum(values / math.sqrt(variance * long), 1e-12)
+    inside = np.maximum((scaled**2 - beta - 1.0) ** 2 - 4.0 * beta, 0.0)
+    kept = np.where(scaled > 1.0 + math.sqrt(beta), np.sqrt(inside) / scaled, 0.0) * math.sqrt(
+        variance * long
+    )
+    freed: FloatArray = pool + (left * kept) @ right
+    return freed
+
+
 def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
-    """w of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
+    """Weights w of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
 
     Args:
         q: (K, B), distributions.
@@ -100,31 +132,12 @@ def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
     return found
 
 
-def target_cells(nu: FloatArray, q: FloatArray, weights: FloatArray, variance: float) -> FloatArray:
-    """v of step 2, (B,): nu/m shrunk towards the mixture sum_j w_j q_j where the difference may be noise.
-
-    James and Stein's positive part: of ||nu/m - mixture||^2 the noise explains B variance; the rest is kept.
-
-    Args:
-        nu: noisy counts over m.
-        q: (K, B).
-        weights: w.
-        variance: of the noise on one entry of nu.
-    """
-    fitted = weights @ q
-    residual = nu - fitted
-    apart = float(residual @ residual)
-    kept = max(0.0, 1.0 - len(nu) * variance / apart) if apart > _EMPTY else 0.0
-    return project(fitted + kept * residual, "simplex")
-
-
-def make_orders(histograms: Histograms, total: int, shrink: bool = True) -> Orders:
+def make_orders(histograms: Histograms, total: int) -> Orders:
     """Orders over `total` rows of all owners.
 
     Args:
         histograms: what was received.
         total: rho p.
-        shrink: use `target_cells`; else v is the simplex projection of nu/m.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -136,8 +149,7 @@ def make_orders(histograms: Histograms, total: int, shrink: bool = True) -> Orde
         )
     q, nu = histograms.shares, histograms.validation / max(histograms.validation_rows, 1)
     weights = mixture(q, nu)
-    variance = histograms.validation_variance / max(histograms.validation_rows, 1) ** 2
-    v = target_cells(nu, q, weights, variance) if shrink else project(nu, "simplex")
+    v = project(nu, "simplex")
     held = weights[:, None] * q
     mass = held.sum(axis=0)
     # A cell that only owners of weight 0 have is theirs by plain shares rather than nobody's.

@@ -1,13 +1,13 @@
 """Histograms of rows over public cells with discrete Laplace noise.
 
-Relation: replace one row, their number public. Sensitivity: the row leaves one cell and enters another, so two
-counts change by 1 each: L1 sensitivity 2, whatever B is (cells partition the space). Discrete Laplace noise of
-scale b, P(k) ~ exp(-|k|/b) on the integers, is (2/b, 0)-DP.
+Relation: replace one row, their number public. Sensitivity: the row leaves one cell and enters another, so
+two counts change by 1 each: L1 sensitivity 2, whatever B is (cells partition the space). Discrete Laplace
+noise of scale b, P(k) ~ exp(-|k|/b) on the integers, is (2/b, 0)-DP.
 
 More exactly, the two changed counts are two releases of a count that moves by 1, and each has the
-log-likelihood ratio +1/b or -1/b and no other, +1/b with probability 1/(1 + e^(-1/b)) under the first neighbour: a
-pair of randomised responses of epsilon 1/b. So the event `PureDp(1/b, count=2)`, which accountants take for exactly
-that pair, is the histogram's privacy loss, exact and not only a bound.
+log-likelihood ratio +1/b or -1/b and no other, +1/b with probability 1/(1 + e^(-1/b)) under the first
+neighbour: a pair of randomised responses of epsilon 1/b. So the event `PureDp(1/b, count=2)`, which
+accountants take for exactly that pair, is the histogram's privacy loss, exact and not only a bound.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def counts(cells: IntArray, size: int) -> IntArray:
     Raises:
         DataError: a cell that the code book does not have.
     """
-    if len(cells) and not (0 <= int(cells.min()) and int(cells.max()) < size):
+    if len(cells) and not (int(cells.min()) >= 0 and int(cells.max()) < size):
         raise DataError("a row is in no cell of the code book", "Compare the parties' code books.")
     return np.bincount(cells, minlength=size).astype(np.int64)
 

@@ -3,8 +3,8 @@
     python -m sim.experiments.cells DATA [--quick] [--layouts mnist-group5 ...] [--rows 250 1000] [--seeds 5]
 
 DATA is the folder of the data sets; a layout whose file is missing is skipped with a word. Everything runs in
-this process with simulated noise. Rows of the table: exact greedy (no privacy, all rows in one place), uniform,
-uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3.
+this process with simulated noise. Rows of the table: exact greedy (no privacy, all rows in one place),
+uniform, uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sim.experiments.cells_data import Layout, layouts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Book = Literal["sketch", "labels", "kmeans"]
+Book = Literal["sketch", "labels", "owners", "kmeans"]
 
 DELTA = 1e-5
 RATIOS = (1.0, 1.5, 2.0, 3.0)
@@ -51,13 +51,13 @@ class Variant:
 
     name: str = "cells"
     book: Book = "labels"
-    """Sketch without labels, with labels, or k-means of public seed rows."""
+    """Sketch without labels, with labels, with owners in place of labels, or k-means of public seed rows."""
     epsilon: float = 1.0
     """Of the owners at DELTA, and of D_v; inf: no noise at all."""
     sketch_share: float = 0.3
     bits: int | None = None
     """Of the code book; None: by the rule."""
-    shrink: bool = True
+    denoise: bool = True
     swaps: bool = True
 
 
@@ -78,17 +78,16 @@ def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
     shared = 0.0 if variant.book == "kmeans" else variant.sketch_share
     plan = owner_noise(1.0 if noiseless else variant.epsilon, DELTA, shared)
     spec = spec_for(layout.schema, seed)
-    labelled = variant.book == "labels"
+    parts = {"labels": layout.classes, "owners": len(layout.owners)}.get(variant.book, 1)
     bits = variant.bits
     if bits is None:
-        classes = layout.classes if labelled else 1
         sizes = [len(rows) for rows in layout.owners]
         epsilon_v = 1.0 if noiseless else variant.epsilon
-        bits = bits_for(len(layout.validation), sizes, epsilon_v, plan.histogram.epsilon, classes)
+        bits = bits_for(len(layout.validation), sizes, epsilon_v, plan.histogram.epsilon, parts)
     if variant.book == "kmeans":
         book = kmeans_book(layout.seeds, 2**bits, spec, layout.schema, seed)
     else:
-        book = _sketched(layout, labelled, 0.0 if noiseless else _multiplier(plan), bits, seed)
+        book = _sketched(layout, variant.book, 0.0 if noiseless else _multiplier(plan), bits, seed)
     cells = [book.cells_of(rows) for rows in layout.owners]
     how: HistogramNoise | None = None if noiseless else plan.histogram
     counted = [
@@ -100,7 +99,7 @@ def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
         book.cells_of(layout.validation), book.cells, how_v, simulated(seed, "consumer", "cells")
     )
     sizes_array = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
-    variance = 0.0 if how_v is None else how_v.variance
+    variance = how.variance if how is not None and variant.denoise else 0.0
     histograms = Histograms(np.stack(counted), sizes_array, nu, len(layout.validation), variance)
     return Round(layout, variant, book, cells, histograms)
 
@@ -109,13 +108,16 @@ def _multiplier(plan: OwnerNoise) -> float:
     return plan.multiplier or 0.0
 
 
-def _sketched(layout: Layout, labelled: bool, multiplier: float, bits: int, seed: int) -> CodeBook:
+def _sketched(layout: Layout, kind: Book, multiplier: float, bits: int, seed: int) -> CodeBook:
     spec = spec_for(layout.schema, seed)
     projection = Projection(spec, layout.schema)
-    classes = layout.classes if labelled else None
+    classes = {"labels": layout.classes, "owners": len(layout.owners)}.get(kind)
+    labels: Sequence[IntArray | None] = layout.labels
+    if kind == "owners":
+        labels = [np.full(len(rows), owner, dtype=np.int64) for owner, rows in enumerate(layout.owners)]
     answers = [
-        sketch.coordinates(rows, labels if labelled else None, projection, classes)
-        for rows, labels in zip(layout.owners, layout.labels, strict=True)
+        sketch.coordinates(rows, own if classes else None, projection, classes)
+        for rows, own in zip(layout.owners, labels, strict=True)
     ]
     total = np.sum(answers, axis=0)
     rows = sum(len(own) for own in layout.owners)
@@ -134,7 +136,7 @@ class Herds:
     def collect(self, total: int) -> tuple[FloatArray, IntArray]:
         """Rows and labels that answer an order of `total` rows."""
         layout = self._first.layout
-        orders = make_orders(self._first.histograms, total, self._first.variant.shrink)
+        orders = make_orders(self._first.histograms, total)
         rows, labels = [layout.owners[0][:0]], [layout.labels[0][:0]]
         for owner, count in enumerate(orders.rows.tolist()):
             weights = cell_weights(self._first.cells[owner], orders.cells[owner])
@@ -163,7 +165,9 @@ class Score:
     accuracy: float
 
 
-def score(layout: Layout, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray) -> Score:
+def score(
+    layout: Layout, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray
+) -> Score:
     """Errors in the exact kernel, and a linear SVM's accuracy on the test rows."""
     return Score(
         layout.name,
@@ -229,13 +233,13 @@ def cells(
         if not len(rows):
             continue
         kept = prune(rows, layout.validation, p, layout.gamma, variant.swaps)
-        yield score(
-            layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept]
-        )
+        yield score(layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept])
 
 
 def table(scores: Sequence[Score]) -> str:
-    """Markdown: 1000 MMD^2 to D_v / to test rows; ratio to uniform, to exact greedy; accuracy. Means over seeds."""
+    """Markdown: 1000 MMD^2 to D_v / to test rows; ratio to uniform, to exact greedy; accuracy. Means over
+    seeds.
+    """
     sizes = sorted({s.p for s in scores})
     lines: list[str] = []
     for (name, rows), part in _grouped(scores, lambda s: (s.layout, s.rows)).items():
@@ -281,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="sim.experiments.cells", description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder of the data sets")
     parser.add_argument("--layouts", nargs="+", choices=sorted(layouts()), help="default: the table's")
-    parser.add_argument("--rows", nargs="+", type=int, default=[250], help="|D_v|, where a layout has so many")
+    parser.add_argument("--rows", nargs="+", type=int, default=[250], help="|D_v|, or all there are")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="p")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
