@@ -30,6 +30,8 @@ MASS_WEIGHT = 3.0
 RIDGE = 0.02
 USABLE = 0.8
 """Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
+LEAST_ORDER = 10
+"""Rows of an owner: herding corrects itself within an owner, and many short orders all ask for the middle."""
 _EMPTY = 1e-12
 
 
@@ -38,7 +40,7 @@ class Histograms:
     """What the curator received; everything private in it carries its noise already.
 
     Attributes:
-        owners: (K, B) int64, noisy counts.
+        owners: (K, L B) int64, noisy counts; with labels the cell of a row is label B + cell (L = 1 without).
         owner_rows: (K,) int64, m_j, public.
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
@@ -50,9 +52,11 @@ class Histograms:
     validation: IntArray
     validation_rows: int
     owner_variance: float = 0.0
+    labels: int = 1
 
     def __post_init__(self) -> None:
-        if self.owners.shape != (len(self.owner_rows), len(self.validation)) or not len(self.owner_rows):
+        size = self.labels * len(self.validation)
+        if self.owners.shape != (len(self.owner_rows), size) or not len(self.owner_rows):
             raise ConfigError("histograms do not fit together", "Ask for one histogram of each party.")
 
     @property
@@ -113,31 +117,35 @@ def denoised(noisy: IntArray, rows: IntArray, variance: float) -> FloatArray:
     return freed
 
 
-def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
-    """Weights w of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
+def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
+    """Weights w of step 1, normalised, (P,); by mass where nothing fits.
 
     Args:
-        q: (K, B), distributions.
+        parts: the distribution of each part over cells, (P, B), or 0.
         nu: (B,), noisy counts of D_v over m.
+        mass: share of all rows in each part, (P,).
     """
-    owners = len(q)
-    design = np.concatenate([q.T, np.full((1, owners), MASS_WEIGHT), RIDGE * np.eye(owners)])
-    weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(owners)]))
-    weights = np.where(q.any(axis=1), weights, 0.0)
-    total = float(weights.sum())
-    if total <= _EMPTY:
-        present = q.any(axis=1).astype(np.float64)
-        weights, total = present, float(present.sum())
-    found: FloatArray = weights / max(total, _EMPTY)
+    size = len(parts)
+    present = parts.any(axis=1) & (mass > 0)
+    if not present.any():
+        return np.zeros(size)
+    loads = np.sqrt(mass[present].mean() / np.maximum(mass, 1e-6))
+    design = np.concatenate([parts.T, np.full((1, size), MASS_WEIGHT), RIDGE * np.diag(loads)])
+    weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(size)]))
+    weights = np.where(present, weights, 0.0)
+    if weights.sum() <= _EMPTY:
+        weights = np.where(present, mass, 0.0)
+    found: FloatArray = weights / weights.sum()
     return found
 
 
-def make_orders(histograms: Histograms, total: int) -> Orders:
+def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) -> Orders:
     """Orders over `total` rows of all owners.
 
     Args:
         histograms: what was received.
         total: rho p.
+        least: owners are asked for so many rows or, but for rounding and caps, for none.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -147,27 +155,42 @@ def make_orders(histograms: Histograms, total: int) -> Orders:
         raise NotEnoughRowsError(
             f"{total} rows were ordered and owners have {available}", "Ask for a smaller summary."
         )
-    q, nu = histograms.shares, histograms.validation / max(histograms.validation_rows, 1)
-    weights = mixture(q, nu)
+    owners, size = len(histograms.owner_rows), len(histograms.validation)
+    nu = histograms.validation / max(histograms.validation_rows, 1)
+    counted = (histograms.owner_rows[:, None] * histograms.shares).reshape(-1, size)
+    mass = counted.sum(axis=1, keepdims=True)
+    parts = np.where(mass > _EMPTY, counted / np.maximum(mass, _EMPTY), 0.0)
+    weights = mixture(parts, nu, mass[:, 0] / available)
+    held = weights[:, None] * parts
+    # A cell that only parts of weight 0 have is theirs by plain counts rather than nobody's.
+    missed = held.sum(axis=0) <= _EMPTY
+    held[:, missed] = counted[:, missed] / available
     v = project(nu, "simplex")
-    held = weights[:, None] * q
-    mass = held.sum(axis=0)
-    # A cell that only owners of weight 0 have is theirs by plain shares rather than nobody's.
-    held[:, mass <= _EMPTY] = (histograms.owner_rows[:, None] * q / available)[:, mass <= _EMPTY]
-    mass = held.sum(axis=0)
-    known = mass > _EMPTY
-    dropped = float(v[~known].sum())
-    split = np.where(known, held / np.where(known, mass, 1.0), 0.0)
-    wanted = v * split
-    if wanted.sum() <= _EMPTY:  # D_v is nowhere: the mixture is all that is left
-        wanted = held
-    wanted = total * wanted / wanted.sum()
-    asked = capped(wanted, USABLE * histograms.owner_rows[:, None] * q, held)
+    dropped = float(v[held.sum(axis=0) <= _EMPTY].sum())
+    asked = _asked(v, held, counted, total)
+    most = max(1, total // max(least, 1))
+    by_owner = asked.reshape(owners, -1).sum(axis=1)
+    if int((by_owner > 0).sum()) > most:
+        keep = np.zeros(owners, dtype=np.bool_)
+        keep[np.argsort(-by_owner, kind="stable")[:most]] = True
+        if histograms.owner_rows[keep].sum() * USABLE >= total:
+            rest = np.repeat(keep, len(held) // owners)[:, None]
+            asked = _asked(v, held * rest, counted * rest, total)
+    asked = asked.reshape(owners, -1)
     rows = _rounded(asked.sum(axis=1), histograms.owner_rows, total)
     sums = asked.sum(axis=1, keepdims=True)
-    cells = np.where(sums > _EMPTY, asked / np.where(sums > _EMPTY, sums, 1.0), q)
+    cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
-    return Orders(rows, cells, weights, dropped)
+    return Orders(rows, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+
+
+def _asked(v: FloatArray, held: FloatArray, counted: FloatArray, total: int) -> FloatArray:
+    """Rows of each part and cell, step 3 and the caps, adding up to `total`."""
+    mass = held.sum(axis=0)
+    wanted = v * np.where(mass > _EMPTY, held / np.maximum(mass, _EMPTY), 0.0)
+    if wanted.sum() <= _EMPTY:  # D_v is nowhere: the mixture is all that is left
+        wanted = held if held.sum() > _EMPTY else np.ones_like(held)
+    return capped(total * wanted / wanted.sum(), USABLE * counted, held)
 
 
 def capped(wanted: FloatArray, most: FloatArray, held: FloatArray) -> FloatArray:

@@ -51,7 +51,7 @@ class CodeBook:
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
-            fits = set(shapes) == {"origin", "directions", "weights", "offsets"} and (
+            fits = self.kind == "sketch" and set(shapes) == {"origin", "directions", "weights", "offsets"} and (
                 shapes["origin"] == (d,)
                 and shapes["directions"][:1] == (d,)
                 and shapes["weights"] == (*shapes["offsets"], d)

@@ -38,6 +38,10 @@ SKETCH_SHARE = 0.3
 """Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
 
 
+WORST_MEAN = 0.5
+"""Length of the noise on a class mean of z, where z has length 1, beyond which classes are not used."""
+
+
 def joint_delta(multiplier: float, scale: float, epsilon: float) -> float:
     """Smallest delta of sketch and histogram together at epsilon, over adaptive choices.
 
@@ -140,4 +144,16 @@ def bits_for(
     middle = sorted(owner_rows)[len(owner_rows) // 2]
     most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / 5.0)
     bits = min(6, max(3, math.floor(math.log2(max(most, 1.0)))))
-    return max(0, bits - round(math.log2(classes)))
+    return max(0, bits - math.ceil(math.log2(classes)))
+
+
+def labels_help(rows: int, classes: int, dimension: int, deviation: float) -> bool:
+    """Whether the sketch can tell classes apart: the noise on a class mean's length, from public numbers.
+
+    Args:
+        rows: N of all owners.
+        classes: C.
+        dimension: d.
+        deviation: of the sketch's noise (`OwnerNoise.sketch_deviation`).
+    """
+    return classes > 1 and deviation * math.sqrt(dimension) * classes / max(rows, 1) <= WORST_MEAN

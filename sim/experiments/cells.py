@@ -58,6 +58,8 @@ class Variant:
     bits: int | None = None
     """Of the code book; None: by the rule."""
     denoise: bool = True
+    joint: bool = False
+    least: int = 10
     swaps: bool = True
 
 
@@ -90,8 +92,12 @@ def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
         book = _sketched(layout, variant.book, 0.0 if noiseless else _multiplier(plan), bits, seed)
     cells = [book.cells_of(rows) for rows in layout.owners]
     how: HistogramNoise | None = None if noiseless else plan.histogram
+    width = book.cells
+    if variant.joint:
+        cells = [own + book.cells * y for own, y in zip(cells, layout.labels, strict=True)]
+        width *= layout.classes
     counted = [
-        noisy_counts(own, book.cells, how, simulated(seed, f"owner-{i}", "cells"))
+        noisy_counts(own, width, how, simulated(seed, f"owner-{i}", "cells"))
         for i, own in enumerate(cells)
     ]
     how_v = None if noiseless else histogram_noise(variant.epsilon)
@@ -100,7 +106,14 @@ def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
     )
     sizes_array = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
     variance = how.variance if how is not None and variant.denoise else 0.0
-    histograms = Histograms(np.stack(counted), sizes_array, nu, len(layout.validation), variance)
+    histograms = Histograms(
+        np.stack(counted),
+        sizes_array,
+        nu,
+        len(layout.validation),
+        variance,
+        layout.classes if variant.joint else 1,
+    )
     return Round(layout, variant, book, cells, histograms)
 
 
@@ -136,7 +149,7 @@ class Herds:
     def collect(self, total: int) -> tuple[FloatArray, IntArray]:
         """Rows and labels that answer an order of `total` rows."""
         layout = self._first.layout
-        orders = make_orders(self._first.histograms, total)
+        orders = make_orders(self._first.histograms, total, self._first.variant.least)
         rows, labels = [layout.owners[0][:0]], [layout.labels[0][:0]]
         for owner, count in enumerate(orders.rows.tolist()):
             weights = cell_weights(self._first.cells[owner], orders.cells[owner])

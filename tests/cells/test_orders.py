@@ -27,9 +27,13 @@ def test_an_order_goes_to_who_has_the_rows() -> None:
 def test_the_mixture_is_found() -> None:
     q = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.1, 0.9]])
     truth = np.array([0.6, 0.0, 0.4])
-    assert mixture(q, truth @ q) == pytest.approx(truth, abs=0.01)
-    assert mixture(np.zeros((2, 4)), np.ones(4) / 4) == pytest.approx([0, 0])
-    assert mixture(np.array([[1.0, 0], [0, 0]]), np.array([-0.1, -0.2])) == pytest.approx([1, 0])
+    mass = np.full(3, 1 / 3)
+    assert mixture(q, truth @ q, mass) == pytest.approx(truth, abs=0.01)
+    assert mixture(np.zeros((2, 4)), np.ones(4) / 4, mass[:2]) == pytest.approx([0, 0])
+    assert mixture(np.array([[1.0, 0], [0, 0]]), np.array([-0.1, -0.2]), mass[:2]) == pytest.approx([1, 0])
+    # Two parts that look alike are used in proportion to their mass.
+    alike = mixture(np.array([[0.5, 0.5], [0.5, 0.5]]), np.ones(2) / 2, np.array([0.9, 0.1]))
+    assert alike == pytest.approx([0.9, 0.1], abs=1e-3)
 
 
 def test_mass_that_nobody_has_is_reported_and_goes_elsewhere() -> None:
