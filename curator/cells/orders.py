@@ -1,18 +1,24 @@
 """Orders: how many rows of which cells each owner is asked for. Post-processing of private histograms.
 
-1. w, how much of D_v each owner can stand for:
-   min over w >= 0 of ||sum_j w_j q_j - nu/m||^2 + 9 (1'w - 1)^2 + (.02)^2 ||w||^2.
-2. v, the cells of D_v: the simplex projection of nu/m.
-3. A_jb = v_b w_j q_jb / sum_i w_i q_ib: cell b is split among owners by who is likely to hold rows of it that
-   look like D_v's.
-4. No entry asks for more than 0.8 m_j q_jb rows: the rest goes to other owners of the cell, then elsewhere.
+A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
+cells, s_i its share of all rows, both from noisy counts.
 
-q_j and nu are noisy counts, m and m_j public: nothing here reads a row, so orders cost no privacy.
+1. w, how much of D_v each part can stand for:
+   min over w >= 0 of ||sum_i w_i q_i - nu/m||^2 + 9 (1'w - 1)^2 + (.02)^2 sum_i w_i^2 mean(s)/s_i,
+   so that parts which look alike are used in proportion to their rows.
+2. v, the cells of D_v: the simplex projection of nu/m.
+3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
+   look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
+   cell, then elsewhere.
+4. Herding corrects itself within an owner only. So that each owner has LEAST_ORDER rows to herd, only the
+   total / LEAST_ORDER owners with the largest orders, of at least half of LEAST_ORDER, are asked: 3 is
+   repeated for them.
+
+q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,14 +50,13 @@ class Histograms:
         owner_rows: (K,) int64, m_j, public.
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
-        owner_variance: of the noise on one entry of `owners`; 0: take them as they are.
+        labels: L; 1 where owners count by cell alone.
     """
 
     owners: IntArray
     owner_rows: IntArray
     validation: IntArray
     validation_rows: int
-    owner_variance: float = 0.0
     labels: int = 1
 
     def __post_init__(self) -> None:
@@ -62,10 +67,9 @@ class Histograms:
     @property
     def shares(self) -> FloatArray:
         """q, (K, B): each owner's distribution over cells; 0 for an owner without rows."""
-        counts = denoised(self.owners, self.owner_rows, self.owner_variance)
         rows = [
             project(own / m, "simplex") if m else np.zeros(len(own))
-            for own, m in zip(counts, self.owner_rows.tolist(), strict=True)
+            for own, m in zip(self.owners, self.owner_rows.tolist(), strict=True)
         ]
         return np.stack(rows)
 
@@ -76,8 +80,8 @@ class Orders:
 
     Attributes:
         rows: n_j, (K,) int64.
-        cells: A, (K, B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
-        weights: w, (K,), adding up to 1: what the mixture fit gives each owner.
+        cells: A, (K, L B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
+        weights: (K,), adding up to 1: what the mixture fit gives each owner, over its parts.
         dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy
             already.
     """
@@ -86,35 +90,6 @@ class Orders:
     cells: FloatArray
     weights: FloatArray
     dropped: float
-
-
-def denoised(noisy: IntArray, rows: IntArray, variance: float) -> FloatArray:
-    """Noisy counts of all owners together, freed of what can only be noise, (K, B).
-
-    Owners differ from the pool in few ways, noise in all: of the differences from m_j times the pool's
-    distribution, singular values are shrunk as is optimal in Frobenius norm under white noise, and those that
-    noise alone explains vanish (Gavish and Donoho 2017, equation 7). Post-processing. With fewer owners than
-    three there is nothing to learn from the others.
-
-    Args:
-        noisy: counts, (K, B).
-        rows: m_j, (K,).
-        variance: of the noise on a count; 0 returns the counts.
-    """
-    counts = noisy.astype(np.float64)
-    if variance <= 0.0 or len(counts) < 3 or not rows.any():
-        return counts
-    pool = rows[:, None] * project(counts.sum(axis=0) / rows.sum(), "simplex")
-    left, values, right = np.linalg.svd(counts - pool, full_matrices=False)
-    long = float(max(counts.shape))
-    beta = float(min(counts.shape)) / long
-    scaled = np.maximum(values / math.sqrt(variance * long), 1e-12)
-    inside = np.maximum((scaled**2 - beta - 1.0) ** 2 - 4.0 * beta, 0.0)
-    kept = np.where(scaled > 1.0 + math.sqrt(beta), np.sqrt(inside) / scaled, 0.0) * math.sqrt(
-        variance * long
-    )
-    freed: FloatArray = pool + (left * kept) @ right
-    return freed
 
 
 def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
@@ -145,7 +120,7 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
     Args:
         histograms: what was received.
         total: rho p.
-        least: owners are asked for so many rows or, but for rounding and caps, for none.
+        least: owners are asked for at least about so many rows, or for none.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -170,12 +145,12 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
     asked = _asked(v, held, counted, total)
     most = max(1, total // max(least, 1))
     by_owner = asked.reshape(owners, -1).sum(axis=1)
-    if int((by_owner > 0).sum()) > most:
-        keep = np.zeros(owners, dtype=np.bool_)
-        keep[np.argsort(-by_owner, kind="stable")[:most]] = True
-        if histograms.owner_rows[keep].sum() * USABLE >= total:
-            rest = np.repeat(keep, len(held) // owners)[:, None]
-            asked = _asked(v, held * rest, counted * rest, total)
+    keep = np.zeros(owners, dtype=np.bool_)
+    keep[np.argsort(-by_owner, kind="stable")[:most]] = True
+    keep &= by_owner >= min(least / 2.0, float(by_owner.max()))
+    if not keep.all() and histograms.owner_rows[keep].sum() * USABLE >= total:
+        rest = np.repeat(keep, len(held) // owners)[:, None]
+        asked = _asked(v, held * rest, counted * rest, total)
     asked = asked.reshape(owners, -1)
     rows = _rounded(asked.sum(axis=1), histograms.owner_rows, total)
     sums = asked.sum(axis=1, keepdims=True)
@@ -197,12 +172,12 @@ def capped(wanted: FloatArray, most: FloatArray, held: FloatArray) -> FloatArray
     """The wish with no entry above its cap: what is over goes to the same cell, then wherever there is room.
 
     Args:
-        wanted: (K, B), >= 0.
-        most: caps, (K, B).
-        held: by which what is over is shared, (K, B); 0 where it should go last.
+        wanted: (P, B), >= 0.
+        most: caps, (P, B).
+        held: by which what is over is shared, (P, B); 0 where it should go last.
 
     Returns:
-        (K, B) with the same sum; over the caps only if all of them together are below it.
+        (P, B) with the same sum; over the caps only if all of them together are below it.
     """
     total = float(wanted.sum())
     asked = np.minimum(wanted, most)

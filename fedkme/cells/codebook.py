@@ -51,10 +51,14 @@ class CodeBook:
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
-            fits = self.kind == "sketch" and set(shapes) == {"origin", "directions", "weights", "offsets"} and (
-                shapes["origin"] == (d,)
-                and shapes["directions"][:1] == (d,)
-                and shapes["weights"] == (*shapes["offsets"], d)
+            fits = (
+                self.kind == "sketch"
+                and set(shapes) == {"origin", "directions", "weights", "offsets"}
+                and (
+                    shapes["origin"] == (d,)
+                    and shapes["directions"][:1] == (d,)
+                    and shapes["weights"] == (*shapes["offsets"], d)
+                )
             )
         if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
             raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")

@@ -83,6 +83,21 @@ def counts(cells: IntArray, size: int) -> IntArray:
     return np.bincount(cells, minlength=size).astype(np.int64)
 
 
+def by_label(cells: IntArray, labels: IntArray, size: int, classes: int) -> IntArray:
+    """Cells of (class, cell) pairs, class B + cell, (m,): a finer partition, of the same sensitivity.
+
+    Owners count by it where rows have labels: an owner can tell rows of one cell and different classes apart,
+    and orders then name the class too. D_v has no labels and is counted by cells alone.
+
+    Raises:
+        DataError: a class that the schema does not have.
+    """
+    if len(labels) != len(cells) or (len(labels) and not (labels.min() >= 0 and labels.max() < classes)):
+        raise DataError("rows to count by class have no labels or unknown ones", "Use the schema's classes.")
+    joint: IntArray = labels * size + cells
+    return joint
+
+
 def noisy_counts(cells: IntArray, size: int, how: HistogramNoise | None, noise: IntegerNoise) -> IntArray:
     """What a party sends: counts with noise, (B,) int64, negative ones included; None adds no noise."""
     exact = counts(cells, size)

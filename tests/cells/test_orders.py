@@ -6,20 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from curator.cells.orders import USABLE, Histograms, capped, denoised, make_orders, mixture
+from curator.cells.orders import USABLE, Histograms, capped, make_orders, mixture
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.privacy.noise import simulated
 
 
-def histograms(owners: list[list[int]], validation: list[int], variance: float = 0.0) -> Histograms:
+def histograms(owners: list[list[int]], validation: list[int]) -> Histograms:
     counts = np.array(owners)
-    return Histograms(counts, counts.sum(axis=1), np.array(validation), sum(validation), variance)
+    return Histograms(counts, counts.sum(axis=1), np.array(validation), sum(validation))
 
 
 def test_an_order_goes_to_who_has_the_rows() -> None:
     orders = make_orders(histograms([[90, 10, 0, 0], [0, 0, 50, 50]], [0, 0, 20, 60]), 40)
     assert orders.rows.tolist() == [0, 40]
-    assert np.allclose(orders.cells, [[0, 0, 0, 0], [0, 0, 0.25, 0.75]])
+    assert np.allclose(orders.cells, np.array([[0, 0, 0, 0], [0, 0, 0.25, 0.75]]))
     assert orders.weights == pytest.approx([0, 1], abs=0.01)
     assert orders.dropped == 0
 
@@ -60,8 +59,7 @@ def test_orders_respect_totals_limits_and_caps(data: st.DataObject) -> None:
     nu = data.draw(arrays.arrays(np.int64, cells, elements=st.integers(-20, 200)))
     rows = data.draw(arrays.arrays(np.int64, owners, elements=st.integers(0, 300)))
     total = data.draw(st.integers(1, max(1, int(rows.sum()))))
-    variance = data.draw(st.sampled_from([0.0, 16.0]))
-    received = Histograms(counts, rows, nu, 100, variance)
+    received = Histograms(counts, rows, nu, 100)
     if rows.sum() == 0:
         with pytest.raises(NotEnoughRowsError):
             make_orders(received, total)
@@ -92,20 +90,6 @@ def test_caps_hold_where_they_can(seed: int, fill: float) -> None:
     assert asked.sum() == pytest.approx(wanted.sum(), rel=1e-6)
     if fill <= 0.99:
         assert (asked <= most + 1e-6).all()
-
-
-def test_denoising_finds_few_kinds_of_owners_among_many() -> None:
-    # 40 owners of 3 kinds, 32 cells, noise as large as the counts: the error falls to less than a half.
-    rng = np.random.default_rng(0)
-    kinds = rng.dirichlet(np.full(32, 0.2), 3)
-    truth = np.stack([300 * kinds[i % 3] for i in range(40)])
-    noise = simulated(0, "owners", "cells").discrete_laplace(8.0, truth.size).reshape(truth.shape)
-    noisy = np.round(truth).astype(np.int64) + noise
-    rows = np.full(40, 300)
-    found = denoised(noisy, rows, 128.0)
-    assert np.linalg.norm(found - truth) < 0.5 * np.linalg.norm(noisy - truth)
-    assert np.array_equal(denoised(noisy, rows, 0.0), noisy)
-    assert np.array_equal(denoised(noisy[:2], rows[:2], 128.0), noisy[:2])
 
 
 def test_wrong_arguments_are_refused() -> None:
