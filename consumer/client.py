@@ -286,7 +286,7 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
     """The p rows that match D_v best, chosen here: nobody else learns which."""
-    from curator.cells.prune import prune  # by the cells protocol alone
+    from fedkme.cells.prune import prune  # by the cells protocol alone
 
     rows = schema.encode(summary.table.values)
     kept = prune(rows, schema.encode(validation.values), p, summary.features.gamma)

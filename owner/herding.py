@@ -1,7 +1,8 @@
 """An owner's part of a summary by cells: pick rows of its own that stand for the cells ordered.
 
 Everything is computed from the owner's own rows and its order, which is a function of private releases. What
-leaves are the picked rows themselves; how many were too few is seen by whoever receives them, and nobody else.
+leaves are the picked rows themselves; how many were too few is seen by whoever receives them, and nobody
+else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ IntArray = NDArray[np.int64]
 Rows = NDArray[np.floating[Any]]
 
 _DIGITS = 12
-"""Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every host."""
+"""Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every
+host."""
 
 
 def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
@@ -94,7 +96,9 @@ def herd(rows: Rows, scores: FloatArray, count: int, gamma: float) -> IntArray:
 
 
 def fill_order(rows: Rows, cells: IntArray, order: FloatArray, count: int, gamma: float) -> IntArray:
-    """Indices of the rows to send for an order (n_j, A_j): fewer where the owner is short, none if it has no cell.
+    """Indices of the rows to send for an order (n_j, A_j).
+
+    Fewer than n_j where the owner is short, none if it has no row of any cell ordered.
 
     Args:
         rows: own rows, encoded, (m_j, n).

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from consumer.evaluation import Evaluation, evaluate_tables
-from curator.cells.prune import prune
 from curator.summary.auctions import AskEveryoneSettings, WinnerOnlySettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.roster import Fault
+from fedkme.cells.prune import prune
 from fedkme.data import Table
 from fedkme.privacy.settings import ExactSettings
 from sim.config import Baseline, SimulationSettings, SummaryTable

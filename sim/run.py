@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from consumer.evaluation import evaluate_tables
-from curator.cells.prune import prune
 from curator.records import write_run
 from curator.summary.record import RoundRecord, SummaryRecord, columns
 from curator.summary.roster import Fault
+from fedkme.cells.prune import prune
 from fedkme.data import Table, save_table
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
 from fedkme.party import fault_of_name

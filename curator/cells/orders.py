@@ -1,13 +1,20 @@
 """Orders: how many rows of which cells each owner is asked for. Post-processing of private histograms.
 
-1. w, how much of D_v each owner can stand for:
-   min over w >= 0 of ||sum_j w_j q_j - nu/m||^2 + 9 (1'w - 1)^2 + (.02)^2 ||w||^2.
-2. v, the cells of D_v: the simplex projection of nu/m.
-3. A_jb = v_b w_j q_jb / sum_i w_i q_ib: cell b is split among owners by who is likely to hold rows of it that
-   look like D_v's.
-4. No entry asks for more than 0.8 m_j q_jb rows: the rest goes to other owners of the cell, then elsewhere.
+A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
+cells, s_i its share of all rows, both from noisy counts.
 
-q_j and nu are noisy counts, m and m_j public: nothing here reads a row, so orders cost no privacy.
+1. w, how much of D_v each part can stand for:
+   min over w >= 0 of ||sum_i w_i q_i - nu/m||^2 + 9 (1'w - 1)^2 + (.02)^2 sum_i w_i^2 mean(s)/s_i,
+   so that parts which look alike are used in proportion to their rows.
+2. v, the cells of D_v: the simplex projection of nu/m.
+3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
+   look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
+   cell, then elsewhere.
+4. Herding corrects itself within an owner only. So that each owner has LEAST_ORDER rows to herd, only the
+   total / LEAST_ORDER owners with the largest orders, of at least half of LEAST_ORDER, are asked: 3 is
+   repeated for them.
+
+q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
 """
 
 from __future__ import annotations
@@ -29,6 +36,8 @@ MASS_WEIGHT = 3.0
 RIDGE = 0.02
 USABLE = 0.8
 """Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
+LEAST_ORDER = 10
+"""Rows of an owner: herding corrects itself within an owner, and many short orders all ask for the middle."""
 _EMPTY = 1e-12
 
 
@@ -37,29 +46,30 @@ class Histograms:
     """What the curator received; everything private in it carries its noise already.
 
     Attributes:
-        owners: (K, B) int64, noisy counts.
+        owners: (K, L B) int64, noisy counts; with labels the cell of a row is label B + cell (L = 1 without).
         owner_rows: (K,) int64, m_j, public.
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
-        validation_variance: of the noise on one entry of nu; 0 without noise.
+        labels: L; 1 where owners count by cell alone.
     """
 
     owners: IntArray
     owner_rows: IntArray
     validation: IntArray
     validation_rows: int
-    validation_variance: float = 0.0
+    labels: int = 1
 
     def __post_init__(self) -> None:
-        if self.owners.shape != (len(self.owner_rows), len(self.validation)) or not len(self.owner_rows):
+        size = self.labels * len(self.validation)
+        if self.owners.shape != (len(self.owner_rows), size) or not len(self.owner_rows):
             raise ConfigError("histograms do not fit together", "Ask for one histogram of each party.")
 
     @property
     def shares(self) -> FloatArray:
         """q, (K, B): each owner's distribution over cells; 0 for an owner without rows."""
         rows = [
-            project(noisy / m, "simplex") if m else np.zeros(len(noisy))
-            for noisy, m in zip(self.owners, self.owner_rows.tolist(), strict=True)
+            project(own / m, "simplex") if m else np.zeros(len(own))
+            for own, m in zip(self.owners, self.owner_rows.tolist(), strict=True)
         ]
         return np.stack(rows)
 
@@ -70,9 +80,10 @@ class Orders:
 
     Attributes:
         rows: n_j, (K,) int64.
-        cells: A, (K, B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
-        weights: w, (K,), adding up to 1: what the mixture fit gives each owner.
-        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy already.
+        cells: A, (K, L B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
+        weights: (K,), adding up to 1: what the mixture fit gives each owner, over its parts.
+        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy
+            already.
     """
 
     rows: IntArray
@@ -81,50 +92,35 @@ class Orders:
     dropped: float
 
 
-def mixture(q: FloatArray, nu: FloatArray) -> FloatArray:
-    """W of step 1, normalised, (K,); uniform over owners with rows where nothing fits.
+def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
+    """Weights w of step 1, normalised, (P,); by mass where nothing fits.
 
     Args:
-        q: (K, B), distributions.
+        parts: the distribution of each part over cells, (P, B), or 0.
         nu: (B,), noisy counts of D_v over m.
+        mass: share of all rows in each part, (P,).
     """
-    owners = len(q)
-    design = np.concatenate([q.T, np.full((1, owners), MASS_WEIGHT), RIDGE * np.eye(owners)])
-    weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(owners)]))
-    weights = np.where(q.any(axis=1), weights, 0.0)
-    total = float(weights.sum())
-    if total <= _EMPTY:
-        present = q.any(axis=1).astype(np.float64)
-        weights, total = present, float(present.sum())
-    found: FloatArray = weights / max(total, _EMPTY)
+    size = len(parts)
+    present = parts.any(axis=1) & (mass > 0)
+    if not present.any():
+        return np.zeros(size)
+    loads = np.sqrt(mass[present].mean() / np.maximum(mass, 1e-6))
+    design = np.concatenate([parts.T, np.full((1, size), MASS_WEIGHT), RIDGE * np.diag(loads)])
+    weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(size)]))
+    weights = np.where(present, weights, 0.0)
+    if weights.sum() <= _EMPTY:
+        weights = np.where(present, mass, 0.0)
+    found: FloatArray = weights / weights.sum()
     return found
 
 
-def target_cells(nu: FloatArray, q: FloatArray, weights: FloatArray, variance: float) -> FloatArray:
-    """V of step 2, (B,): nu/m shrunk towards the mixture sum_j w_j q_j where the difference may be noise.
-
-    James and Stein's positive part: of ||nu/m - mixture||^2 the noise explains B variance; the rest is kept.
-
-    Args:
-        nu: noisy counts over m.
-        q: (K, B).
-        weights: w.
-        variance: of the noise on one entry of nu.
-    """
-    fitted = weights @ q
-    residual = nu - fitted
-    apart = float(residual @ residual)
-    kept = max(0.0, 1.0 - len(nu) * variance / apart) if apart > _EMPTY else 0.0
-    return project(fitted + kept * residual, "simplex")
-
-
-def make_orders(histograms: Histograms, total: int, shrink: bool = True) -> Orders:
+def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) -> Orders:
     """Orders over `total` rows of all owners.
 
     Args:
         histograms: what was received.
         total: rho p.
-        shrink: use `target_cells`; else v is the simplex projection of nu/m.
+        least: owners are asked for at least about so many rows, or for none.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -134,40 +130,54 @@ def make_orders(histograms: Histograms, total: int, shrink: bool = True) -> Orde
         raise NotEnoughRowsError(
             f"{total} rows were ordered and owners have {available}", "Ask for a smaller summary."
         )
-    q, nu = histograms.shares, histograms.validation / max(histograms.validation_rows, 1)
-    weights = mixture(q, nu)
-    variance = histograms.validation_variance / max(histograms.validation_rows, 1) ** 2
-    v = target_cells(nu, q, weights, variance) if shrink else project(nu, "simplex")
-    held = weights[:, None] * q
-    mass = held.sum(axis=0)
-    # A cell that only owners of weight 0 have is theirs by plain shares rather than nobody's.
-    held[:, mass <= _EMPTY] = (histograms.owner_rows[:, None] * q / available)[:, mass <= _EMPTY]
-    mass = held.sum(axis=0)
-    known = mass > _EMPTY
-    dropped = float(v[~known].sum())
-    split = np.where(known, held / np.where(known, mass, 1.0), 0.0)
-    wanted = v * split
-    if wanted.sum() <= _EMPTY:  # D_v is nowhere: the mixture is all that is left
-        wanted = held
-    wanted = total * wanted / wanted.sum()
-    asked = capped(wanted, USABLE * histograms.owner_rows[:, None] * q, held)
+    owners, size = len(histograms.owner_rows), len(histograms.validation)
+    nu = histograms.validation / max(histograms.validation_rows, 1)
+    counted = (histograms.owner_rows[:, None] * histograms.shares).reshape(-1, size)
+    mass = counted.sum(axis=1, keepdims=True)
+    parts = np.where(mass > _EMPTY, counted / np.maximum(mass, _EMPTY), 0.0)
+    weights = mixture(parts, nu, mass[:, 0] / available)
+    held = weights[:, None] * parts
+    # A cell that only parts of weight 0 have is theirs by plain counts rather than nobody's.
+    missed = held.sum(axis=0) <= _EMPTY
+    held[:, missed] = counted[:, missed] / available
+    v = project(nu, "simplex")
+    dropped = float(v[held.sum(axis=0) <= _EMPTY].sum())
+    asked = _asked(v, held, counted, total)
+    most = max(1, total // max(least, 1))
+    by_owner = asked.reshape(owners, -1).sum(axis=1)
+    keep = np.zeros(owners, dtype=np.bool_)
+    keep[np.argsort(-by_owner, kind="stable")[:most]] = True
+    keep &= by_owner >= min(least / 2.0, float(by_owner.max()))
+    if not keep.all() and histograms.owner_rows[keep].sum() * USABLE >= total:
+        rest = np.repeat(keep, len(held) // owners)[:, None]
+        asked = _asked(v, held * rest, counted * rest, total)
+    asked = asked.reshape(owners, -1)
     rows = _rounded(asked.sum(axis=1), histograms.owner_rows, total)
     sums = asked.sum(axis=1, keepdims=True)
-    cells = np.where(sums > _EMPTY, asked / np.where(sums > _EMPTY, sums, 1.0), q)
+    cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
-    return Orders(rows, cells, weights, dropped)
+    return Orders(rows, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+
+
+def _asked(v: FloatArray, held: FloatArray, counted: FloatArray, total: int) -> FloatArray:
+    """Rows of each part and cell, step 3 and the caps, adding up to `total`."""
+    mass = held.sum(axis=0)
+    wanted = v * np.where(mass > _EMPTY, held / np.maximum(mass, _EMPTY), 0.0)
+    if wanted.sum() <= _EMPTY:  # D_v is nowhere: the mixture is all that is left
+        wanted = held if held.sum() > _EMPTY else np.ones_like(held)
+    return capped(total * wanted / wanted.sum(), USABLE * counted, held)
 
 
 def capped(wanted: FloatArray, most: FloatArray, held: FloatArray) -> FloatArray:
     """The wish with no entry above its cap: what is over goes to the same cell, then wherever there is room.
 
     Args:
-        wanted: (K, B), >= 0.
-        most: caps, (K, B).
-        held: by which what is over is shared, (K, B); 0 where it should go last.
+        wanted: (P, B), >= 0.
+        most: caps, (P, B).
+        held: by which what is over is shared, (P, B); 0 where it should go last.
 
     Returns:
-        (K, B) with the same sum; over the caps only if all of them together are below it.
+        (P, B) with the same sum; over the caps only if all of them together are below it.
     """
     total = float(wanted.sum())
     asked = np.minimum(wanted, most)

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from curator.cells.gate import CellGate
 from curator.cells.orders import Histograms, Orders, make_orders
-from curator.cells.prune import prune
 from curator.ports import OwnerPort
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.roster import Roster
 from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise
+from fedkme.cells.prune import prune
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellAssignment, Row

@@ -1,8 +1,8 @@
 """Code books: a public partition of the space of rows into B cells.
 
-A code book is public before any histogram is asked for, and every row is in exactly one cell, so a histogram's
-sensitivity does not depend on B or on how the cells were found. It comes from public seed rows (k-means) at no
-cost, or from a noisy sketch (fedkme.cells.sketch), as post-processing of it.
+A code book is public before any histogram is asked for, and every row is in exactly one cell, so a
+histogram's sensitivity does not depend on B or on how the cells were found. It comes from public seed rows
+(k-means) at no cost, or from a noisy sketch (fedkme.cells.sketch), as post-processing of it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,14 @@ class CodeBook:
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
-            fits = set(shapes) == {"origin", "directions", "weights", "offsets"} and (
-                shapes["origin"] == (d,)
-                and shapes["directions"][:1] == (d,)
-                and shapes["weights"] == (*shapes["offsets"], d)
+            fits = (
+                self.kind == "sketch"
+                and set(shapes) == {"origin", "directions", "weights", "offsets"}
+                and (
+                    shapes["origin"] == (d,)
+                    and shapes["directions"][:1] == (d,)
+                    and shapes["weights"] == (*shapes["offsets"], d)
+                )
             )
         if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
             raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")
@@ -66,7 +70,7 @@ class CodeBook:
         """B."""
         if self.kind == "kmeans":
             return len(self.arrays["centres"])
-        return len(self.arrays["offsets"]) * 2 ** int(self.arrays["directions"].shape[1])
+        return len(self.arrays["offsets"]) << int(self.arrays["directions"].shape[1])
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, arrays as nested lists; `code_book_from_json` reads them back."""
@@ -92,7 +96,9 @@ class CodeBook:
         z = Projection(self.spec, self.schema)(rows)
         classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
         bits = (z - arrays["origin"]) @ arrays["directions"] > 0.0
-        return classes * 2 ** bits.shape[1] + bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
+        inside: IntArray = bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
+        cells: IntArray = (classes << bits.shape[1]) + inside
+        return cells
 
 
 def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
@@ -142,7 +148,7 @@ def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, s
 
 
 def sketch_book(sketch: Sketch, bits: int, spec: ProjectionSpec, schema: Schema) -> CodeBook:
-    """Cells out of a noisy sketch: classes by linear discriminants, each cut by signs of principal directions.
+    """Make cells of a noisy sketch: classes by linear discriminants, each cut by signs of directions.
 
     Without labels: the signs of the top `bits` principal components of z (SOUND.md, step 1). With them: the
     argmax of Fisher's linear discriminant over the classes and, in it, signs along the top principal
@@ -181,7 +187,8 @@ def sketch_book(sketch: Sketch, bits: int, spec: ProjectionSpec, schema: Schema)
 
 
 def _nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
-    return _squared(rows, centres).argmin(axis=1).astype(np.int64)
+    nearest: IntArray = _squared(rows, centres).argmin(axis=1).astype(np.int64)
+    return nearest
 
 
 def _squared(rows: FloatArray, centres: FloatArray) -> FloatArray:

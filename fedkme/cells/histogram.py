@@ -1,13 +1,13 @@
 """Histograms of rows over public cells with discrete Laplace noise.
 
-Relation: replace one row, their number public. Sensitivity: the row leaves one cell and enters another, so two
-counts change by 1 each: L1 sensitivity 2, whatever B is (cells partition the space). Discrete Laplace noise of
-scale b, P(k) ~ exp(-|k|/b) on the integers, is (2/b, 0)-DP.
+Relation: replace one row, their number public. Sensitivity: the row leaves one cell and enters another, so
+two counts change by 1 each: L1 sensitivity 2, whatever B is (cells partition the space). Discrete Laplace
+noise of scale b, P(k) ~ exp(-|k|/b) on the integers, is (2/b, 0)-DP.
 
 More exactly, the two changed counts are two releases of a count that moves by 1, and each has the
-log-likelihood ratio +1/b or -1/b and no other, +1/b with probability 1/(1 + e^(-1/b)) under the first neighbour: a
-pair of randomised responses of epsilon 1/b. So the event `PureDp(1/b, count=2)`, which accountants take for exactly
-that pair, is the histogram's privacy loss, exact and not only a bound.
+log-likelihood ratio +1/b or -1/b and no other, +1/b with probability 1/(1 + e^(-1/b)) under the first
+neighbour: a pair of randomised responses of epsilon 1/b. So the event `PureDp(1/b, count=2)`, which
+accountants take for exactly that pair, is the histogram's privacy loss, exact and not only a bound.
 """
 
 from __future__ import annotations
@@ -78,9 +78,24 @@ def counts(cells: IntArray, size: int) -> IntArray:
     Raises:
         DataError: a cell that the code book does not have.
     """
-    if len(cells) and not (0 <= int(cells.min()) and int(cells.max()) < size):
+    if len(cells) and not (int(cells.min()) >= 0 and int(cells.max()) < size):
         raise DataError("a row is in no cell of the code book", "Compare the parties' code books.")
     return np.bincount(cells, minlength=size).astype(np.int64)
+
+
+def by_label(cells: IntArray, labels: IntArray, size: int, classes: int) -> IntArray:
+    """Cells of (class, cell) pairs, class B + cell, (m,): a finer partition, of the same sensitivity.
+
+    Owners count by it where rows have labels: an owner can tell rows of one cell and different classes apart,
+    and orders then name the class too. D_v has no labels and is counted by cells alone.
+
+    Raises:
+        DataError: a class that the schema does not have.
+    """
+    if len(labels) != len(cells) or (len(labels) and not (labels.min() >= 0 and labels.max() < classes)):
+        raise DataError("rows to count by class have no labels or unknown ones", "Use the schema's classes.")
+    joint: IntArray = labels * size + cells
+    return joint
 
 
 def noisy_counts(cells: IntArray, size: int, how: HistogramNoise | None, noise: IntegerNoise) -> IntArray:

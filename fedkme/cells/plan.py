@@ -2,17 +2,18 @@
 
 Relation: replace one row of one owner, or one row of D_v; all m_j and m public.
 
-**Owners.** One row is behind a sketch (Gaussian, multiplier s) and one owner's histogram (discrete Laplace of scale
-b), which may depend on the sketch. The losses of the two compose exactly. With c = 1/b the histogram's loss is
-l = +2c, 0 or -2c with probabilities p^2, 2p(1-p), (1-p)^2, p = 1/(1 + e^-c) (fedkme.cells.histogram), hence
+**Owners.** One row is behind a sketch (Gaussian, multiplier s) and one owner's histogram (discrete Laplace
+of scale b), which may depend on the sketch. The losses of the two compose exactly. With c = 1/b the
+histogram's loss is l = +2c, 0 or -2c with probabilities p^2, 2p(1-p), (1-p)^2, p = 1/(1 + e^-c)
+(fedkme.cells.histogram), hence
 
     delta(epsilon) = sum over l of P(l) delta_G(epsilon - l),
 
 delta_G(x) = Phi(1/(2s) - x s) - e^x Phi(-1/(2s) - x s), which holds for x of either sign. *Proof.* delta is
 E[(1 - e^(epsilon - L))_+] of the loss L = L_G + l of the product of the two dominating pairs, and products of
 dominating pairs dominate adaptive composition (Zhu, Dong, Wang 2022, theorem 10); condition on l. Both
-pairs are symmetric, so the other direction is the same. No grid, no tail bound: three terms in floating point,
-raised by MARGIN for rounding.
+pairs are symmetric, so the other direction is the same. No grid, no tail bound: three terms in floating
+point, raised by MARGIN for rounding.
 
 **D_v.** One histogram: (epsilon_v, 0).
 """
@@ -35,6 +36,10 @@ MARGIN = 1e-9
 """Relative; far above the rounding of `joint_delta`, far below anything that matters."""
 SKETCH_SHARE = 0.3
 """Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
+
+
+WORST_MEAN = 0.5
+"""Length of the noise on a class mean of z, where z has length 1, beyond which classes are not used."""
 
 
 def joint_delta(multiplier: float, scale: float, epsilon: float) -> float:
@@ -76,7 +81,7 @@ class OwnerNoise:
 
     @property
     def sketch_event(self) -> Gaussian | None:
-        """For the ledger: what the noisy sketch tells of any one row; its sensitivity is sketch.SENSITIVITY."""
+        """For the ledger; the sensitivity of the query is sketch.SENSITIVITY."""
         return None if self.multiplier is None else Gaussian(self.multiplier)
 
     @property
@@ -94,8 +99,8 @@ class OwnerNoise:
 def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE) -> OwnerNoise:
     """The least noise at which sketch and histogram together are (epsilon, delta)-DP.
 
-    The sketch gets the Gaussian of (sketch_share epsilon, delta), the histogram the least scale that the joint
-    loss allows: never more noise than (1 - sketch_share) epsilon, which basic composition would leave.
+    The sketch gets the Gaussian of (sketch_share epsilon, delta), the histogram the least scale that the
+    joint loss allows: never more noise than (1 - sketch_share) epsilon, which basic composition would leave.
 
     Args:
         epsilon: > 0.
@@ -137,6 +142,20 @@ def bits_for(
         classes: parts that the code book makes before it takes bits.
     """
     middle = sorted(owner_rows)[len(owner_rows) // 2]
-    most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / 5.0)
+    # With labels owners count in more cells than D_v.
+    rows_a_cell = 5.0 if classes == 1 else 8.0
+    most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / rows_a_cell)
     bits = min(6, max(3, math.floor(math.log2(max(most, 1.0)))))
-    return max(0, bits - round(math.log2(classes)))
+    return max(0, bits - math.ceil(math.log2(classes)))
+
+
+def labels_help(rows: int, classes: int, dimension: int, deviation: float) -> bool:
+    """Whether the sketch can tell classes apart: the noise on a class mean's length, from public numbers.
+
+    Args:
+        rows: N of all owners.
+        classes: C.
+        dimension: d.
+        deviation: of the sketch's noise (`OwnerNoise.sketch_deviation`).
+    """
+    return classes > 1 and deviation * math.sqrt(dimension) * classes / max(rows, 1) <= WORST_MEAN

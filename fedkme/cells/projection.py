@@ -85,10 +85,10 @@ class Projection:
         cells = spec.width * spec.dimension
         stream = hashlib.shake_256(b"fedkme cells projection 1\0" + spec.seed.to_bytes(8, "big"))
         bits = np.unpackbits(np.frombuffer(stream.digest((cells + 7) // 8), dtype=np.uint8))[:cells]
-        return 1.0 - 2.0 * bits.reshape(spec.width, spec.dimension)
+        return 1.0 - 2.0 * bits.reshape(spec.width, spec.dimension).astype(np.float64)
 
     def steps(self, rows: Rows) -> FloatArray:
-        """z in units of Z_UNIT: encoded rows (m, n) -> (m, d) float64 of whole numbers.
+        """Coordinates of z in units of Z_UNIT: encoded rows (m, n) -> (m, d) float64 of whole numbers.
 
         A row that is its own centre has z = 0.
 
@@ -114,10 +114,11 @@ class Projection:
         norms = np.sqrt(np.einsum("ij,ij->i", projected, projected))
         # A row that is its own centre up to rounding has no direction.
         scale = np.where(norms > 1e-9, _SHRINK / np.maximum(norms, 1e-9), 0.0) / Z_UNIT
-        return np.trunc(projected * np.where(np.isnan(norms), np.nan, scale)[:, None])
+        steps: FloatArray = np.trunc(projected * np.where(np.isnan(norms), np.nan, scale)[:, None])
+        return steps
 
     def __call__(self, rows: Rows) -> FloatArray:
-        """z of encoded rows, (m, n) -> (m, d) float64."""
+        """Project encoded rows to z, (m, n) -> (m, d) float64."""
         return self.steps(rows) * Z_UNIT
 
 

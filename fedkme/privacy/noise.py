@@ -54,7 +54,7 @@ class SimulatedNoise:
         return self._generator.normal(0.0, scale, size)
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """P(k) proportional to exp(-|k| / scale) on the integers, (size,) int64: a difference of geometrics."""
+        """Integers with P(k) ~ exp(-|k| / scale), (size,) int64: a difference of geometrics."""
         stop = -math.expm1(-1.0 / scale)
         return self._generator.geometric(stop, size) - self._generator.geometric(stop, size)
 
@@ -107,7 +107,7 @@ class SecureNoise:
         return _on_lattice(dp, dp.m.make_gaussian, metric, scale, size)
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """P(k) proportional to exp(-|k| / scale) on the integers, (size,) int64: OpenDP's exact sampler."""
+        """Integers with P(k) ~ exp(-|k| / scale), (size,) int64: OpenDP's exact sampler."""
         if size == 0:
             return np.zeros(0, dtype=np.int64)
         dp = _opendp()

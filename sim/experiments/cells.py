@@ -3,8 +3,8 @@
     python -m sim.experiments.cells DATA [--quick] [--layouts mnist-group5 ...] [--rows 250 1000] [--seeds 5]
 
 DATA is the folder of the data sets; a layout whose file is missing is skipped with a word. Everything runs in
-this process with simulated noise. Rows of the table: exact greedy (no privacy, all rows in one place), uniform,
-uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3.
+this process with simulated noise. Rows of the table: exact greedy (no privacy, all rows in one place),
+uniform, uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.cells.orders import Histograms, make_orders
-from curator.cells.prune import prune
 from fedkme.cells import sketch
 from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
-from fedkme.cells.histogram import HistogramNoise, histogram_noise, noisy_counts
-from fedkme.cells.plan import OwnerNoise, bits_for, owner_noise
+from fedkme.cells.histogram import by_label, histogram_noise, noisy_counts
+from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help, owner_noise
 from fedkme.cells.projection import Projection, spec_for
+from fedkme.cells.prune import prune
 from fedkme.errors import ConfigError
-from fedkme.mmd import mmd2
+from fedkme.kernels import mean_kernel
 from fedkme.privacy.noise import simulated
 from owner.herding import cell_weights, herd, target_scores
 from sim.exact_greedy import exact_kernel_greedy
@@ -38,7 +38,7 @@ from sim.experiments.cells_data import Layout, layouts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Book = Literal["sketch", "labels", "kmeans"]
+Book = Literal["auto", "sketch", "labels", "kmeans"]
 
 DELTA = 1e-5
 RATIOS = (1.0, 1.5, 2.0, 3.0)
@@ -50,24 +50,31 @@ class Variant:
     """One way to run the protocol."""
 
     name: str = "cells"
-    book: Book = "labels"
-    """Sketch without labels, with labels, or k-means of public seed rows."""
+    book: Book = "auto"
+    """Sketch with or without labels, by the rule for `auto`; or k-means of public seed rows."""
+    by_label: bool = True
+    """Owners count by class and cell where the code book was made with labels."""
     epsilon: float = 1.0
     """Of the owners at DELTA, and of D_v; inf: no noise at all."""
-    sketch_share: float = 0.3
+    sketch_share: float = SKETCH_SHARE
     bits: int | None = None
     """Of the code book; None: by the rule."""
-    shrink: bool = True
     swaps: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Everything of a run before the first order."""
+    """Everything of a run before the first order.
+
+    Attributes:
+        layout: who holds what.
+        variant: how it is run.
+        cells: of each owner's rows, (m_j,), as the owner counts them.
+        histograms: what the curator received.
+    """
 
     layout: Layout
     variant: Variant
-    book: CodeBook
     cells: Sequence[IntArray]
     histograms: Histograms
 
@@ -75,38 +82,35 @@ class Round:
 def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
     """Sketch, code book and histograms of all parties."""
     noiseless = np.isinf(variant.epsilon)
-    shared = 0.0 if variant.book == "kmeans" else variant.sketch_share
-    plan = owner_noise(1.0 if noiseless else variant.epsilon, DELTA, shared)
+    epsilon = 1.0 if noiseless else variant.epsilon
+    plan = owner_noise(epsilon, DELTA, 0.0 if variant.book == "kmeans" else variant.sketch_share)
     spec = spec_for(layout.schema, seed)
-    labelled = variant.book == "labels"
+    sizes = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
+    helpful = labels_help(int(sizes.sum()), layout.classes, spec.dimension, plan.sketch_deviation)
+    labelled = variant.book == "labels" or (variant.book == "auto" and helpful)
     bits = variant.bits
     if bits is None:
         classes = layout.classes if labelled else 1
-        sizes = [len(rows) for rows in layout.owners]
-        epsilon_v = 1.0 if noiseless else variant.epsilon
-        bits = bits_for(len(layout.validation), sizes, epsilon_v, plan.histogram.epsilon, classes)
+        bits = bits_for(len(layout.validation), sizes.tolist(), epsilon, plan.histogram.epsilon, classes)
     if variant.book == "kmeans":
         book = kmeans_book(layout.seeds, 2**bits, spec, layout.schema, seed)
     else:
-        book = _sketched(layout, labelled, 0.0 if noiseless else _multiplier(plan), bits, seed)
+        book = _sketched(layout, labelled, 0.0 if noiseless else plan.multiplier or 0.0, bits, seed)
     cells = [book.cells_of(rows) for rows in layout.owners]
-    how: HistogramNoise | None = None if noiseless else plan.histogram
+    classes = layout.classes if labelled and variant.by_label else 1
+    if classes > 1:
+        pairs = zip(cells, layout.labels, strict=True)
+        cells = [by_label(own, labels, book.cells, classes) for own, labels in pairs]
+    how = None if noiseless else plan.histogram
     counted = [
-        noisy_counts(own, book.cells, how, simulated(seed, f"owner-{i}", "cells"))
+        noisy_counts(own, classes * book.cells, how, simulated(seed, f"owner-{i}", "cells"))
         for i, own in enumerate(cells)
     ]
-    how_v = None if noiseless else histogram_noise(variant.epsilon)
-    nu = noisy_counts(
-        book.cells_of(layout.validation), book.cells, how_v, simulated(seed, "consumer", "cells")
-    )
-    sizes_array = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
-    variance = 0.0 if how_v is None else how_v.variance
-    histograms = Histograms(np.stack(counted), sizes_array, nu, len(layout.validation), variance)
-    return Round(layout, variant, book, cells, histograms)
-
-
-def _multiplier(plan: OwnerNoise) -> float:
-    return plan.multiplier or 0.0
+    how_v = None if noiseless else histogram_noise(epsilon)
+    of_validation = book.cells_of(layout.validation)
+    nu = noisy_counts(of_validation, book.cells, how_v, simulated(seed, "consumer", "cells"))
+    histograms = Histograms(np.stack(counted), sizes, nu, len(layout.validation), classes)
+    return Round(layout, variant, cells, histograms)
 
 
 def _sketched(layout: Layout, labelled: bool, multiplier: float, bits: int, seed: int) -> CodeBook:
@@ -134,7 +138,7 @@ class Herds:
     def collect(self, total: int) -> tuple[FloatArray, IntArray]:
         """Rows and labels that answer an order of `total` rows."""
         layout = self._first.layout
-        orders = make_orders(self._first.histograms, total, self._first.variant.shrink)
+        orders = make_orders(self._first.histograms, total)
         rows, labels = [layout.owners[0][:0]], [layout.labels[0][:0]]
         for owner, count in enumerate(orders.rows.tolist()):
             weights = cell_weights(self._first.cells[owner], orders.cells[owner])
@@ -174,10 +178,16 @@ def score(
         p,
         method,
         accessed,
-        mmd2(rows, layout.validation, layout.gamma),
-        mmd2(rows, layout.test, layout.gamma),
+        _mmd2(rows, layout.validation, layout),
+        _mmd2(rows, layout.test, layout),
         _accuracy(rows, labels, layout.test, layout.test_labels),
     )
+
+
+def _mmd2(rows: FloatArray, points: FloatArray, layout: Layout) -> float:
+    """As fedkme.mmd.mmd2, with the points' own mean kernel computed once."""
+    own, cross = mean_kernel(rows, rows, layout.gamma), mean_kernel(rows, points, layout.gamma)
+    return max(own - 2.0 * cross + layout.self_kernel(points), 0.0)
 
 
 def _accuracy(rows: FloatArray, labels: IntArray, test: FloatArray, test_labels: IntArray) -> float:
@@ -210,7 +220,7 @@ def uniform(layout: Layout, total: int, seed: int) -> tuple[FloatArray, IntArray
 def rivals(layout: Layout, seed: int, sizes: Sequence[int]) -> Iterator[Score]:
     """Exact greedy, uniform, and uniform rho p with pruning."""
     pooled, labels = np.concatenate(layout.owners), np.concatenate(layout.labels)
-    greedy = exact_kernel_greedy(pooled, layout.validation, None, max(sizes), layout.gamma)
+    greedy = exact_kernel_greedy(pooled.astype(np.float32), layout.validation, None, max(sizes), layout.gamma)
     for p in sizes:
         yield score(layout, seed, p, "exact greedy", len(pooled), pooled[greedy[:p]], labels[greedy[:p]])
         for ratio in (1.0, 2.0, 3.0, 5.0):
@@ -235,7 +245,10 @@ def cells(
 
 
 def table(scores: Sequence[Score]) -> str:
-    """Markdown: 1000 MMD^2 to D_v / to test rows; ratio to uniform, to exact greedy; accuracy. Means over seeds."""
+    """Markdown, means over seeds.
+
+    An entry is 1000 MMD^2 to D_v / to test rows; ratios to uniform and to exact greedy; accuracy.
+    """
     sizes = sorted({s.p for s in scores})
     lines: list[str] = []
     for (name, rows), part in _grouped(scores, lambda s: (s.layout, s.rows)).items():
@@ -281,13 +294,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="sim.experiments.cells", description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder of the data sets")
     parser.add_argument("--layouts", nargs="+", choices=sorted(layouts()), help="default: the table's")
-    parser.add_argument(
-        "--rows", nargs="+", type=int, default=[250], help="|D_v|, where a layout has so many"
-    )
+    parser.add_argument("--rows", nargs="+", type=int, default=[250], help="|D_v|, or all there are")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="p")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--books", nargs="+", choices=["sketch", "labels", "kmeans"], default=["labels"])
+    parser.add_argument(
+        "--books", nargs="+", choices=["auto", "sketch", "labels", "kmeans"], default=["auto"]
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes: a minute or two")
     parser.add_argument("--out", type=Path, help="JSON file of all scores, written after every layout")
     chosen = parser.parse_args(arguments)

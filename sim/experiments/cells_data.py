@@ -9,7 +9,7 @@ like its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedkme.data import Table, read_arrays, read_columns, table_from_columns
 from fedkme.errors import ConfigError, DataError
-from fedkme.kernels import median_gamma
+from fedkme.kernels import mean_kernel, median_gamma
 from fedkme.schema import Category, Label, Numeric, Schema
 from sim.scenarios.base import Scenario, generator, random_rows
 from sim.scenarios.digits import Digits, build_digits
@@ -61,6 +61,13 @@ class Layout:
     test_labels: IntArray
     gamma: float
     seeds: FloatArray
+    _known: dict[int, float] = field(default_factory=dict)
+
+    def self_kernel(self, points: FloatArray) -> float:
+        """Mean kernel over all pairs of D_v or of the test rows, computed once."""
+        if id(points) not in self._known:
+            self._known[id(points)] = mean_kernel(points, points, self.gamma)
+        return self._known[id(points)]
 
     @property
     def classes(self) -> int:

@@ -42,7 +42,7 @@ def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
 
 
 def prune(rows: Rows, validation: Rows, p: int, gamma: float, swaps: bool = True) -> IntArray:
-    """P of the rows: exact greedy on J (Sarpatwar 2019, eq. 3), then the best swaps until none helps.
+    """Keep p of the rows: exact greedy on J (Sarpatwar 2019, eq. 3), then the best swaps until none helps.
 
     Args:
         rows: received, (r, n), in an order that carries no secret (owners' names, then as sent).

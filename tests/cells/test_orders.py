@@ -1,0 +1,99 @@
+"""Orders: totals, caps, the mixture, what nobody has, and noise that vanishes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from curator.cells.orders import USABLE, Histograms, capped, make_orders, mixture
+from fedkme.errors import ConfigError, NotEnoughRowsError
+
+
+def histograms(owners: list[list[int]], validation: list[int]) -> Histograms:
+    counts = np.array(owners)
+    return Histograms(counts, counts.sum(axis=1), np.array(validation), sum(validation))
+
+
+def test_an_order_goes_to_who_has_the_rows() -> None:
+    orders = make_orders(histograms([[90, 10, 0, 0], [0, 0, 50, 50]], [0, 0, 20, 60]), 40)
+    assert orders.rows.tolist() == [0, 40]
+    assert np.allclose(orders.cells, np.array([[0, 0, 0, 0], [0, 0, 0.25, 0.75]]))
+    assert orders.weights == pytest.approx([0, 1], abs=0.01)
+    assert orders.dropped == 0
+
+
+def test_the_mixture_is_found() -> None:
+    q = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.1, 0.9]])
+    truth = np.array([0.6, 0.0, 0.4])
+    mass = np.full(3, 1 / 3)
+    assert mixture(q, truth @ q, mass) == pytest.approx(truth, abs=0.01)
+    assert mixture(np.zeros((2, 4)), np.ones(4) / 4, mass[:2]) == pytest.approx([0, 0])
+    assert mixture(np.array([[1.0, 0], [0, 0]]), np.array([-0.1, -0.2]), mass[:2]) == pytest.approx([1, 0])
+    # Two parts that look alike are used in proportion to their mass.
+    alike = mixture(np.array([[0.5, 0.5], [0.5, 0.5]]), np.ones(2) / 2, np.array([0.9, 0.1]))
+    assert alike == pytest.approx([0.9, 0.1], abs=1e-3)
+
+
+def test_mass_that_nobody_has_is_reported_and_goes_elsewhere() -> None:
+    orders = make_orders(histograms([[50, 50, 0], [40, 60, 0]], [10, 10, 20]), 10)
+    assert orders.dropped == pytest.approx(0.5)
+    assert orders.rows.sum() == 10
+
+
+def test_a_cell_over_its_cap_moves_to_the_other_owner_of_the_cell() -> None:
+    # 30 rows of cell 0 wanted, at most 8 of owner 0: the rest is owner 1's, in the same cell.
+    orders = make_orders(histograms([[10, 0], [50, 940]], [30, 0]), 30)
+    by_cell = orders.rows[:, None] * orders.cells
+    assert by_cell[0, 0] == pytest.approx(8.0, abs=0.01)
+    assert by_cell[1, 0] == pytest.approx(22.0, abs=0.01)
+    assert np.allclose(by_cell[:, 1], 0, atol=1e-6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_orders_respect_totals_limits_and_caps(data: st.DataObject) -> None:
+    # For any counts at all, negative ones included.
+    owners, cells = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 12))
+    counts = data.draw(arrays.arrays(np.int64, (owners, cells), elements=st.integers(-20, 200)))
+    nu = data.draw(arrays.arrays(np.int64, cells, elements=st.integers(-20, 200)))
+    rows = data.draw(arrays.arrays(np.int64, owners, elements=st.integers(0, 300)))
+    total = data.draw(st.integers(1, max(1, int(rows.sum()))))
+    received = Histograms(counts, rows, nu, 100)
+    if rows.sum() == 0:
+        with pytest.raises(NotEnoughRowsError):
+            make_orders(received, total)
+        return
+    orders = make_orders(received, total)
+    assert orders.rows.sum() == total
+    assert (orders.rows >= 0).all()
+    assert (orders.rows <= rows).all()
+    assert np.isfinite(orders.cells).all()
+    assert (orders.cells >= -1e-12).all()
+    asked = orders.cells.sum(axis=1)
+    assert np.allclose(asked[orders.rows > 0], 1.0)
+    assert not orders.cells[orders.rows == 0].any()
+    most = USABLE * rows[:, None] * received.shares
+    if total <= 0.999 * most.sum():  # caps can be met, up to the rounding of an owner's rows
+        assert (orders.rows <= most.sum(axis=1) + 1).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 1.0))
+def test_caps_hold_where_they_can(seed: int, fill: float) -> None:
+    rng = np.random.default_rng(seed)
+    most = rng.random((4, 6)) * (rng.random((4, 6)) > 0.3)
+    held = most * rng.random((4, 1))
+    wanted = rng.random((4, 6)) ** 4
+    wanted *= fill * most.sum() / wanted.sum()
+    asked = capped(wanted, most, held)
+    assert asked.sum() == pytest.approx(wanted.sum(), rel=1e-6)
+    if fill <= 0.99:
+        assert (asked <= most + 1e-6).all()
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ConfigError, match="do not fit"):
+        Histograms(np.zeros((2, 3), np.int64), np.array([1, 2]), np.zeros(4, np.int64), 1)
+    with pytest.raises(NotEnoughRowsError, match="owners have 10"):
+        make_orders(histograms([[5, 5]], [1, 1]), 11)
