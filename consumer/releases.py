@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from curator.releases.settings import AnyRelease
 from google.protobuf.message import DecodeError
 
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.party import ConsumerName, PartySettings
 from fedkme.privacy.events import CONSUMER
+from fedkme.release_settings import AnyRelease
 from fedkme.schema import load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs

@@ -57,6 +57,7 @@ class CellAssignment:
         consumer: who will receive the summary.
         rows: that all owners will be asked for together, rho p.
         planned: what an owner's rows will cost towards other owners in the whole run.
+        classes: of the label by which each cell is counted; 0 for cells alone.
     """
 
     run: str
@@ -67,6 +68,7 @@ class CellAssignment:
     consumer: str
     rows: int
     planned: tuple[Event, ...]
+    classes: int = 0
     protocol: str = "cells"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.cells.codebook import CodeBook, code_book_from_json
-from fedkme.cells.histogram import HistogramNoise, noisy_counts
+from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.data import Table
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
@@ -36,6 +36,7 @@ class Filler:
         self._gate = gate
         self._assignment: CellAssignment | None = None
         self._book: CodeBook | None = None
+        self._counted = False
         self._sent = 0
 
     @property
@@ -72,6 +73,13 @@ class Filler:
             code_book_from_json(assignment.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan is none: {error.cause}", error.remedy) from None
+        if assignment.classes not in (0, len(self._schema.classes)) or (
+            assignment.classes and self._table.labels is None
+        ):
+            raise ProtocolError(
+                f"{self.name} is to count rows by other classes than its schema has",
+                "Give both the same schema file.",
+            )
         if assignment.planned != (event,):
             raise ProtocolError(
                 f"{self.name} is told of another cost than the histogram of {assignment.run} has",
@@ -85,17 +93,25 @@ class Filler:
         self._book = code_book_from_json(assignment.code_book, self._schema)
 
     def tally(self, round_number: int) -> IntArray:
-        """How many rows are in each cell, with discrete Laplace noise, (B,)."""
+        """How many rows are in each cell, with discrete Laplace noise, (B,); once in a run.
+
+        Raises:
+            ProtocolError: a second histogram is asked for, which would cost as much again.
+        """
         assignment, book = self._begun()
+        if self._counted:
+            raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
         how = HistogramNoise(assignment.scale)
-        counts = noisy_counts(self._cells(book), book.cells, how, self._noise)
+        counts = noisy_counts(self._cells(assignment, book), _size(assignment, book), how, self._noise)
         self._gate.pass_histogram(assignment.run, how.event)
+        self._counted = True
         return counts
 
     def skip_tally(self) -> None:
         """Leave seeded noise as after `tally`, whose answer is kept elsewhere."""
         assignment, book = self._begun()
-        self._noise.discrete_laplace(assignment.scale, book.cells)
+        self._noise.discrete_laplace(assignment.scale, _size(assignment, book))
+        self._counted = True
 
     def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
         """At most `count` rows that match the shares of cells, (B,), by the exact kernel.
@@ -105,13 +121,13 @@ class Filler:
             BudgetError: they are more than may leave; none does.
         """
         assignment, book = self._begun()
-        odd = shares.shape != (book.cells,) or not np.isfinite(shares).all() or (shares < 0).any()
+        odd = shares.shape != (_size(assignment, book),) or not np.isfinite(shares).all() or (shares < 0).any()
         if odd or self._sent or not 0 < count <= assignment.rows:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
             )
         rows = self._schema.encode(self._table.values)
-        chosen = fill_order(rows, book.cells_of(rows), shares, count, assignment.gamma)
+        chosen = fill_order(rows, self._cells(assignment, book), shares, count, assignment.gamma)
         self._gate.pass_rows(assignment.run, round_number, range(len(chosen)))
         self._sent = len(chosen)
         labels = self._table.labels
@@ -138,5 +154,16 @@ class Filler:
             raise ProtocolError(f"{self.name} is in no run by cells", "Restart the run.")
         return self._assignment, self._book
 
-    def _cells(self, book: CodeBook) -> IntArray:
-        return book.cells_of(self._schema.encode(self._table.values))
+    def _cells(self, assignment: CellAssignment, book: CodeBook) -> IntArray:
+        """Cell of each row as this run counts it, (m_j,)."""
+        cells = book.cells_of(self._schema.encode(self._table.values))
+        if not assignment.classes:
+            return cells
+        labels = self._table.labels
+        assert labels is not None, "it was looked at when the run began"
+        return by_label(cells, labels, book.cells, assignment.classes)
+
+
+def _size(assignment: CellAssignment, book: CodeBook) -> int:
+    """Counts of a histogram."""
+    return max(1, assignment.classes) * book.cells

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import Field
 
 from curator.pooling.settings import PoolingSettings
-from curator.releases.settings import AnyRelease
 from fedkme.config import Settings, load_toml, override, validate
+from fedkme.release_settings import AnyRelease
 from sim.config import Engine
 from sim.scenarios import ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored

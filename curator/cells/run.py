@@ -48,6 +48,7 @@ class CellTask:
         noise: of an owner's histogram.
         histogram: nu, D_v by cells with the noise of whoever holds it, (B,).
         validation_rows: m, public.
+        classes: of the label by which owners count each cell; 0 for cells alone.
         validation: D_v itself, encoded, (m, n), where the curator is trusted with it; None: the consumer
             prunes.
         consumer: who receives the summary.
@@ -63,6 +64,7 @@ class CellTask:
     histogram: IntArray
     validation_rows: int
     validation: NDArray[np.float32] | None
+    classes: int = 0
     consumer: str = CONSUMER
 
     @property
@@ -81,6 +83,7 @@ class CellTask:
             self.consumer,
             self.asked,
             (self.noise.event,),
+            self.classes,
         )
 
 
@@ -131,7 +134,7 @@ async def _fill(
 ) -> Orders | None:
     """Histograms, orders, rows: one round."""
     started = time.perf_counter()
-    cells = task.book.cells
+    cells = max(1, task.classes) * task.book.cells
     counted = await roster.ask(1, partial(_tally, cells), dict.fromkeys(roster.names, cells))
     for name in counted:
         gate.receive_histogram(name, task.noise.event)
@@ -145,7 +148,7 @@ async def _fill(
         sizes,
         task.histogram,
         task.validation_rows,
-        task.noise.variance,
+        labels=max(1, task.classes),
     )
     orders = make_orders(histograms, min(task.asked, int(sizes.sum())))
     asked = {

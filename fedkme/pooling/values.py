@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
 from fedkme.features.maps import MapSpec
 from fedkme.features.pooling import Layout
@@ -64,6 +65,8 @@ class SumQuery:
         counts: whether the number of rows of each column is asked for too.
         weights: what each block is multiplied by, so that one noise on the vector is the right one for each
             (docs/decisions/007); empty for 1.
+        sketch: in place of maps and counts: the second moments of this projection (fedkme.cells.sketch),
+            with sums by class where the layout has classes.
 
     Raises:
         ConfigError: on construction: it asks for nothing or too much, or the weights do not fit.
@@ -73,9 +76,14 @@ class SumQuery:
     layout: Layout
     counts: bool = False
     weights: tuple[int, ...] = ()
+    sketch: ProjectionSpec | None = None
 
     def __post_init__(self) -> None:
         blocks = len(self.specs) + self.counts
+        if self.sketch is not None:
+            if blocks or self.weights:
+                raise ConfigError("a sketch is asked for by itself", "Ask for sums in another question.")
+            return
         if not blocks or len(self.specs) > MOST_MAPS:
             raise ConfigError(
                 f"a question asks for nothing, or for more than {MOST_MAPS} sums",

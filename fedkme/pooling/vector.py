@@ -18,6 +18,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.cells import sketch
+from fedkme.cells.projection import Projection
 from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap, make_map
@@ -66,6 +68,11 @@ class SumVector:
             )
         self.maps = tuple(maps) or tuple(make_map(spec, schema) for spec in query.specs)
         columns = query.layout.columns
+        self._projection = None if query.sketch is None else Projection(query.sketch, schema)
+        if query.sketch is not None:
+            self._sizes = [sketch.length(query.sketch.dimension, query.layout.classes)]
+            self.length = self._sizes[0]
+            return
         self._sizes = [each.dimension * columns for each in self.maps] + [columns] * query.counts
         self.length = sum(self._sizes)
         if self.length > MAX_LENGTH:
@@ -88,6 +95,8 @@ class SumVector:
     @cached_property
     def diameter(self) -> float:
         """L2 diameter of the whole vector under replace-one, in steps; see the head of the module."""
+        if self._projection is not None:
+            return math.nextafter(sketch.DIAMETER_STEPS, math.inf)
         units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
         within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
@@ -126,6 +135,8 @@ class SumVector:
             raise DataError("an owner counts other rows than it has", "Ask its owner to update.")
 
     def _bounds(self, rows: int) -> list[int]:
+        if self._projection is not None:
+            return [rows * sketch.LARGEST_STEPS]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
         return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
 
@@ -139,6 +150,9 @@ class SumVector:
         layout = self.query.layout
         if self.bound(len(table)) >= 2**62:
             raise DataError(f"{len(table)} rows are too many for one weighted sum", "Release in parts.")
+        if self._projection is not None:
+            rows, labels = self._schema.encode(table.values), None if layout.classes is None else table.labels
+            return sketch.coordinates(rows, labels, self._projection, layout.classes)
         blocks: list[IntArray] = []
         count: IntArray | None = None
         for each, weight in zip(self.maps, self.weights, strict=False):

@@ -233,10 +233,12 @@ def histogram_from_wire(message: types_pb2.Histogram, cells: int) -> NDArray[np.
     return np.array(message.cells, dtype=np.int64)
 
 
-def cells_to_wire(code_book: Mapping[str, Any], gamma: float, rho: float) -> types_pb2.CellsPlan:
+def cells_to_wire(
+    code_book: Mapping[str, Any], gamma: float, rho: float, classes: int = 0
+) -> types_pb2.CellsPlan:
     """What is public of a summary by cells."""
     book = json.dumps(code_book, sort_keys=True, separators=(",", ":"))
-    return types_pb2.CellsPlan(code_book=book, gamma=gamma, rho=rho)
+    return types_pb2.CellsPlan(code_book=book, gamma=gamma, rho=rho, classes=classes)
 
 
 def code_book_from_wire(plan: types_pb2.CellsPlan) -> dict[str, Any]:
@@ -258,7 +260,7 @@ def division_to_wire(said: CellAssignment) -> owners_pb2.Divide:
     """What opens a summary by cells."""
     return owners_pb2.Divide(
         schema_digest=said.schema,
-        plan=cells_to_wire(said.code_book, said.gamma, 0.0),
+        plan=cells_to_wire(said.code_book, said.gamma, 0.0, said.classes),
         scale=said.scale,
         consumer=said.consumer,
         rows=said.rows,
@@ -281,6 +283,7 @@ def division_from_wire(message: owners_pb2.Divide, run: str, most_planned: int) 
         message.consumer,
         message.rows,
         events_from_wire(message.planned, most_planned),
+        message.plan.classes,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError, MessageTooLargeError, ProtocolError, SecureAggregationError
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.pooling import ROW_UNIT, Layout
@@ -91,6 +92,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
             classes=query.layout.classes or 0,
             counts=query.counts,
             weights=query.weights,
+            sketch="" if query.sketch is None else json.dumps(query.sketch.to_json(), sort_keys=True),
         )
     )
 
@@ -104,6 +106,9 @@ def query_from_wire(message: pb.Query) -> SumQuery:
     if len(message.maps) > MOST_MAPS:
         raise ProtocolError(f"a question asks for more than {MOST_MAPS} sums", "Ask in parts.")
     try:
+        if message.sketch:
+            projection = ProjectionSpec(**json.loads(message.sketch))
+            return SumQuery((), Layout(message.classes or None), message.counts, sketch=projection)
         specs = tuple(spec_from_json(json.loads(text)) for text in message.maps)
         return SumQuery(specs, Layout(message.classes or None), message.counts, tuple(message.weights))
     except ConfigError as error:
