@@ -55,10 +55,10 @@ def mixture_weights(histograms: FloatArray, target: FloatArray) -> FloatArray:
     owners = len(histograms)
     design = np.concatenate([histograms.T, np.full((1, owners), MASS_WEIGHT), RIDGE * np.eye(owners)])
     found, _ = nnls(design, np.concatenate([target, [MASS_WEIGHT], np.zeros(owners)]))
-    present = histograms.any(axis=1)
-    weights: FloatArray = np.where(present, found, 0.0)
+    present = (histograms != 0).any(axis=1).astype(np.float64)
+    weights: FloatArray = np.multiply(found, present)
     if weights.sum() <= 1e-12:
-        weights = present.astype(np.float64) if present.any() else np.ones(owners)
+        weights = np.asarray(present if present.any() else np.ones(owners), dtype=np.float64)
     shares: FloatArray = weights / weights.sum()
     return shares
 

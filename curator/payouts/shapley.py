@@ -83,7 +83,7 @@ class MixtureGame:
         self.players = len(x)
         apart = np.concatenate([b[None], x]) - t
         if apart.shape[1] > len(apart):  # only inner products count: K + 1 coordinates hold them all
-            apart = np.linalg.qr(apart.T, mode="r").T
+            apart = np.asarray(np.linalg.qr(apart.T, mode="r")).T
         self._apart = apart
         self._origin = float(apart[0] @ apart[0])
         self._known: dict[int, float] = {0: 0.0}

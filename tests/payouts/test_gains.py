@@ -52,7 +52,8 @@ def worlds(seed: int, jump: float) -> tuple[list[float], list[float], float]:
     owners = rng.integers(0, OWNERS, 40)
     steps = np.linalg.norm(np.diff(means, axis=0), axis=1).tolist()
     before = winners(rows, means, target, prices)
-    by_wins, by_gains = [], []
+    by_wins: list[float] = []
+    by_gains: list[float] = []
     for row in range(40):
         other = rows.copy()
         other[row] = rng.standard_normal(5)
@@ -90,9 +91,9 @@ def test_without_a_clip_there_is_no_bound_and_the_path_is_capped() -> None:
 def test_noise_of_wins_has_the_law_that_is_charged() -> None:
     """Neighbouring numbers of wins: an event's frequencies differ by e^epsilon at most, and nearly do.
 
-    20,000 draws each; the bound fails by chance with a probability below 1e-4.
+    8,000 draws each; the bound fails by chance with a probability below 1e-4.
     """
-    epsilon, draws = 1.0, 20_000
+    epsilon, draws = 1.0, 8_000
     release = WinRelease(epsilon)
     assert Sound().epsilon([release.event], 1e-12).epsilon == pytest.approx(epsilon, rel=1e-2)
     noise = simulated(1, "curator", "payout")
