@@ -1,0 +1,106 @@
+"""A payout: whole units of some currency for each owner, who may see them, and what that tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from fedkme.errors import ConfigError, PolicyError
+from fedkme.privacy.events import Event
+
+Audience = Literal["owners", "curator"]
+"""Who may see the amounts: each owner its own (so any coalition of owners theirs), or the curator alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payout:
+    """What every owner gets.
+
+    Attributes:
+        method: how it was worked out.
+        total: of all amounts, in the smallest unit of the currency, >= 0.
+        amounts: by owner, in the order of names, each >= 0; they add up to `total`.
+        shares: by owner, what the amounts are proportional to before rounding; >= 0, adding up to 1.
+        audience: who may see them.
+        tells: one sentence, what an owner learns of other owners' rows.
+        event: what telling owners costs every owner's rows beyond the run's own events; None for nothing.
+        margins: by owner, half the width of a 95 % interval of its amount; None where nothing was sampled.
+    """
+
+    method: str
+    total: int
+    amounts: Mapping[str, int]
+    shares: Mapping[str, float]
+    audience: Audience
+    tells: str
+    event: Event | None = None
+    margins: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if sum(self.amounts.values()) != self.total or any(amount < 0 for amount in self.amounts.values()):
+            raise ConfigError("amounts do not add up to their total", "Divide the total with `divide`.")
+
+    def statement(self, owner: str) -> dict[str, Any]:
+        """What an owner is told: its own amount and the method; never shares, the sum or another's amount.
+
+        Raises:
+            PolicyError: the amounts are for the curator's eyes alone.
+            ConfigError: there is no such owner.
+        """
+        if self.audience != "owners":
+            raise PolicyError(
+                f"a payout by {self.method} tells owners {self.tells}", "Keep it, or release it with noise."
+            )
+        if owner not in self.amounts:
+            raise ConfigError(f"no owner {owner!r} is in this payout", "Name one of the run's owners.")
+        return {"owner": owner, "method": self.method, "amount": self.amounts[owner]}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for the curator's files."""
+        return {
+            "method": self.method,
+            "total": self.total,
+            "amounts": dict(self.amounts),
+            "shares": dict(self.shares),
+            "audience": self.audience,
+            "tells": self.tells,
+            "event": None if self.event is None else self.event.to_json(),
+            "margins": None if self.margins is None else dict(self.margins),
+        }
+
+
+def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dict[str, float]]:
+    """Split a total in proportion to values, by largest remainder, so that nothing is lost or added.
+
+    Exact arithmetic on the floats: the same on every host. Of equal remainders the first name gets the unit.
+    Values below 0 count as 0. Where nothing is above 0 everybody gets the same.
+
+    Args:
+        total: units to give away, >= 0.
+        values: by owner.
+
+    Returns:
+        Amounts and shares by owner, in the order of names.
+
+    Raises:
+        ConfigError: no owner, a negative total, or a value that is no number.
+    """
+    if isinstance(total, bool) or not isinstance(total, int) or total < 0:
+        raise ConfigError(f"a total of {total} cannot be divided", "Give whole units, 0 or more.")
+    if not values:
+        raise ConfigError("a total cannot be divided among no owners", "Name a run that had owners.")
+    if not all(math.isfinite(value) for value in values.values()):
+        raise ConfigError("an owner's value is not a finite number", "Use another method for this run.")
+    exact = {name: Fraction(max(0.0, float(values[name]))) for name in sorted(values)}
+    mass = sum(exact.values(), Fraction(0))
+    if not mass:
+        exact, mass = dict.fromkeys(exact, Fraction(1)), Fraction(len(exact))
+    quotas = {name: total * value / mass for name, value in exact.items()}
+    amounts = {name: math.floor(quota) for name, quota in quotas.items()}
+    left = total - sum(amounts.values())
+    for name in sorted(quotas, key=lambda name: (amounts[name] - quotas[name], name))[:left]:
+        amounts[name] += 1
+    return amounts, {name: float(value / mass) for name, value in exact.items()}

@@ -1,0 +1,101 @@
+"""Payment for every row sent, used or not: each owner's own ledger already has its count.
+
+A price per row. The amount of an owner is a function of its own count, which it knows: it learns nothing.
+
+A fixed total divided by counts is another thing. From its own amount and count an owner works out the total
+number of rows that all owners sent.
+
+- `uniform`: the counts are a function of p and all m_j, which are public. Nothing is told.
+- `cells`: orders are functions of p, rho and private histograms, so counts of *ordered* rows are
+  post-processing. A short delivery is seen by the curator alone: where a total is divided, pay by orders.
+- `algorithm3`: under the clock the number of rows worth a price is exactly what the clock hides behind its
+  noise, and each other auction has no proof to lean on. The division is for the curator's eyes, or the
+  price is made from a noised number of rows (`by_rows_noised`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from curator.payouts.payout import Payout, divide
+from fedkme.errors import ConfigError
+from fedkme.privacy.events import ExactStatistic, Laplace
+from fedkme.privacy.noise import NoiseSource
+
+PUBLIC_COUNTS = ("uniform", "cells")
+"""Protocols whose counts are functions of public numbers and private releases."""
+
+
+def by_price(counts: Mapping[str, int], price: int) -> Payout:
+    """A public price for every row; the total is what it comes to.
+
+    Relation: replace one row of another owner. Sensitivity of an owner's amount: 0, given its own count.
+
+    Args:
+        counts: rows sent, by owner.
+        price: units for one row, >= 0.
+
+    Raises:
+        ConfigError: a negative price or count, or no owner.
+    """
+    if price < 0:
+        raise ConfigError(f"a price of {price} for a row is negative", "Give whole units, 0 or more.")
+    _check(counts)
+    amounts = {name: counts[name] * price for name in sorted(counts)}
+    _, shares = divide(0, counts)
+    tells = "nothing: an owner's amount follows from the count in its own ledger and a public price"
+    return Payout("rows", sum(amounts.values()), amounts, shares, "owners", tells)
+
+
+def by_rows(counts: Mapping[str, int], total: int, protocol: str) -> Payout:
+    """A fixed total divided by rows sent.
+
+    Args:
+        counts: rows sent by owner; with `cells` rows ordered.
+        total: units to give away.
+        protocol: of the run; see the head of this module for what the division tells.
+
+    Raises:
+        ConfigError: a negative count or total, or no owner.
+    """
+    _check(counts)
+    amounts, shares = divide(total, counts)
+    if protocol in PUBLIC_COUNTS:
+        tells = "nothing: these counts follow from public numbers and from private releases already paid for"
+        return Payout("rows", total, amounts, shares, "owners", tells)
+    tells = "the exact number of rows that all others sent, which nothing protects: use a price, or --epsilon"
+    event = ExactStatistic("rows that all owners sent")
+    return Payout("rows", total, amounts, shares, "curator", tells, event)
+
+
+def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise: NoiseSource) -> Payout:
+    """About a total, by a price per row made from a noised number of rows; for runs with the clock.
+
+    Relation: replace one row of one owner, seen by the others. With the transcript fixed whether a row is
+    sent depends on it alone (curator/summary/auctions/clock.py), so the number of rows sent moves by 1 at
+    most: Laplace noise of scale 1/epsilon makes it (epsilon, 0)-DP, and the price is post-processing. A run
+    with another auction has no fixed transcript whose cost is finite: there this adds epsilon to infinity.
+
+    Args:
+        counts: rows sent by owner.
+        total: units wanted; what is paid differs by the noise, and the curator bears the difference.
+        epsilon: of the price, > 0.
+        noise: where it comes from.
+
+    Raises:
+        ConfigError: a parameter is out of its range.
+    """
+    _check(counts)
+    if not epsilon > 0:
+        raise ConfigError(f"epsilon {epsilon} of a payout is not positive", "Take epsilon > 0.")
+    rows = max(1.0, sum(counts.values()) + float(noise.laplace(1.0 / epsilon, 1)[0]))
+    price = total / rows
+    amounts = {name: int(counts[name] * price) for name in sorted(counts)}
+    _, shares = divide(0, counts)
+    tells = f"a price per row with noise: epsilon {epsilon:g} about the number of rows that all sent"
+    return Payout("rows", sum(amounts.values()), amounts, shares, "owners", tells, Laplace(1.0 / epsilon))
+
+
+def _check(counts: Mapping[str, int]) -> None:
+    if not counts or any(count < 0 for count in counts.values()):
+        raise ConfigError("rows sent are not counts of some owners", "Name a run that had owners.")

@@ -1,0 +1,76 @@
+"""`fedkme plan`: which protocol to take, before anybody computes anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sim.config import load_simulation
+from sim.planning.facts import facts_of
+from sim.planning.plan import Plan, make_plan
+from sim.scenarios import build_scenario
+
+app = typer.Typer(
+    pretty_exceptions_enable=False, help="Estimate what each protocol will reach; recommend one."
+)
+
+_WIDTH = 110
+
+
+@app.command()
+def plan(
+    scenario: Annotated[str, typer.Argument(help="A shipped scenario (digits, mnist, ...) or a TOML file.")],
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
+    ] = None,
+    most: Annotated[
+        float | None, typer.Option("--max-access", min=1, help="Rows accessed over p, at most.")
+    ] = None,
+    pruning: Annotated[
+        bool, typer.Option("--pruning/--no-pruning", help="May somebody with D_v see more rows than p?")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Estimate MMD^2 and rows accessed of every protocol from sizes and budgets, never from rows."""
+    settings = load_simulation(scenario, assignments or [])
+    facts = facts_of(build_scenario(settings.scenario, settings.seed), settings.summary)
+    found = make_plan(facts, most, pruning)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        show(found, Console(width=None if sys.stdout.isatty() else _WIDTH))
+
+
+def show(found: Plan, console: Console) -> None:
+    """The table, the recommendation, and what it cannot know."""
+    facts = found.facts
+    console.print(
+        f"m = {facts.validation_rows}, {facts.owners} owners of {facts.owner_rows[0]} to "
+        f"{facts.owner_rows[-1]} rows, p = {facts.rows}, epsilon {facts.epsilon:g} at delta {facts.delta:g}, "
+        f"{facts.seed_rows} public seed rows",
+        highlight=False,
+    )
+    table = Table(caption="MMD^2 to D_v over uniform sampling's at the same p; likely range in brackets")
+    for column in ("protocol", "MMD^2", "", "rows accessed", "proven", "concern"):
+        table.add_column(column, justify="right" if column in ("MMD^2", "rows accessed") else "left")
+    for estimate in found.estimates:
+        mark = "bold" if estimate.name == found.recommended else None
+        table.add_row(
+            estimate.name,
+            f"{estimate.mmd2:.2f}",
+            f"({estimate.low:.2f} to {estimate.high:.2f})",
+            f"{estimate.accessed:,}",
+            "yes" if estimate.sound else "no",
+            estimate.concern,
+            style=mark,
+        )
+    console.print(table)
+    settings = next(e.settings for e in found.estimates if e.name == found.recommended)
+    console.print(f"take {found.recommended} ({settings}): {found.reason}", highlight=False)
+    for caution in found.cautions:
+        console.print(f"- {caution}", highlight=False)

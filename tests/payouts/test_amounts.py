@@ -1,0 +1,95 @@
+"""Amounts: they add up, and what they tell is said."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from curator.payouts import by_exact_gains, by_mixture, by_price, by_rows, by_rows_noised, divide
+from fedkme.errors import ConfigError, PolicyError
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.noise import simulated
+
+NAMES = st.sampled_from([f"owner-{i}" for i in range(9)])
+VALUES = st.dictionaries(NAMES, st.floats(-1e6, 1e6), min_size=1)
+
+
+@given(VALUES, st.integers(0, 10**12))
+def test_amounts_add_up_and_are_within_a_unit_of_their_quota(values: dict[str, float], total: int) -> None:
+    """Issue 6, payouts: largest remainder; nothing is lost, added, or paid to a negative value."""
+    amounts, shares = divide(total, values)
+    assert sum(amounts.values()) == total
+    assert math.isclose(sum(shares.values()), 1.0)
+    for name, amount in amounts.items():
+        assert amount >= 0
+        assert abs(amount - total * shares[name]) <= 1 + 1e-15 * total
+        if values[name] <= 0 and max(values.values()) > 0:
+            assert amount == 0
+
+
+def test_largest_remainder_by_hand() -> None:
+    """Quotas 4.7, 3.5, 1.8: floors leave two units, which go to .8 and .7; ties go to the first name."""
+    assert divide(10, {"a": 47, "b": 35, "c": 18})[0] == {"a": 5, "b": 3, "c": 2}
+    assert divide(2, {"c": 1.0, "b": 1.0, "a": 1.0})[0] == {"a": 1, "b": 1, "c": 0}
+    assert divide(5, {"a": 0.0, "b": -1.0})[0] == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize("values", [{}, {"a": math.nan}, {"a": math.inf}])
+def test_what_cannot_be_divided_is_refused(values: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        divide(10, values)
+
+
+def test_a_price_tells_an_owner_nothing_and_a_total_tells_the_sum() -> None:
+    """An owner's amount by price is the same whatever others sent; a total divided by counts is not."""
+    few, many = {"a": 10, "b": 5}, {"a": 10, "b": 90}
+    assert by_price(few, 7).statement("a") == by_price(many, 7).statement("a")
+    divided = by_rows(few, 1000, "algorithm3"), by_rows(many, 1000, "algorithm3")
+    assert divided[0].amounts["a"] != divided[1].amounts["a"]
+    for payout in divided:
+        assert payout.event is not None
+        assert math.isinf(Sound().epsilon([payout.event], 1e-5).epsilon)
+        with pytest.raises(PolicyError):
+            payout.statement("a")
+    for protocol in ("uniform", "cells"):
+        assert by_rows(few, 1000, protocol).statement("a") == {"owner": "a", "method": "rows", "amount": 667}
+
+
+def test_exact_gains_are_for_the_curator_alone() -> None:
+    payout = by_exact_gains({"a": 1.0, "b": 3.0}, 100)
+    assert payout.amounts == {"a": 25, "b": 75}
+    assert payout.event is not None
+    assert math.isinf(Sound().epsilon([payout.event], 1e-5).epsilon)
+    with pytest.raises(PolicyError):
+        payout.statement("b")
+
+
+def test_a_noised_price_costs_its_epsilon_and_is_right_on_average() -> None:
+    """Laplace noise of scale 1/epsilon on the number of rows: mean amount within 5 standard errors."""
+    counts = {"a": 300, "b": 100}
+    payouts = [by_rows_noised(counts, 100_000, 0.5, simulated(s, "curator", "p")) for s in range(400)]
+    event = payouts[0].event
+    assert event is not None
+    assert Sound().epsilon([event], 1e-9).epsilon == pytest.approx(0.5, abs=1e-3)
+    rows = [400 * 100_000 / payout.total for payout in payouts]
+    assert abs(sum(rows) / 400 - 400) < 5 * math.sqrt(2) / 0.5 / 20 + 0.1
+    assert len(set(rows)) > 300
+
+
+def test_mixture_pays_whom_the_target_looks_like() -> None:
+    """SOUND.md step 4: v = .7 q_b + .3 q_c is found, and an owner with other cells gets next to nothing."""
+    histograms = {"a": [0.5, 0.5, 0, 0], "b": [0, 0.1, 0.9, 0], "c": [0, 0, 0.2, 0.8], "d": [0.0] * 4}
+    target = [0, 0.07, 0.69, 0.24]
+    payout = by_mixture(histograms, target, 1000)
+    assert payout.event is None
+    assert payout.amounts["d"] == 0
+    assert payout.amounts["a"] < 10
+    assert abs(payout.amounts["b"] - 700) < 10
+    assert payout.statement("c")["amount"] == payout.amounts["c"]
+
+
+def test_histograms_that_do_not_fit_are_refused() -> None:
+    for histograms, target in (({"a": [1.0]}, [0.5, 0.5]), ({}, [1.0]), ({"a": [math.nan]}, [1.0])):
+        with pytest.raises(ConfigError):
+            by_mixture(histograms, target, 10)
