@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
     "release": ("sim.release_cli", "app", "simulate: synthetic data from the pooled rows of owners"),
+    "plan": ("sim.planning.cli", "app", "estimate what each protocol will reach; recommend one"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
@@ -28,6 +29,7 @@ _VERBS = {
         "app",
         "check ledgers against each other, count their cost, attack the mechanisms",
     ),
+    "payout": ("sim.payout_cli", "app", "divide a sum among the owners of a finished run"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from fedkme.config import Settings
@@ -12,6 +14,10 @@ class CellsSettings(Settings):
 
     rho: float = Field(2.0, ge=1, le=10)
     """Rows that owners send for each row of the summary; the best are kept, and nobody is told which."""
+    code_book: Literal["auto", "seeds", "sketch"] = "auto"
+    """Where the public cells come from: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
+    second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.
+    `auto`: a sketch."""
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; none: as many as the noise of the histograms allows."""
     dimension: int = Field(128, ge=2, le=512)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from curator.cells.settings import CellsSettings
 from curator.summary.auctions import AnyAuction, ClockSettings
-from fedkme.cells.histogram import HistogramNoise, histogram_noise
+from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
@@ -53,9 +53,11 @@ class SummarySettings(Settings):
     def _fill(cls, values: Any) -> Any:
         return with_preset(values) if isinstance(values, dict) else values
 
-    def owner_noise(self) -> HistogramNoise:
-        """Of an owner's histogram in the cells protocol: a public code book leaves it all of epsilon."""
-        return histogram_noise(self.privacy.epsilon)
+    def owner_noise(self) -> OwnerNoise:
+        """Of an owner's rows in the cells protocol, its sketch and its histogram together."""
+        sketched = self.cells.code_book != "seeds"
+        share = SKETCH_SHARE if sketched else 0.0
+        return owner_noise(self.privacy.epsilon, self.privacy.delta, share)
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:
         """What owners will learn of each other in a run of `rows` rows over `owners` owners."""
