@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.spatial.distance import cdist
 
 from fedkme.kernels import median_gamma
@@ -74,15 +73,14 @@ def test_without_the_draw_the_same_inversion_is_no_better_than_a_guess() -> None
     assert GroupSecret("run-1", bytes(32)) != SECRET
 
 
-@pytest.mark.parametrize("pairs", [80])
-def test_known_pairs_give_the_draw_away(pairs: int) -> None:
-    # An owner that colludes, or public rows that somebody hashed: a seed set must not be hashed for a curator.
-    known = population(pairs, 2)
+def test_known_pairs_give_the_draw_away() -> None:
+    # An owner that colludes, or public rows that somebody hashed: no seed set is hashed for a curator.
+    known = population(80, 2)
     fitted = fit_draw(known, H1.fixed_point(known), H1.spec)
     assert rms(invert(HASHES[:20], fitted, MEAN)) < 0.2 * UNKNOWING
 
 
 def test_public_rows_of_the_same_distribution_show_rows_roughly() -> None:
-    # No draw and no known pair: the secret draw is no protection against a curator that knows the distribution
-    # well. The bound on what is proven is the other way round: only distances are used here.
-    assert rms(align(HASHES, GAMMA, population(400, 3), 4)) < 0.75 * UNKNOWING
+    # No draw and no known pair, only distances: a secret draw is no protection against a curator that knows
+    # the distribution well.
+    assert rms(align(HASHES[:300], GAMMA, population(300, 3), 3)) < 0.6 * UNKNOWING

@@ -25,10 +25,10 @@ def rings(count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return rows, inner.astype(np.int64)
 
 
-X, Y = rings(200)
+X, Y = rings(120)
 AT, TRUTH = rings(400)
 GAMMA = 10.0
-H1 = secret_map(dimension=300, gamma=GAMMA, width=2)
+H1 = secret_map(dimension=200, gamma=GAMMA, width=2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,9 +49,9 @@ def test_hashes_reach_the_exact_kernel_and_rows_do_not() -> None:
 
 
 def test_without_the_draw_a_model_says_nothing_about_rows() -> None:
-    other = secret_map(dimension=302, gamma=GAMMA, width=2)
+    other = secret_map(dimension=202, gamma=GAMMA, width=2)
     model = train(H1.fixed_point(X), Y)
-    wrong = model.predict_hashes(other.fixed_point(AT)[:, :300])
+    wrong = model.predict_hashes(other.fixed_point(AT)[:, :200])
     assert np.mean(wrong == TRUTH) < 0.7
 
 
@@ -59,7 +59,7 @@ def test_digits_on_hashes_come_close_to_digits_on_rows() -> None:
     sklearn_datasets = pytest.importorskip("sklearn.datasets")
     rows, labels = sklearn_datasets.load_digits(return_X_y=True)
     rows = rows / 16.0
-    h1 = secret_map(dimension=600, gamma=0.1, width=64)
+    h1 = secret_map(dimension=500, gamma=0.1, width=64)
     (line,) = compare(rows[:400], labels[:400], rows[1000:], labels[1000:], h1, 0.1, ("ridge",))
     assert line.on_hashes > 0.90
     assert line.on_hashes > line.on_rows - 0.01
@@ -85,7 +85,7 @@ def test_ridge_finds_the_least_leave_one_out_error() -> None:
 def test_several_classes_and_one() -> None:
     rows = RNG.random((90, 2))
     labels = (rows[:, 0] * 3).astype(np.int64) + 4  # class indices need not begin at 0
-    h1 = secret_map(dimension=200, gamma=5.0, width=2)
+    h1 = secret_map(dimension=60, gamma=5.0, width=2)
     for kind in KINDS:
         model = train(h1.fixed_point(rows), labels, kind)
         assert model.classes.tolist() == [4, 5, 6]
@@ -107,7 +107,7 @@ def test_given_strength_is_used_and_hashes_have_norm_one() -> None:
 
 
 def test_what_cannot_be_trained_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = quantize_features(np.zeros((0, 300)))
+    nothing = quantize_features(np.zeros((0, 200)))
     with pytest.raises(DataError):
         train(nothing, np.zeros(0, dtype=np.int64))
     with pytest.raises(DataError):
