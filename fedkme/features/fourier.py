@@ -10,14 +10,14 @@ Two forms, both with h1(x) . h1(y) ~ k(x, y):
 - `paired`: sqrt(2/d) (cos omega_i . x, sin omega_i . x), i <= d/2. Norm exactly 1 and a lower variance.
 
 Whoever knows the draw can invert h1 when d >= n: these hashes hide rows only from a party that does
-not know the seed.
+not know the seed. `fedkme.features.secret_fourier` has a draw that a curator does not know.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ Kind = Literal["paired", "offset"]
 
 _BLOCK_CELLS = 2**17
 """Features that are computed at a time: bounds an owner's working memory whatever its size."""
+_COMMITMENT_BYTES = 32
+_MAX_CELLS = 2**28
+"""Largest omega of a secret draw: 2 GiB of float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +54,82 @@ class FourierSpec:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.kind == "paired" and self.dimension % 2:
-            raise ConfigError(
-                f"paired features need an even dimension, not {self.dimension}", "Choose an even dimension."
-            )
-        if self.dimension < 1 or self.width < 1:
-            raise ConfigError("features need at least one dimension and one column", "Check the schema.")
-        if not (math.isfinite(2.0 * self.gamma) and self.gamma > 0):
-            raise ConfigError("gamma must be positive and finite", "Give a positive gamma.")
+        check_shape(self)
 
 
-class RandomFourier:
-    """One draw of h1.
+@dataclass(frozen=True, slots=True)
+class SecretFourierSpec:
+    """What everybody may know of a secret draw, the curator too: it is what travels.
+
+    There is no seed in it, so no party can take a public one for it by mistake.
 
     Attributes:
-        spec: what it was drawn from.
+        kind: `paired` or `offset`.
+        dimension: d, coordinates of h1(x).
+        gamma: of the kernel, in units of 1 / squared distance in model space.
+        width: n, columns of an encoded row.
+        commitment: to the group secret, 32 bytes.
+    """
+
+    kind: Kind
+    dimension: int
+    gamma: float
+    width: int
+    commitment: bytes
+
+    def __post_init__(self) -> None:
+        check_shape(self)
+        if len(self.commitment) != _COMMITMENT_BYTES:
+            raise ConfigError(
+                "a commitment to a group secret is of another length", "Check the peer's software."
+            )
+        if self.width * self.dimension > _MAX_CELLS:
+            raise ConfigError("the features of a secret draw are too many", "Ask for fewer dimensions.")
+
+
+class FourierShape(Protocol):
+    """What everybody may know of a map, whatever its draw."""
+
+    @property
+    def kind(self) -> Kind:
+        """`paired` or `offset`."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of h1(x), d."""
+        ...
+
+    @property
+    def gamma(self) -> float:
+        """Of the kernel."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Columns of an encoded row, n."""
+        ...
+
+
+class FourierFeatures:
+    """h1 under one draw, wherever that comes from.
+
+    Attributes:
         norm_bound: the largest possible norm of h1(x).
     """
 
-    def __init__(self, spec: FourierSpec) -> None:
-        self.spec = spec
-        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([spec.seed])))
-        frequencies = spec.dimension // 2 if spec.kind == "paired" else spec.dimension
-        scale = math.sqrt(2.0 * spec.gamma)
-        self._omega: FloatArray = scale * generator.standard_normal((spec.width, frequencies))
-        self._offset: FloatArray = 2.0 * np.pi * generator.random(frequencies)
-        self.norm_bound = 1.0 if spec.kind == "paired" else math.sqrt(2.0)
+    def __init__(self, shape: FourierShape, omega: FloatArray, offset: FloatArray | None) -> None:
+        """Take a draw.
+
+        Args:
+            shape: form, dimensions and kernel.
+            omega: (n, d/2) for `paired`, (n, d) for `offset`.
+            offset: b, one per column of omega; None: none. It changes no inner product of the paired form.
+        """
+        self._shape = shape
+        self._omega = omega
+        self._offset = offset
+        self.norm_bound = 1.0 if shape.kind == "paired" else math.sqrt(2.0)
 
     def normalised(self, rows: NDArray[np.floating]) -> FloatArray:
         """The cosines themselves, h1(x) sqrt(d/2), each in [-1, 1].
@@ -87,14 +140,16 @@ class RandomFourier:
         Returns:
             (m, d) float64.
         """
-        angles = rows.astype(np.float64) @ self._omega
-        if self.spec.kind == "paired":
+        angles: FloatArray = rows.astype(np.float64) @ self._omega
+        if self._offset is not None:
+            angles += self._offset
+        if self._shape.kind == "paired":
             return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-        return np.cos(angles + self._offset)
+        return np.cos(angles)
 
     def __call__(self, rows: NDArray[np.floating]) -> FloatArray:
         """h1 of each row, (m, n) -> (m, d) float64 (Algorithm 1, line 5)."""
-        return math.sqrt(2.0 / self.spec.dimension) * self.normalised(rows)
+        return math.sqrt(2.0 / self._shape.dimension) * self.normalised(rows)
 
     def fixed_point(self, rows: NDArray[np.floating]) -> NDArray[np.int16]:
         """h1 as the parties compute with it: (m, n) -> (m, d) int16, see `fixed_point`."""
@@ -102,4 +157,42 @@ class RandomFourier:
 
     def block_rows(self) -> int:
         """How many rows to hash at a time."""
-        return max(1, _BLOCK_CELLS // max(self.spec.dimension, self.spec.width))
+        return max(1, _BLOCK_CELLS // max(self._shape.dimension, self._shape.width))
+
+
+class RandomFourier(FourierFeatures):
+    """One draw of h1 that everybody can repeat.
+
+    Attributes:
+        spec: what it was drawn from.
+    """
+
+    def __init__(self, spec: FourierSpec) -> None:
+        self.spec = spec
+        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([spec.seed])))
+        frequencies = frequencies_of(spec)
+        scale = math.sqrt(2.0 * spec.gamma)
+        omega: FloatArray = scale * generator.standard_normal((spec.width, frequencies))
+        offset: FloatArray = 2.0 * np.pi * generator.random(frequencies)
+        super().__init__(spec, omega, offset if spec.kind == "offset" else None)
+
+
+def frequencies_of(shape: FourierShape) -> int:
+    """Columns of omega: d/2 for `paired`, d for `offset`."""
+    return shape.dimension // 2 if shape.kind == "paired" else shape.dimension
+
+
+def check_shape(shape: FourierShape) -> None:
+    """Refuse a map that cannot be.
+
+    Raises:
+        ConfigError: dimensions or gamma.
+    """
+    if shape.kind == "paired" and shape.dimension % 2:
+        raise ConfigError(
+            f"paired features need an even dimension, not {shape.dimension}", "Choose an even dimension."
+        )
+    if shape.dimension < 1 or shape.width < 1:
+        raise ConfigError("features need at least one dimension and one column", "Check the schema.")
+    if not (math.isfinite(2.0 * shape.gamma) and shape.gamma > 0):
+        raise ConfigError("gamma must be positive and finite", "Give a positive gamma.")

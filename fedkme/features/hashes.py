@@ -1,0 +1,102 @@
+"""What can be done with hashes alone, without the draw of h1: check them, compare them, choose among them.
+
+Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimate the kernel, hence every step
+of the summary protocols that scores or prunes rows works on them; what needs a row's values does not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import NotEnoughRowsError
+from fedkme.features.fixed_point import (
+    FEATURE_UNIT,
+    FeatureMean,
+    Features,
+    FloatArray,
+    MeanVector,
+    ScoredFeatures,
+    quantize_mean,
+)
+from fedkme.features.fourier import FourierShape
+
+_ONE = round(1.0 / FEATURE_UNIT)
+_SLACK = 2**16
+"""Truncation takes at most 2 sqrt(2) units of 2^14 from a pair's squared norm of 2^28."""
+
+
+def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
+    """Why some rows are no hashes of any row, in a line; empty where they may be.
+
+    Without the draw nobody can say more than this: coordinates in [-1, 1], and in the paired form cosine and
+    sine of one angle each.
+
+    Args:
+        features: as they came, (k, d).
+        shape: public part of the draw.
+    """
+    if features.dtype != np.int16 or features.ndim != 2 or features.shape[1] != shape.dimension:
+        return f"hashes of shape {features.shape} and type {features.dtype.name} are of another map"
+    wide = features.astype(np.int32)
+    if (np.abs(wide) > _ONE).any():
+        return "a hash has a coordinate outside [-1, 1]"
+    if shape.kind == "paired":
+        half = shape.dimension // 2
+        norms = wide[:, :half] ** 2 + wide[:, half:] ** 2
+        if ((norms > _ONE**2) | (norms < _ONE**2 - _SLACK)).any():
+            return "a hash has a pair of coordinates that is no cosine and sine"
+    return ""
+
+
+def hashed_kernel(x: Features, y: Features) -> FloatArray:
+    """Estimates of k(x_i, y_j), (m, d) and (k, d) -> (m, k) float64.
+
+    Standard deviation (1 - k^2) / sqrt(d) for the paired form, without bias but for rounding (2^-12).
+    """
+    unit = math.sqrt(2.0 / x.shape[1]) * FEATURE_UNIT
+    left: FloatArray = unit * x.astype(np.float64)
+    right: FloatArray = unit * y.astype(np.float64)
+    return left @ right.T
+
+
+def herd_hashes(
+    features: Features, target: MeanVector, p: int, seeds: Features | None = None
+) -> NDArray[np.int64]:
+    """Prune: choose p of the rows, each the one of largest marginal gain, by hashes alone.
+
+    The greedy rule of Algorithm 3 over exact integers, hence the same rows on every machine. Post-processing
+    of what the curator holds; it tells nobody anything.
+
+    Args:
+        features: of the rows that were accessed, (m, d).
+        target: mean of h1 over D_v, as released, or exact where a consumer does this at home, (d,).
+        p: rows to choose.
+        seeds: h1 of a public seed set that counts as part of the summary, (s, d). **Not for a curator**:
+            public rows with their hashes give the draw away.
+
+    Returns:
+        (p,) indices in the order of choice; of equal rows the first.
+
+    Raises:
+        NotEnoughRowsError: p is larger than m.
+    """
+    if p > len(features):
+        raise NotEnoughRowsError(
+            f"{p} rows are to be chosen and {len(features)} came", "Ask for a smaller summary."
+        )
+    scored = ScoredFeatures(features.shape[1], target, capacity=max(1, len(features)))
+    scored.append(features)
+    summary = FeatureMean(features.shape[1])
+    if seeds is not None:
+        summary.add(seeds)
+    chosen = np.empty(p, dtype=np.int64)
+    for pick in range(p):
+        best = int(scored.bids(quantize_mean(summary.normalised()), summary.count).argmax())
+        scored.retire(best)
+        summary.add(features[best][np.newaxis])
+        chosen[pick] = best
+    return chosen

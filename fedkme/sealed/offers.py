@@ -1,0 +1,172 @@
+"""Whose keys they are: a party's keys of one run, bound to its certificate.
+
+As `fedkme.secagg.signing` binds a signing key, so does an offer bind two: an X25519 key that others seal for,
+and an Ed25519 key that signs what is given away. The certificate's own key signs both together with the
+run's name, so a curator that passes offers on can neither swap one of them nor use it in another run.
+In plaintext, on loopback, there are no certificates: offers come unsigned and names are taken at their word.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+
+from fedkme.errors import IdentityError
+from fedkme.pki.certificates import Role, name_of, role_of
+from fedkme.pki.identity import Identity
+from fedkme.sealed.boxes import new_key
+from fedkme.secagg.keys import KEY_BYTES, framed, public_bytes
+from fedkme.secagg.shamir import Entropy
+
+_MOST_CERTIFICATES = 5
+_LONGEST = 2**16
+_LABEL = b"fedkme sealed keys of a run"
+
+
+@dataclass(frozen=True)
+class PartyKeys:
+    """A party's private keys in one run.
+
+    Attributes:
+        name: the party's.
+        run: the run's.
+        box: X25519, 32 bytes.
+        signing: Ed25519, 32 bytes.
+    """
+
+    name: str
+    run: str
+    box: bytes = field(repr=False)
+    signing: bytes = field(repr=False)
+
+    @staticmethod
+    def fresh(name: str, run: str, *, entropy: Entropy = secrets.token_bytes) -> PartyKeys:
+        """Keys for one run and no other."""
+        return PartyKeys(name, run, new_key(entropy), new_key(entropy))
+
+    def sign(self, said: bytes) -> bytes:
+        """An Ed25519 signature."""
+        return Ed25519PrivateKey.from_private_bytes(self.signing).sign(said)
+
+
+@dataclass(frozen=True)
+class KeyOffer:
+    """A party's public keys in one run, as they travel.
+
+    Attributes:
+        name: whose.
+        box: X25519, 32 bytes.
+        signing: Ed25519, 32 bytes.
+        chain: PEM, the party's certificate first; empty in plaintext.
+        signature: ECDSA with SHA-256 by the certificate's key; empty in plaintext.
+    """
+
+    name: str
+    box: bytes
+    signing: bytes
+    chain: bytes = b""
+    signature: bytes = b""
+
+
+OfferCheck = Callable[[KeyOffer], None]
+"""Refuses an offer that is not its party's, by an IdentityError."""
+
+
+def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
+    """A party's offer.
+
+    Args:
+        keys: its own.
+        identity: its certificate and key; None in plaintext, where nothing vouches for the offer.
+
+    Raises:
+        IdentityError: the identity is another party's, or its key is not one of `fedkme pki`.
+    """
+    signing = Ed25519PrivateKey.from_private_bytes(keys.signing).public_key().public_bytes_raw()
+    bare = KeyOffer(keys.name, public_bytes(keys.box), signing)
+    if identity is None:
+        return bare
+    private = serialization.load_pem_private_key(identity.key, password=None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise _refused("the key of the identity is not on an elliptic curve")
+    if (name := name_of(identity.leaf.subject)) != keys.name:
+        raise _refused(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
+    signature = private.sign(_bound(bare, keys.run), ec.ECDSA(hashes.SHA256()))
+    return KeyOffer(keys.name, bare.box, bare.signing, identity.certificate, signature)
+
+
+def certified(
+    authority: bytes,
+    run: str,
+    roles: Collection[Role],
+    *,
+    check: Callable[[bytes], None] | None = None,
+) -> OfferCheck:
+    """Accept offers that a certificate of the authority vouches for.
+
+    Args:
+        authority: PEM of the authorities that this party trusts.
+        run: name of the run.
+        roles: as which the other side may act; the curator's is never among them. Certificates without a
+            role, of simulations, are good for any.
+        check: refuses certificates (PEM) that were revoked, such as Revocation.check.
+    """
+
+    def verify(offer: KeyOffer) -> None:
+        _well_formed(offer)
+        try:
+            chain = x509.load_pem_x509_certificates(offer.chain)
+            leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
+            store = Store(x509.load_pem_x509_certificates(authority))
+            PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
+            public = leaf.public_key()
+        except (ValueError, VerificationError):
+            raise _refused("keys come with a certificate that is not this party's authority's") from None
+        name, role = name_of(leaf.subject), role_of(leaf)
+        if name != offer.name:
+            raise _refused(f"keys that are said to be {offer.name!r}'s come with another one's certificate")
+        if (role is not None and role not in roles) or not isinstance(public, ec.EllipticCurvePublicKey):
+            raise _refused(f"the certificate of {name!r} is not of a party that keys are exchanged with")
+        try:
+            public.verify(offer.signature, _bound(offer, run), ec.ECDSA(hashes.SHA256()))
+        except InvalidSignature:
+            raise _refused(f"the keys of {name!r} are not bound to its certificate in this run") from None
+        if check is not None:
+            check(leaf.public_bytes(serialization.Encoding.PEM))
+
+    return verify
+
+
+def taken_at_their_word(offer: KeyOffer) -> None:
+    """Accept any offer that is well formed: for plaintext on loopback, where a curator may swap all keys.
+
+    Raises:
+        IdentityError: it is not well formed, or comes with a certificate that nobody looks at here.
+    """
+    _well_formed(offer)
+    if offer.chain or offer.signature:
+        raise _refused(f"the keys of {offer.name!r} come with a certificate, and this run has none")
+
+
+def _well_formed(offer: KeyOffer) -> None:
+    parts = (offer.box, offer.signing, offer.chain, offer.signature)
+    if not isinstance(offer.name, str) or not all(isinstance(p, bytes) and len(p) <= _LONGEST for p in parts):
+        raise _refused("an offer of keys is none")
+    if len(offer.box) != KEY_BYTES or len(offer.signing) != KEY_BYTES:
+        raise _refused(f"the keys of {offer.name!r} are of another length")
+
+
+def _bound(offer: KeyOffer, run: str) -> bytes:
+    return framed(_LABEL, run.encode(), offer.name.encode(), offer.box, offer.signing)
+
+
+def _refused(why: str) -> IdentityError:
+    return IdentityError(why, "Issue and exchange certificates and keys again.")

@@ -1,0 +1,149 @@
+"""Rows that go through a curator unread: their hash in the open, themselves sealed for the consumer.
+
+A sealed row opens with the consumer's private key and the group secret of the run, for the hash and the token
+that it was sealed with. So the curator cannot read it, put it to another hash, use it in another run, or make
+one up (it lacks the secret); other owners, who have the secret, lack the consumer's key. All sealed rows of
+a schema have one length. The consumer checks that the hash is the row's (`mismatched`); nobody else can.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.features.fixed_point import Features
+from fedkme.features.fourier import FourierFeatures
+from fedkme.protocol import Row
+from fedkme.schema import Schema
+from fedkme.sealed.boxes import box_bytes, open_box, seal, shut
+from fedkme.sealed.group import GroupSecret
+from fedkme.secagg.keys import framed
+
+_HEAD = struct.Struct(">?qI")  # is there a label, the label, how many numbers
+_PAD = 256
+_LABEL = b"fedkme sealed row"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashedRow:
+    """A row as it leaves its owner for a curator that handles hashes only.
+
+    Attributes:
+        token: the owner's name for it.
+        features: h1 under the secret draw, in fixed point, (d,) int16.
+        box: the row, or its label alone, sealed for the consumer.
+    """
+
+    token: int
+    features: Features
+    box: bytes
+
+
+def row_box_bytes(columns: int) -> int:
+    """Length of every sealed row of so many columns, 0 where the label is sealed alone."""
+    return box_bytes(_padded(_HEAD.size + 8 * columns))
+
+
+def seal_rows(
+    rows: Sequence[Row],
+    features: Features,
+    recipient: bytes,
+    secret: GroupSecret,
+    *,
+    labels_only: bool = False,
+) -> list[HashedRow]:
+    """Seal each row for the consumer.
+
+    Args:
+        rows: of one owner.
+        features: h1 of them, (k, d).
+        recipient: the consumer's X25519 key for this run, from an offer that was checked.
+        secret: of the run.
+        labels_only: seal the label and leave the values at home, for a consumer that trains on hashes.
+
+    Raises:
+        SecureAggregationError: the recipient's key is none.
+    """
+    shared = _shared(secret)
+    hashed = []
+    for row, h in zip(rows, features, strict=True):
+        plain = _packed(row, labels_only)
+        hashed.append(HashedRow(row.token, h, seal(plain, recipient, _about(secret, row.token, h), shared)))
+    return hashed
+
+
+def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) -> list[Row]:
+    """The rows; those of which the label alone was sealed have no values, (0,).
+
+    Args:
+        hashed: as the curator passed them on.
+        private: the consumer's X25519 key.
+        secret: of the run.
+
+    Raises:
+        SecureAggregationError: one was altered, put to another hash or token, or is of another run or for
+            another key; the message says which of them by its place.
+    """
+    shared = _shared(secret)
+    rows = []
+    for place, sealed in enumerate(hashed):
+        about = _about(secret, sealed.token, sealed.features)
+        try:
+            rows.append(_unpacked(sealed.token, open_box(sealed.box, private, about, shared)))
+        except ValueError:
+            raise shut(f"sealed row {place} holds no row") from None
+    return rows
+
+
+def mismatched(
+    rows: Sequence[Row], hashed: Sequence[HashedRow], schema: Schema, h1: FourierFeatures
+) -> list[int]:
+    """Places of opened rows whose hash is not theirs: an owner said one thing and sealed another.
+
+    One unit of fixed point is forgiven, the difference of two machines' cosines.
+
+    Args:
+        rows: opened, with values that fit the schema.
+        hashed: what they came in.
+        schema: of the rows.
+        h1: the run's secret draw.
+    """
+    if not rows:
+        return []
+    values: NDArray[np.float64] = np.array([row.values for row in rows])
+    own = h1.fixed_point(schema.encode(values)).astype(np.int32)
+    said: NDArray[Any] = np.array([row.features for row in hashed], dtype=np.int32)
+    return [int(place) for place in np.flatnonzero(np.abs(own - said).max(axis=1) > 1)]
+
+
+def _packed(row: Row, labels_only: bool) -> bytes:
+    values = b"" if labels_only else row.values.astype("<f8").tobytes()
+    plain = _HEAD.pack(row.label is not None, row.label or 0, len(values) // 8) + values
+    return plain.ljust(_padded(len(plain)), b"\0")
+
+
+def _unpacked(token: int, plain: bytes) -> Row:
+    if len(plain) < _HEAD.size:
+        raise ValueError
+    labelled, label, count = _HEAD.unpack_from(plain)
+    values = np.frombuffer(plain, dtype="<f8", count=count, offset=_HEAD.size).astype(np.float64)
+    return Row(token, values, label if labelled else None)
+
+
+def _padded(size: int) -> int:
+    return -(-size // _PAD) * _PAD
+
+
+def _shared(secret: GroupSecret) -> bytes:
+    return secret.derive(b"sealed rows")
+
+
+def _about(secret: GroupSecret, token: int, features: Features) -> bytes:
+    digest = sha256(features.astype("<i2").tobytes()).digest()
+    return framed(_LABEL, secret.run.encode(), str(token).encode(), digest)
