@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, StoreError
+from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError, StoreError
 from fedkme.party import ConsumerName, PartySettings
 from fedkme.privacy.events import CONSUMER
 from fedkme.release_settings import AnyRelease
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 OPEN = "release.open"
 """The request of an output folder whose files have not come."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
+_NAME = re.compile(r"(release|synthetic|weighted|marginals)\.(npz|csv|parquet|json|card\.md|card\.json)")
+"""Files that a release has. A curator chooses among them, and writes over nothing else in the folder."""
 MOST_BYTES = 2**32
 """Of all files together; a curator that sends more is cut off."""
 
@@ -73,6 +74,7 @@ class Request:
             if self.resumed:
                 kept = pb.ReleaseRequest.FromString(self._path.read_bytes())
                 self.message.request_id = kept.request_id
+                kept.versions.CopyFrom(self.message.versions)  # it may have been installed anew since
                 if kept != self.message:
                     raise ConfigError(
                         f"{self._path} holds another request, whose release has not come",
@@ -100,14 +102,7 @@ async def run(settings: ReleaseConsumerSettings, voice: Voice) -> None:
     request = Request(settings)
     voice.say("resumed" if request.resumed else "loaded", name=settings.name)
     address = await voice.hear() if settings.curator == "-" else settings.curator
-    try:
-        await _ask(settings, address, request.message, voice)
-    except (ConnectionFailedError, StoreError):
-        raise  # the run goes on when it can
-    except FedkmeError:
-        request.done()
-        raise
-    request.done()
+    await _ask(settings, address, request.message, voice, request.done)
 
 
 def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, Voice], Awaitable[None]]:
@@ -122,7 +117,11 @@ def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, Voice], Await
 
 
 async def _ask(
-    settings: ReleaseConsumerSettings, address: str, message: pb.ReleaseRequest, voice: Voice
+    settings: ReleaseConsumerSettings,
+    address: str,
+    message: pb.ReleaseRequest,
+    voice: Voice,
+    over: Callable[[], None] = lambda: None,
 ) -> None:
     settings.check_address(address)
     absence = Absence(voice, settings.away_s, settings.connect_s)
@@ -133,7 +132,7 @@ async def _ask(
                 absence.reached()
                 stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
                 with explained(address):
-                    return await receive(stream, settings.output, voice, absence.over)
+                    return await receive(stream, settings.output, voice, absence.over, over)
         except ConnectionFailedError as error:
             await absence.wait(error)
 
@@ -143,8 +142,16 @@ async def receive(
     output: Path,
     voice: Voice,
     heard: Callable[[], None] = lambda: None,
+    over: Callable[[], None] = lambda: None,
 ) -> None:
     """Progress, files, and how the run ended; a file has its name once it is whole.
+
+    Args:
+        stream: the call.
+        output: folder of the files.
+        voice: reports.
+        heard: called when the curator has told the run's name.
+        over: called when nothing more will come of the run: not when this side fails, which loses nothing.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
@@ -157,7 +164,10 @@ async def receive(
         while isinstance(message := await stream.read(), pb.ReleaseMessage):
             match message.WhichOneof("body"):
                 case "fault":
-                    raise codecs.fault_from_wire(message.fault)
+                    error = codecs.fault_from_wire(message.fault)
+                    if not isinstance(error, ConnectionFailedError | StoreError):  # else the run goes on
+                        over()
+                    raise error
                 case "plan":
                     run_name = message.plan.run
                     heard()
@@ -168,10 +178,13 @@ async def receive(
                     )
                 case "file":
                     said_part = message.file
+                    if part is None and said_part.name in names:
+                        raise ProtocolError("a curator sends a file twice", "Look at its software.")
                     if part is None:
                         part = open_now.enter_context(Incoming(output, said_part.name))
                     size += len(said_part.data)
-                    if size > MOST_BYTES or said_part.name != part.name:
+                    endless = not said_part.data and not said_part.last
+                    if size > MOST_BYTES or said_part.name != part.name or endless:
                         raise ProtocolError("a curator sends files that are none", "Look at its software.")
                     part.write(said_part.data)
                     if said_part.last:
@@ -179,6 +192,7 @@ async def receive(
                         names.append(part.name)
                         part = None
                 case "outcome":
+                    over()
                     voice.say(
                         "received",
                         run=run_name,

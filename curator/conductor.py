@@ -256,10 +256,11 @@ class Conductor:
             self.schema,
             book,
             plan.gamma,
-            settings.owner_noise(),
+            settings.owner_noise().histogram,
             histogram,
             document.request.validation_rows,
             encoded,
+            plan.classes,
             run.consumer,
         )
         watcher = self._begin(run, record, sessions, journal)

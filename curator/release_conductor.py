@@ -7,13 +7,16 @@ there everything is post-processing, which a curator that starts again does agai
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from curator.members import Members
-from curator.pooling.gate import PoolGate
+from curator.pooling.gate import PoolGate, unwritten
 from curator.pooling.oracle import Pool
 from curator.pooling.session import PoolSession
 from curator.releases.method import Finished, Method
@@ -34,13 +37,15 @@ from fedkme.errors import (
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.pooling.values import Enrolment
-from fedkme.privacy.ledger import Ledger
+from fedkme.privacy.events import Disclosure, disclosure_from_json
+from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.schema import Schema
 from fedkme.store import Store
 from fedkme.wire.v1 import releases_pb2
 
 RELEASE, POOLED, AGGREGATING = "release", "pooled", "aggregating"
-"""Kinds of entries of a run's journal: the release, how it came, and that masks were asked for."""
+"""Kinds of entries of a run's journal: the release, how it came, and, as masks were asked for, the ledger's
+lines that owners may have written from there on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +99,22 @@ class ReleaseConductor:
         """Everything but what comes after; all but `run` are filled."""
         try:
             settings = settings_from_json(run.document.release.settings)
-            method = make_method(settings, self.schema, self.seeds, settings.seed or 0)
+            method = await asyncio.to_thread(
+                make_method, settings, self.schema, self.seeds, settings.seed or 0
+            )
             facts |= {
                 "protocol": method.protocol,
                 "settings": settings.model_dump(mode="json"),
                 "planned": [event.to_json() for event in method.planned()],
             }
+            begun = bool(run.document.owners)
+            if begun:  # by an earlier process: owners are told of the end, whatever is left to do
+                sessions += self._sessions(run)
             release = self._kept(run, record)
             if release is None:
-                sessions += await self._sessions(run)
+                if not begun:
+                    await self._gather(run)
+                    sessions += self._sessions(run)
                 release = await self._pool(run, method, record, sessions)
             finished = await self._finish(run, method, release)
         except StoreError:
@@ -133,22 +145,31 @@ class ReleaseConductor:
         if RELEASE in kept:
             return kept[RELEASE]
         if AGGREGATING in kept:
+            lines = [disclosure_from_json(plain) for plain in json.loads(kept[AGGREGATING])]
+            with self.ledger.together(), self.store.transaction():
+                self.ledger.extend(unwritten(lines, Counter(self._written(run))))
             raise SecureAggregationError(
                 f"the curator stopped while the owners of {run.name} opened a sum",
                 "Ask again; what owners disclosed counts, and it costs again.",
             )
         return None
 
-    async def _sessions(self, run: Run) -> list[PoolSession]:
+    def _written(self, run: Run) -> list[Disclosure]:
+        """What the ledger says of the run already."""
+        lines = disclosures_in(kept.line for kept in self.store.ledger())
+        return [line for line in lines if line.run == run.name]
+
+    async def _gather(self, run: Run) -> None:
         """The owners of the run: who is here when it begins, for good."""
         document = run.document
-        if not document.owners:
-            names = await self.members.gather(self.settings.release.quorum, self.settings.connect_s)
-            document.owners.extend(names)
-            document.missing.extend(self.members.missing())
-            self.store.update_run(run.name, document=document.SerializeToString())
-        self.members.enlist(run.name, document.owners)
-        return [PoolSession(self.members.link(name), run.name) for name in document.owners]
+        names = await self.members.gather(self.settings.release.quorum, self.settings.connect_s)
+        document.owners.extend(names)
+        document.missing.extend(self.members.missing())
+        self.store.update_run(run.name, document=document.SerializeToString())
+
+    def _sessions(self, run: Run) -> list[PoolSession]:
+        self.members.enlist(run.name, run.document.owners)
+        return [PoolSession(self.members.link(name), run.name) for name in run.document.owners]
 
     async def _pool(
         self, run: Run, method: Method, record: ReleaseRecord, sessions: list[PoolSession]
@@ -158,7 +179,7 @@ class ReleaseConductor:
         enrolment = Enrolment(
             run.name, self.schema.digest(), run.consumer, method.protocol, method.planned(), security
         )
-        gate = PoolGate(enrolment)
+        gate = PoolGate(enrolment, self._written(run))
 
         def left(fault: Fault) -> None:
             self.say("owner_left", run=run.name, owner=fault.owner, round=fault.round, line=fault.line)
@@ -175,7 +196,7 @@ class ReleaseConductor:
             quorum=self.settings.release.quorum,
             noise_for=self.noise_for,
             identity=self.identity(),
-            begin_aggregation=partial(self._mark, run),
+            begin_aggregation=partial(self._mark, run, gate),
             observe=left,
             faults=record.faults,
         )
@@ -184,6 +205,7 @@ class ReleaseConductor:
         try:
             record.owner_rows = await pool.enlist()
             release = await method.ask(pool)
+            record.owner_rows = pool.contributions or record.owner_rows
         except BaseException:
             with self.ledger.together(), self.store.transaction():
                 self.ledger.extend(gate.take())  # what came counts, also where nothing is made of it
@@ -194,21 +216,29 @@ class ReleaseConductor:
             self.store.append(run.name, RELEASE, release)
         return release
 
-    def _mark(self, run: Run) -> None:
+    def _mark(self, run: Run, gate: PoolGate) -> None:
+        """From here on owners write lines of which nothing may come to this process."""
+        lines = json.dumps([line.to_json() for line in gate.at_most()])
         with self.store.transaction():
-            self.store.append(run.name, AGGREGATING, b"")
+            self.store.append(run.name, AGGREGATING, lines.encode())
 
     async def _finish(self, run: Run, method: Method, release: bytes) -> Finished:
         """Post-processing, beside the loop that serves everybody else."""
-        loop = asyncio.get_running_loop()
+        loop, abandoned = asyncio.get_running_loop(), threading.Event()
 
         def tell(stage: str, line: str, fraction: float) -> None:  # in the thread
+            if abandoned.is_set():  # or it would train to the end, and this process wait for it
+                raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
             said = releases_pb2.ReleaseProgress(stage=stage, line=line, fraction=fraction)
             loop.call_soon_threadsafe(run.tell, said)
             report = partial(self.say, "progress", run=run.name, stage=stage, line=line, fraction=fraction)
             loop.call_soon_threadsafe(report)
 
-        return await asyncio.to_thread(method.finish, release, tell)
+        try:
+            return await asyncio.to_thread(method.finish, release, tell)
+        except asyncio.CancelledError:
+            abandoned.set()
+            raise
 
     def _write(
         self,

@@ -5,6 +5,7 @@ The run outlives the call.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import math
@@ -60,12 +61,21 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             version = codecs.common_version(request.versions, "the consumer")
             self._reception.admit(call, request.name, request.request_id)
             before = self._runs.asked_before(request.name, request.request_id)
-            run = self._open(request) if before is None else _release(before)
+            if before is None:
+                self._check(request)
+                settings = await asyncio.to_thread(self._settled, request.settings)  # makes feature maps
+                before = self._runs.asked_before(request.name, request.request_id)  # by a faster call
+            run = self._open(request, settings) if before is None else _release(before)
         run = call.run = self._runs.again(run)
         await call.line.tell(pb.ReleaseMessage(plan=pb.ReleasePlan(version=version, run=run.name)))
         await self._follow(call.line, run)
 
-    def _open(self, request: pb.ReleaseRequest) -> Run:
+    def _check(self, request: pb.ReleaseRequest) -> None:
+        """Refuse what is no request, or one too many.
+
+        Raises:
+            FedkmeError: says why.
+        """
         self._reception.check_open()
         if request.schema_digest != self._schema.digest():
             raise SchemaError(
@@ -75,9 +85,12 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             raise ConfigError("a request's settings are too long", "Give fewer public points.")
         quota = self._settings.quota_of(request.name)
         quota.check(request.name, 0, self._runs.of(request.name))
+
+    def _open(self, request: pb.ReleaseRequest, settings: str) -> Run:
+        self._check(request)  # again: time has passed
         kept = pb.ReleaseRequest()
         kept.CopyFrom(request)
-        kept.settings = self._settled(request.settings)
+        kept.settings = settings
         seed = self._settings.simulation_seed
         name = next_run(self._conductor.store, seed is not None, lambda: secrets.token_hex(4))
         run = self._runs.ask(name, journals_pb2.RunDocument(consumer=request.name, release=kept))

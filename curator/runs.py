@@ -44,6 +44,7 @@ class Run:
     error: Exception | None = None
     cancelled: bool = False
     task: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     _listeners: set[asyncio.Queue[Progress | None]] = field(default_factory=set)
 

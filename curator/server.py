@@ -14,6 +14,7 @@ import grpc.aio
 import numpy as np
 
 from curator.admission import Admission
+from curator.cells.agreement import Agreement
 from curator.conductor import Conductor
 from curator.health import add_health
 from curator.members import Members
@@ -100,7 +101,8 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
             members.enlist(run.name, run.document.owners)
         admission = Admission(settings.revoked, b"" if identity is None else identity.identity.authority, say)
         reception = Reception(settings, runs, names, say, admission)
-        service = SummaryService(conductor, runs, reception)
+        agreement = Agreement(settings, schema, encoded, members, kept, ledger, noise_for, say, own_identity)
+        service = SummaryService(conductor, runs, reception, agreement)
         release_service = ReleaseService(releases, runs, reception)
         registry = Registry(members, names, settings.connect_s, admission, say)
         server = grpc.aio.server(options=SERVER_OPTIONS)

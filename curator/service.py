@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 
-from curator.cells.book import public_book
+from curator.cells.agreement import Agreement
 from curator.conductor import Conductor
 from curator.guard import guarded
 from curator.line import Context, Line
@@ -22,6 +22,7 @@ from fedkme.errors import (
     FedkmeError,
     ProtocolError,
     SchemaError,
+    StoreError,
 )
 from fedkme.kernels import median_gamma
 from fedkme.privacy.budget import check_budget
@@ -40,8 +41,20 @@ MOST_VALIDATION = 2**26
 class SummaryService(summaries_pb2_grpc.SummariesServicer):
     """Serves consumers; each sees its own runs alone."""
 
-    def __init__(self, conductor: Conductor, runs: Runs, reception: Reception) -> None:
+    def __init__(
+        self, conductor: Conductor, runs: Runs, reception: Reception, agreement: Agreement | None = None
+    ) -> None:
         self._conductor = conductor
+        self._agreement = agreement or Agreement(
+            conductor.settings,
+            conductor.schema,
+            conductor.seeds,
+            conductor.members,
+            conductor.store,
+            conductor.ledger,
+            conductor.noise_for,
+            conductor.say,
+        )
         self._settings = conductor.settings
         self._schema = conductor.schema
         self._runs = runs
@@ -119,6 +132,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._reception.admit(call, request.name, request.request_id)
         before = self._runs.asked_before(request.name, request.request_id)
         run = self._open(request) if before is None else _summary(before)
+        if self._settings.summary.protocol == "cells" and run.status == "asked":
+            await self._agree(run)
         offered = run.status != "asked"
         plan = _plan(version, run, offered)
         await line.tell(pb.CuratorMessage(plan=plan))
@@ -130,6 +145,21 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             what = {"consumer": run.consumer, "p": run.document.request.rows}
             self._conductor.say("queued", run=run.name, round=0, **what)
         return run
+
+    async def _agree(self, run: Run) -> None:
+        """The public cells of the run, before its plan.
+
+        Raises:
+            FedkmeError: there are none, and the run is over.
+        """
+        try:
+            await self._agreement.agree(run)
+        except StoreError:
+            raise
+        except FedkmeError:
+            if run.status == "asked":
+                self._runs.close(run, "failed")
+            raise
 
     def _open(self, request: pb.SummaryRequest) -> Run:
         self._reception.check_open()
@@ -151,16 +181,6 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         document = journals_pb2.RunDocument(
             consumer=request.name, request=request, features=codecs.features_to_wire(features)
         )
-        if self._settings.summary.protocol == "cells":
-            book = public_book(
-                self._settings.summary,
-                self._schema,
-                self._conductor.seeds,
-                request.validation_rows,
-                features.seed,
-            )
-            rho = self._settings.summary.cells.rho
-            document.cells.CopyFrom(codecs.cells_to_wire(book.to_json(), features.gamma, rho))
         name = next_run(self._conductor.store, seed is not None, lambda: secrets.token_hex(4))
         return self._runs.ask(name, document)
 

@@ -11,22 +11,27 @@ import grpc.aio
 
 from fedkme.data import load_table
 from fedkme.errors import ConnectionFailedError, FedkmeError
+from fedkme.pki.revocation import Revocation
 from fedkme.schema import load_schema
 from fedkme.store import open_store
 from fedkme.supervision import Voice, to_the_end
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
-from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.dial import OwnIdentity, dial, own_identity
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 from owner.bidder import Bidder
+from owner.cell_desk import CellDesk
 from owner.desk import Desk
+from owner.filler import Filler
 from owner.gate import Allowance, Gate
 from owner.history import History
 from owner.office import Office, Outbox
 from owner.policy import Policy, check_columns
+from owner.pool_desk import PoolDesk
+from owner.pooler import Pooler
 from owner.settings import OwnerSettings
 
 if TYPE_CHECKING:
@@ -123,6 +128,20 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
+        own = own_identity(settings.identity, voice)
+        revoked = _revocation(settings, own)
+
+        def open_pool_desk(run: str, outbox: Outbox) -> PoolDesk:
+            noise = settings.noise_for(settings.name)("sums")
+            gate = Gate(settings.name, outbox, allowance, policy, refused)
+            identity = None if own is None else own.current()
+            return PoolDesk(run, Pooler(settings.name, table, schema, noise, gate, identity, revoked))
+
+        def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
+            noise = settings.noise_for(settings.name)("histogram")
+            gate = Gate(settings.name, outbox, allowance, policy, refused)
+            return CellDesk(run, Filler(settings.name, table, schema, noise, gate))
+
         at_once = settings.policy.runs_at_once
         with contextlib.ExitStack() as open_now:
             metrics, kept = None, store
@@ -131,13 +150,39 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
 
                 figures = export(settings, store, lambda: allowance.rows, voice)
                 metrics, kept = open_now.enter_context(figures)
-            office = make_office(settings.name, address, table, kept, allowance, open_desk, at_once)
-            await _serve(settings, address, office, voice, metrics)
+            office = make_office(
+                settings.name,
+                address,
+                table,
+                kept,
+                allowance,
+                open_desk,
+                at_once,
+                open_pool_desk,
+                open_cell_desk,
+            )
+            await _serve(settings, address, office, voice, metrics, own)
         voice.say("left", rows_sent=allowance.rows)
 
 
+def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
+    """What refuses certificates of other owners that were revoked.
+
+    Raises:
+        IdentityError: the list cannot be relied on.
+    """
+    if own is None or settings.revoked is None:
+        return None
+    return Revocation(settings.revoked, own.current().authority).check
+
+
 async def _serve(
-    settings: OwnerSettings, address: str, office: Office, voice: Voice, metrics: OwnerMetrics | None
+    settings: OwnerSettings,
+    address: str,
+    office: Office,
+    voice: Voice,
+    metrics: OwnerMetrics | None,
+    identity: OwnIdentity | None,
 ) -> None:
     """One stream after another, until the curator says farewell or refuses this process.
 
@@ -156,7 +201,6 @@ async def _serve(
             metrics.stream.set(1)
 
     answered = nobody if metrics is None else metrics.answered
-    identity = own_identity(settings.identity, voice)
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:

@@ -39,7 +39,7 @@ class Approval:
         id: its name, by the order of approving.
         consumer: for whom.
         protocol: by which protocol.
-        rows: p at most.
+        rows: p at most; 0 for releases, in which no row leaves.
         runs: how many.
     """
 
@@ -53,6 +53,12 @@ class Approval:
         """Whether a run is among those that it is about."""
         same = (asked.consumer, asked.protocol) == (self.consumer, self.protocol)
         return same and asked.rows <= self.rows
+
+    @property
+    def what(self) -> str:
+        """What it is about, for a line."""
+        what = f"runs of at most {self.rows} rows" if self.rows else "releases"
+        return f"{what} for {self.consumer} by {self.protocol}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,8 @@ class Asked:
     @property
     def command(self) -> str:
         """What approves it."""
-        return (
-            f"fedkme owner approve OWNER.toml --consumer {self.consumer} --protocol {self.protocol} "
-            f"--rows {self.rows}"
-        )
+        command = f"fedkme owner approve OWNER.toml --consumer {self.consumer} --protocol {self.protocol}"
+        return f"{command} --rows {self.rows}" if self.rows else command
 
     @property
     def _key(self) -> str:
@@ -167,7 +171,8 @@ def _approval(path: Path) -> Approval:
     try:
         plain: dict[str, Any] = json.loads(path.read_bytes())
         approval = Approval(**plain)
-        whole = all(type(value) is int and value > 0 for value in (approval.rows, approval.runs))
+        numbers = ((approval.rows, 0), (approval.runs, 1))
+        whole = all(type(value) is int and value >= least for value, least in numbers)
         if approval.id != path.stem or not _ID.fullmatch(approval.id) or not whole:
             raise ValueError
     except (ValueError, TypeError):

@@ -19,7 +19,7 @@ from fedkme.supervision import Supervised, run_party
 from owner.agent import join as join_curator
 from owner.approvals import approve as leave_approval
 from owner.export import export_ledger
-from owner.protocols import fault_of_protocol
+from owner.protocols import RELEASES, fault_of_protocol
 from owner.settings import OwnerSettings
 
 app = typer.Typer(
@@ -73,7 +73,9 @@ def approve(
     config: Config,
     consumer: Annotated[str, typer.Option(help="For whom.")],
     protocol: Annotated[str, typer.Option(help="By which protocol.")],
-    rows: Annotated[int, typer.Option(min=1, help="Rows of the summary, at most.")],
+    rows: Annotated[
+        int, typer.Option(min=0, help="Rows of the summary, at most; none for a release.", show_default=False)
+    ] = 0,
     runs: Annotated[int, typer.Option(min=1, help="How many runs.")] = 1,
 ) -> None:
     """Approve runs that this owner will then take part in, where its policy says `approval = "manual"`."""
@@ -85,9 +87,12 @@ def approve(
         )
     if fault := fault_of_name(consumer, "consumer") or fault_of_protocol(protocol):
         raise ConfigError(f"nothing was approved: {fault}", "Correct the name.")
+    if (protocol in RELEASES) == (rows > 0):
+        how = "no row leaves in a release" if rows else "a summary has rows"
+        raise ConfigError(f"nothing was approved: {how}", "Give --rows for summaries alone.")
     approval = leave_approval(settings.approvals, consumer, protocol, rows, runs)
     typer.echo(
-        f"{settings.name} takes part in runs of at most {rows} rows for {consumer} by {protocol}: {runs}; "
+        f"{settings.name} takes part in {approval.what}: {runs}; "
         f"to take that back before it is used, remove {settings.approvals / approval.id}.json"
     )
 

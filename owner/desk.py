@@ -45,6 +45,11 @@ class Desk:
         self._prices: frozenset[float] = frozenset()  # at one of which rows may be sold
         self._last: tuple[int, list[pb.OwnerMessage]] = (0, [])
 
+    @property
+    def begun(self) -> bool:
+        """Whether the run was let in."""
+        return self._begun
+
     def known(self, directive: pb.Directive) -> list[pb.OwnerMessage] | None:
         """The answer that a directive got before; none of it for one that is older than the last.
 

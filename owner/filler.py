@@ -88,7 +88,6 @@ class Filler:
 
     def restore_assignment(self, assignment: CellAssignment) -> None:
         """As `divide`, for a run that the owner is in already."""
-        self._gate.restore_cells(assignment)
         self._assignment = assignment
         self._book = code_book_from_json(assignment.code_book, self._schema)
 
@@ -121,7 +120,9 @@ class Filler:
             BudgetError: they are more than may leave; none does.
         """
         assignment, book = self._begun()
-        odd = shares.shape != (_size(assignment, book),) or not np.isfinite(shares).all() or (shares < 0).any()
+        odd = (
+            shares.shape != (_size(assignment, book),) or not np.isfinite(shares).all() or (shares < 0).any()
+        )
         if odd or self._sent or not 0 < count <= assignment.rows:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."

@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fedkme.errors import BudgetError, FedkmeError, PolicyError, ProtocolError
+from fedkme.cells.disclosures import histogram_disclosures
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
+from fedkme.pooling.disclosures import release_disclosures, vector_disclosures
+from fedkme.pooling.values import Enrolment
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -18,8 +21,9 @@ from fedkme.privacy.events import (
     repeated,
 )
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.protocol import Assignment
+from fedkme.protocol import Assignment, CellAssignment
 from owner.policy import Policy
+from owner.settings import MOST_SUMS
 
 _ROW = RawRows(1)
 _BID = ExactStatistic("best marginal gain")
@@ -92,6 +96,13 @@ class Gate:
         self._heard: dict[str, Disclosure] = {}
         self._heard_until: dict[str, int] = {}
         self._sent: set[int] = set()
+        self._enrolment: Enrolment | None = None
+        self._sums: dict[int, bytes] = {}
+
+    @property
+    def most_sums(self) -> int:
+        """Numbers of one vector of sums that the owner computes."""
+        return MOST_SUMS if self._policy is None else self._policy.most_sums
 
     @property
     def rows_sent(self) -> int:
@@ -121,6 +132,84 @@ class Gate:
         """Go on with a run that was opened by another process."""
         self._heard = {about.nonce: about for about in assignment.heard}
         self._heard_until.clear()
+
+    def open_pool(self, enrolment: Enrolment) -> None:
+        """Start a run of sums: no row will leave in it.
+
+        Raises:
+            BudgetError: the run would cost more than the owner allows.
+            PolicyError: the owner does not take part in such a run.
+            ProtocolError: its plan cannot be written down.
+        """
+        try:
+            release_disclosures(self._owner, enrolment)
+        except ConfigError as error:
+            raise ProtocolError(error.cause, error.remedy) from None
+        try:
+            if self._policy is not None:
+                self._policy.admit_pool(enrolment)
+        except (BudgetError, PolicyError) as error:
+            self._tell(enrolment.run, error)
+            raise
+        self.restore_pool(enrolment)
+
+    def restore_pool(self, enrolment: Enrolment) -> None:
+        """Go on with a run of sums that was opened before."""
+        self._enrolment = enrolment
+
+    def restore_sums(self, number: int, asked: bytes) -> None:
+        """A vector that another process let out."""
+        self._sums[number] = asked
+
+    def pass_sums(
+        self,
+        number: int,
+        asked: bytes,
+        length: int,
+        event: Event | None = None,
+        sensitivity: float | None = None,
+    ) -> None:
+        """Let a vector of sums out; one that left before is no new disclosure.
+
+        Args:
+            number: of the question.
+            asked: a digest of the question.
+            length: of the vector.
+            event: what the total tells, where owners add noise.
+            sensitivity: L2 diameter of the vector in steps, likewise.
+        """
+        enrolment = self._enrolment
+        assert enrolment is not None  # a pooler computes nothing before
+        if self._sums.get(number) == asked:
+            return
+        lines = vector_disclosures(
+            self._owner, enrolment, number, length, enrolment.security, event, sensitivity
+        )
+        # What the run costs towards the consumer is written once, with its first vector: that of question 1,
+        # unless no vector of that one came to leave.
+        lines = [lines[0], *([] if self._sums else release_disclosures(self._owner, enrolment))]
+        self._sums[number] = asked
+        self._write(lines)
+
+    def open_cells(self, assignment: CellAssignment) -> None:
+        """Start a summary by cells: nothing was sent in it yet.
+
+        Raises:
+            BudgetError: no row may leave any more, or the run would cost more than the owner allows.
+            PolicyError: the owner does not take part in such a run.
+        """
+        try:
+            self._allowance.check(0, 1)
+            if self._policy is not None:
+                self._policy.admit_cells(assignment)
+        except (BudgetError, PolicyError) as error:
+            self._tell(assignment.run, error)
+            raise
+        self._sent.clear()
+
+    def pass_histogram(self, run: str, event: Event) -> None:
+        """Let counts of cells out, with their noise: the curator sees them, and others what follows."""
+        self._write(histogram_disclosures(run, self._owner, event))
 
     def restore_heard(self, round_number: int, nonce: str) -> None:
         """What another process wrote down of a round."""

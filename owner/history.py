@@ -1,6 +1,7 @@
 """What an owner's store says of its past: runs that were let in, rows that left, and what runs cost.
 
-What a run costs towards other owners is its plan, in full, as soon as anything left in it. The lines that
+What a run costs towards others is its plan, in full, as soon as anything left in it: a summary towards other
+owners, a release towards its consumer. The lines that
 this owner wrote when it heard of others' rows are no measure of it: its own rows stay in the summary, and are
 in every later broadcast, also after it was lost to the run, and in rounds in which it is asked nothing. Lines
 count for runs without a plan, which an earlier release let in.
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from fedkme.errors import ProtocolError, StoreError
+from fedkme.pooling.disclosures import sums_nonce
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, RawRows, event_from_json
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.store import OPEN, Store
@@ -29,8 +31,8 @@ class Admission:
         run: its name.
         consumer: for whom it is.
         protocol: by which protocol.
-        rows: p.
-        planned: what owners' rows cost towards other owners in the whole run.
+        rows: p; 0 for a release.
+        planned: what owners' rows cost towards others in the whole run.
         approval: the approval that it used up; empty where none was needed.
     """
 
@@ -66,9 +68,11 @@ class Told:
         first: when the first line of the ledger was written, Unix seconds.
         last: and the last one.
         heard: what owners were told of each other's rows, with the time.
+        sums: vectors of sums over all rows.
     """
 
     rows: int = 0
+    sums: int = 0
     first: float = math.inf
     last: float = -math.inf
     heard: list[tuple[float, Disclosure]] = field(default_factory=list)
@@ -108,11 +112,11 @@ class History:
             if (about.protected, about.observer) == (OWNERS, OWNERS):
                 if about.run not in self.admitted:
                     told.heard.append((kept.written, about))
-            elif isinstance(about.event, RawRows) and (about.protected, about.observer) == (
-                self._owner,
-                CURATOR,
-            ):
-                told.rows += about.event.count
+            elif (about.protected, about.observer) == (self._owner, CURATOR):
+                if isinstance(about.event, RawRows):
+                    told.rows += about.event.count
+                elif about.nonce == sums_nonce(about.round):
+                    told.sums += 1
 
     @property
     def rows(self) -> int:
@@ -120,7 +124,7 @@ class History:
         return sum(told.rows for told in self.told.values())
 
     def cost(self, run: str, since: float = -math.inf) -> tuple[Event, ...]:
-        """What a run costs towards other owners; nothing where nothing left since a time."""
+        """What a run costs towards others; nothing where nothing left since a time."""
         from fedkme.privacy.accountants import paid
 
         told = self.told.get(run)
@@ -131,7 +135,7 @@ class History:
         return tuple(paid(about for written, about in told.heard if written >= since))
 
     def costs(self, since: float = -math.inf, without: str = "") -> Iterator[Event]:
-        """What runs cost towards other owners: those in which something left since a time, and open ones.
+        """What runs cost towards others: those in which something left since a time, and open ones.
 
         Args:
             since: Unix seconds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from fedkme.data import Table
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
@@ -13,9 +14,12 @@ from fedkme.store import OPEN, Store
 from fedkme.wire import codecs
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
+from owner.cell_desk import CellDesk
 from owner.desk import Desk
 from owner.gate import Allowance
+from owner.pool_desk import PoolDesk
 
+AnyDesk: TypeAlias = Desk | PoolDesk | CellDesk
 _KIND = "answer"
 ENDED = "ended"
 MOST_REFUSED = 64
@@ -51,6 +55,8 @@ class Office:
         allowance: Allowance,
         open_desk: Callable[[str, Outbox], Desk],
         runs_at_once: int,
+        open_pool_desk: Callable[[str, Outbox], PoolDesk] | None = None,
+        open_cell_desk: Callable[[str, Outbox], CellDesk] | None = None,
     ) -> None:
         """Open with what the store holds.
 
@@ -62,6 +68,8 @@ class Office:
             allowance: rows that left, in all runs.
             open_desk: a desk for a run, whose disclosures go to the outbox.
             runs_at_once: most runs that may be open.
+            open_pool_desk: the same for a run of sums; None: this owner takes part in none.
+            open_cell_desk: likewise for a summary by cells.
         """
         self._name = name
         self._curator = curator
@@ -71,8 +79,10 @@ class Office:
         self._ledger = stored_ledger(name, store)
         self._outbox = Outbox(self._ledger)
         self._open_desk = open_desk
+        self._open_pool_desk = open_pool_desk
+        self._open_cell_desk = open_cell_desk
         self._runs_at_once = runs_at_once
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, AnyDesk] = {}
         self._refused: set[str] = set()
 
     def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
@@ -88,10 +98,10 @@ class Office:
                 return known
             left = self._allowance.rows
             entry = desk.answer(directive)
-            if directive.HasField("prepare") and entry.replies[0].HasField("fault"):
+            if _begins(directive) and not desk.begun:
                 self._refused.add(run)
             self._keep(run, entry, left)
-            return list(entry.replies)
+            return desk.known(directive) or []
         except FedkmeError as error:
             reply = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
             reply.at.CopyFrom(directive.at)
@@ -126,7 +136,7 @@ class Office:
                 "Check the curator's software.",
             )
 
-    def _desk(self, directive: pb.Directive) -> Desk:
+    def _desk(self, directive: pb.Directive) -> AnyDesk:
         run = directive.at.run
         if (desk := self._desks.get(run)) is not None:
             return desk
@@ -140,16 +150,34 @@ class Office:
                 f"{self._name} holds other rows than those that {run} was begun with",
                 "Restore the file, or let the run go on without this owner.",
             )
-        desk = self._open_desk(run, self._outbox)
-        for kept in self._store.entries(run):
-            desk.restore(journals_pb2.OwnerEntry.FromString(kept.body))
+        entries = [journals_pb2.OwnerEntry.FromString(kept.body) for kept in self._store.entries(run)]
+        desk = self._opened(run, entries[0].directive if entries else directive)
+        for entry in entries:
+            desk.restore(entry)
         self._desks[run] = desk
         return desk
 
+    def _opened(self, run: str, first: pb.Directive) -> AnyDesk:
+        """A desk of the kind that the first directive of a run is for."""
+        return self._desks_for(first)(run, self._outbox)
+
+    def _desks_for(self, first: pb.Directive) -> Callable[[str, Outbox], AnyDesk]:
+        kinds: dict[str | None, Callable[[str, Outbox], AnyDesk] | None] = {
+            "enlist": self._open_pool_desk,
+            "divide": self._open_cell_desk,
+        }
+        open_desk = kinds.get(first.WhichOneof("body"), self._open_desk)
+        if open_desk is None:
+            raise PolicyError(
+                f"{self._name} takes part in no runs of this kind", "Ask it for other summaries alone."
+            )
+        return open_desk
+
     def _begin(self, directive: pb.Directive) -> None:
         run = directive.at.run
-        if not directive.HasField("prepare") or not run:
+        if not _begins(directive) or not run:
             raise ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
+        self._desks_for(directive)  # that it has none is said before anything is kept
         if self._in_runs() >= self._runs_at_once:
             raise PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
@@ -193,6 +221,10 @@ class Office:
             with self._store.transaction():
                 self._store.update_run(run, status=ENDED, ended=True)
                 self._store.forget_entries(run)
+
+
+def _begins(directive: pb.Directive) -> bool:
+    return directive.WhichOneof("body") in ("prepare", "enlist", "divide")
 
 
 def digest_of(table: Table) -> bytes:

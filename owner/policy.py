@@ -9,13 +9,15 @@ from pathlib import Path
 
 from fedkme.errors import PolicyError
 from fedkme.party import fault_of_name
+from fedkme.pooling.disclosures import NO_PROMISE
+from fedkme.pooling.values import Enrolment
 from fedkme.privacy.budget import check_cost
-from fedkme.protocol import Assignment
+from fedkme.protocol import Assignment, CellAssignment
 from fedkme.schema import Schema
 from fedkme.store import Store
 from owner.approvals import Asked, left_in, tidy, use
 from owner.history import Admission, History
-from owner.protocols import fault_of_protocol, keeps_to
+from owner.protocols import RELEASES, fault_of_protocol, keeps_to
 from owner.settings import PeriodBudget, PolicySettings
 
 DAY_S = 86400.0
@@ -69,34 +71,82 @@ class Policy:
         self._clock = clock
         self._history = history
 
+    @property
+    def most_sums(self) -> int:
+        """Numbers that one question of a release may ask for."""
+        return self._settings.most_sums
+
     def admit(self, assignment: Assignment) -> None:
-        """Let a run begin, and remember that; asked again for the same run, it uses up nothing more.
+        """Let a run of a summary begin, and remember that; asked again for it, it uses up nothing more.
 
         Raises:
             PolicyError: the owner does not take part in such a run, or has not approved it.
             BudgetError: it would cost more than the owner allows.
         """
-        self._check_kind(assignment)
-        check_columns(self._owner, self._settings, self._schema)
-        self._history.read()
-        self._check_cost(assignment)
-        if assignment.run in self._history.admitted:
-            return  # by a process that died before its answer was kept
-        admission = Admission(
-            assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
-        )
-        if self._settings.approval == "manual":
-            self._use_approval(assignment, admission)
-        else:
-            admission.write(self._store)
-
-    def _check_kind(self, assignment: Assignment) -> None:
-        owner, settings = self._owner, self._settings
-        if fault := fault_of_name(assignment.consumer, "consumer"):
-            raise PolicyError(f"{owner} is asked for a run of nobody: {fault}", "Look at the curator.")
-        if fault := fault_of_protocol(assignment.protocol):
+        self._check_names(assignment.consumer, assignment.protocol)
+        self._check_summary(assignment)
+        self._check_allowed(assignment.consumer, assignment.protocol)
+        if self._settings.budgets and assignment.heard and not assignment.planned:
             raise PolicyError(
-                f"{owner} knows nothing of such a run: {fault}", "Install the same release on both sides."
+                f"{self._owner} is not told what the run will cost towards other owners",
+                "Install the same release on both sides.",
+            )
+        self._let_in(
+            Admission(
+                assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
+            )
+        )
+
+    def admit_cells(self, assignment: CellAssignment) -> None:
+        """The same for a summary by cells.
+
+        Raises:
+            PolicyError: the owner does not take part in such a run, or has not approved it.
+            BudgetError: it would cost more than the owner allows.
+        """
+        self._check_names(assignment.consumer, assignment.protocol)
+        if assignment.rows < 1:
+            raise PolicyError(f"{self._owner} is asked for a run of no rows", "Look at the curator.")
+        self._check_allowed(assignment.consumer, assignment.protocol)
+        self._let_in(
+            Admission(
+                assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
+            )
+        )
+
+    def admit_pool(self, enrolment: Enrolment) -> None:
+        """The same for a run of sums.
+
+        Raises:
+            PolicyError: the owner does not take part in such a run, or has not approved it.
+            BudgetError: it would cost more than the owner allows.
+        """
+        self._check_names(enrolment.consumer, enrolment.protocol)
+        if enrolment.protocol not in RELEASES:
+            raise PolicyError(
+                f"{self._owner} is asked for sums in the protocol {enrolment.protocol!r}, which needs none",
+                "Look at the curator.",
+            )
+        self._check_allowed(enrolment.consumer, enrolment.protocol)
+        self._check_sums(enrolment)
+        planned = enrolment.planned or NO_PROMISE
+        self._let_in(Admission(enrolment.run, enrolment.consumer, enrolment.protocol, 0, planned))
+
+    def _check_names(self, consumer: str, protocol: str) -> None:
+        if fault := fault_of_name(consumer, "consumer"):
+            raise PolicyError(f"{self._owner} is asked for a run of nobody: {fault}", "Look at the curator.")
+        if fault := fault_of_protocol(protocol):
+            raise PolicyError(
+                f"{self._owner} knows nothing of such a run: {fault}",
+                "Install the same release on both sides.",
+            )
+
+    def _check_summary(self, assignment: Assignment) -> None:
+        owner, settings = self._owner, self._settings
+        if assignment.protocol in RELEASES:
+            raise PolicyError(
+                f"{owner} is asked for rows in the protocol {assignment.protocol!r}, which needs none",
+                "Look at the curator.",
             )
         if assignment.rows < 1:
             raise PolicyError(f"{owner} is asked for a run of no rows", "Look at the curator.")
@@ -106,53 +156,70 @@ class Policy:
                 f"{settings.most_dimension}",
                 "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy.",
             )
-        if settings.protocols and assignment.protocol not in settings.protocols:
+
+    def _check_allowed(self, consumer: str, protocol: str) -> None:
+        owner, settings = self._owner, self._settings
+        if settings.protocols and protocol not in settings.protocols:
             allowed = ", ".join(settings.protocols)
             raise PolicyError(
-                f"{owner} does not take part in the protocol {assignment.protocol!r}, but in {allowed}",
-                _ASK_THE_OWNER,
+                f"{owner} does not take part in the protocol {protocol!r}, but in {allowed}", _ASK_THE_OWNER
             )
-        if not keeps_to(assignment.protocol, settings.rows):
+        if not keeps_to(protocol, settings.rows):
             what = "h1 of a row" if settings.rows == "hashed" else "numbers about all its rows"
             raise PolicyError(
-                f"raw rows leave in the protocol {assignment.protocol!r}, and no more than {what} may leave "
-                f"{owner}",
+                f"raw rows leave in the protocol {protocol!r}, and no more than {what} may leave {owner}",
                 _ASK_THE_OWNER,
             )
-        if settings.consumers and assignment.consumer not in settings.consumers:
+        if settings.consumers and consumer not in settings.consumers:
             raise PolicyError(
-                f"{owner} does not take part in runs for the consumer {assignment.consumer!r}", _ASK_THE_OWNER
+                f"{owner} does not take part in runs for the consumer {consumer!r}", _ASK_THE_OWNER
+            )
+        check_columns(owner, settings, self._schema)
+
+    def _check_sums(self, enrolment: Enrolment) -> None:
+        sums, security = self._settings.sums, enrolment.security
+        if sums != "exact" and security is None:
+            raise PolicyError(
+                f"{self._owner} sends sums under secure aggregation alone, and is asked for them plainly",
+                "Let the curator use secure aggregation, or let the owner set 'sums' of its policy.",
+            )
+        if sums == "noisy" and not (security is not None and security.distributed_noise):
+            raise PolicyError(
+                f"{self._owner} sends sums with noise of the owners in them alone, and the curator would see "
+                "the exact total",
+                "Let the curator use distributed noise, or let the owner set 'sums' of its policy.",
             )
 
-    def _check_cost(self, assignment: Assignment) -> None:
-        if not self._settings.budgets:
-            return
-        if assignment.heard and not assignment.planned:
-            raise PolicyError(
-                f"{self._owner} is not told what the run will cost towards other owners",
-                "Install the same release on both sides.",
-            )
-        for budget in self._settings.budgets if assignment.planned else ():
-            before = tuple(self._history.costs(since(budget, self._clock()), without=assignment.run))
+    def _let_in(self, admission: Admission) -> None:
+        self._history.read()
+        self._check_cost(admission)
+        if admission.run in self._history.admitted:
+            return  # by a process that died before its answer was kept
+        if self._settings.approval == "manual":
+            self._use_approval(admission)
+        else:
+            admission.write(self._store)
+
+    def _check_cost(self, admission: Admission) -> None:
+        for budget in self._settings.budgets if admission.planned else ():
+            before = tuple(self._history.costs(since(budget, self._clock()), without=admission.run))
             check_cost(
                 budget,
-                f"rows of {self._owner} towards other owners{period(budget)}",
+                f"rows of {self._owner} towards others{period(budget)}",
                 before,
-                assignment.planned,
+                admission.planned,
                 "Ask for a run that costs less, wait, or agree with the owner on a larger budget.",
             )
 
-    def _use_approval(self, assignment: Assignment, admission: Admission) -> None:
-        asked = Asked(
-            assignment.run, assignment.consumer, assignment.protocol, assignment.rows, self._clock()
-        )
+    def _use_approval(self, admission: Admission) -> None:
+        asked = Asked(admission.run, admission.consumer, admission.protocol, admission.rows, self._clock())
         fitting = (a for a, _ in left_in(self._approvals, self._store) if a.covers(asked))
         approval = next(fitting, None)
         if approval is None:
             asked.note(self._store)
+            what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
             raise PolicyError(
-                f"{self._owner} approves each run by hand, and has approved none of {assignment.rows} rows "
-                f"for {assignment.consumer}",
+                f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
                 f"Let the owner run '{asked.command}', and ask again.",
             )
         with self._store.transaction():

@@ -9,21 +9,33 @@ from typing import Literal
 RowsLeave = Literal["raw", "hashed", "none"]
 """What of a row may reach the curator: the row, h1 of it, or numbers about all rows alone."""
 
+SumsLeave = Literal["exact", "aggregated", "noisy"]
+"""What of sums over an owner's rows the curator may see: them as they are, only a total over all owners by
+secure aggregation, or only a total in which the owners' noise is already."""
+
+RELEASES = frozenset({"balog1", "balog2", "hermite", "marginals", "merf", "sketch"})
+"""Protocols of sums: they ask for sums over all rows and for nothing of a row. `sketch` is for the public
+code book of a summary by cells."""
+
 PROTOCOLS: Mapping[str, RowsLeave] = {
     "ask-everyone": "raw",
+    "cells": "raw",
     "clock": "raw",
     "privauction": "raw",
     "uniform": "raw",
     "winner-only": "raw",
+    **dict.fromkeys(sorted(RELEASES), "none"),
 }
 """By the name that an assignment has for the protocol. One that lets less leave says so here."""
 
 QUESTIONS: Mapping[str, frozenset[str]] = {
     "ask-everyone": frozenset({"broadcast", "ask"}),
+    "cells": frozenset({"tally", "herd"}),
     "clock": frozenset({"quote", "sell"}),
     "privauction": frozenset({"broadcast", "ask"}),
     "uniform": frozenset({"draw"}),
     "winner-only": frozenset({"broadcast", "ask"}),
+    **dict.fromkeys(sorted(RELEASES), frozenset({"embed", "aggregate"})),
 }
 """Directives that a protocol knows between the beginning and the end of a run."""
 

@@ -12,7 +12,11 @@ from fedkme.features.fixed_point import MAX_DIMENSION
 from fedkme.party import ConsumerName, OwnerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import OWNERS
-from owner.protocols import RowsLeave, fault_of_protocol
+from fedkme.secagg.parameters import MAX_LENGTH
+from owner.protocols import RowsLeave, SumsLeave, fault_of_protocol
+
+MOST_SUMS = 2**21
+"""Numbers of one vector of sums, unless a policy says otherwise."""
 
 
 def _known_protocol(name: str) -> str:
@@ -34,7 +38,7 @@ class PeriodBudget(Budget):
     """The most that this owner's rows may cost towards an observer, by the sound accountant."""
 
     observer: Annotated[Literal["owners"], BeforeValidator(_limited)] = "owners"
-    """Who learns of them: `owners`, all the others."""
+    """Who learns of them: `owners`, all the others, and the consumers of releases."""
     days: float | None = Field(None, gt=0)
     """Over the runs in which something was disclosed in so many days; none: over all runs ever."""
 
@@ -56,13 +60,20 @@ class PolicySettings(Settings):
     most_rows: int | None = Field(None, ge=0)
     """Rows that may leave in all, over all runs."""
     budgets: tuple[PeriodBudget, ...] = ()
-    """The most that rows may cost towards other owners; all of them hold."""
+    """The most that rows may cost towards others: other owners in summaries, consumers of releases; all of
+    them hold."""
     rows: RowsLeave = "raw"
     """What of a row may leave: the row, h1 of it, or neither."""
+    sums: SumsLeave = "exact"
+    """What of sums over all rows the curator may see: `exact`, this owner's as they are; `aggregated`, only
+    the total over all owners, by secure aggregation; `noisy`, only that total with owners' noise in it."""
     approval: Literal["automatic", "manual"] = "automatic"
     """`manual`: a run needs `fedkme owner approve` first."""
     most_dimension: int = Field(2048, ge=2, le=MAX_DIMENSION)
     """Coordinates of h1 that a run may have; each takes 2 bytes a row while the run is open."""
+    most_sums: int = Field(MOST_SUMS, ge=1, le=MAX_LENGTH)
+    """Numbers that one question of a release may ask for; each takes 8 bytes, and feature maps may have
+    matrices of 64 times as many."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be open here at the same time; each holds h1 of all rows in memory."""
 
@@ -80,5 +91,8 @@ class OwnerSettings(StoredPartySettings):
     """The public schema that all parties share."""
     approvals: Path = Path("approvals")
     """Folder in which `fedkme owner approve` leaves approvals: whoever may write there may approve."""
+    revoked: Path | None = None
+    """The authority's list of revoked certificates, for the signing keys of other owners in secure
+    aggregation; read again when it changes."""
     policy: PolicySettings = PolicySettings()
     """In which runs this owner takes part."""

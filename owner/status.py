@@ -32,11 +32,12 @@ class RunStatus:
         curator: to whom rows went; consumers have them of it.
         consumer: for whom the summary was; empty where the store does not say.
         protocol: by which protocol; likewise.
-        asked: p; 0 likewise.
+        asked: p; 0 likewise, and for a release.
         status: `open`, `ended`, or `refused` for one that was never let in.
         began: Unix seconds.
         rows: rows that left.
-        cost: towards other owners, by itself.
+        sums: vectors of sums over all rows that left.
+        cost: towards other owners, or towards the consumer of a release; by itself.
     """
 
     run: str
@@ -47,12 +48,13 @@ class RunStatus:
     status: str
     began: float
     rows: int
+    sums: int
     cost: Figure
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What rows cost towards other owners in a period, and what they may."""
+    """What rows cost towards others in a period, and what they may."""
 
     days: float | None
     most: float | None
@@ -94,7 +96,7 @@ class Status:
         ]
         epsilons = [
             (
-                f"epsilon to owners {spent.period}, delta {spent.figure.delta:g}",
+                f"epsilon to others {spent.period}, delta {spent.figure.delta:g}",
                 spent.figure.epsilon,
                 spent.most,
             )
@@ -178,7 +180,7 @@ def show(status: Status, console: Console) -> None:
     lines = [
         f"{settings.name}, {_time(status.at)}: {status.rows} rows left in all; open runs: {status.open}",
         f"policy: protocols {_any(policy.protocols)}; consumers {_any(policy.consumers)}; "
-        f"columns {_any(policy.columns)}; rows {policy.rows}; approval {policy.approval}",
+        f"columns {_any(policy.columns)}; rows {policy.rows}; sums {policy.sums}; approval {policy.approval}",
     ]
     for line in lines:
         console.print(line, markup=False)
@@ -191,10 +193,7 @@ def show(status: Status, console: Console) -> None:
     lines = ["waiting for approval:"] if status.asked else []
     lines += [f"  {_time(asked.at)}, {asked.run}:\n  {asked.command}" for asked in status.asked]
     lines += ["approved, and not used up:"] if status.approvals else []
-    lines += [
-        f"  runs of at most {a.rows} rows for {a.consumer} by {a.protocol}: {left}"
-        for a, left in status.approvals
-    ]
+    lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 
@@ -229,6 +228,7 @@ def _runs(history: History, store: Store, figures: _Figures, delta: float) -> li
                 row.status if admission or told else "refused",
                 row.opened,
                 told.rows if told else 0,
+                told.sums if told else 0,
                 figures.of(cost, delta),
             )
         )
@@ -253,10 +253,10 @@ def _limits_table(status: Status) -> Table:
 
 def _runs_table(status: Status) -> Table:
     curators = ", ".join(sorted({run.curator for run in status.runs})) or "nobody"
-    table = Table(title=f"rows that left to {curators}, and on to consumers", title_justify="left")
+    table = Table(title=f"what left to {curators}, and on to consumers", title_justify="left")
     for column in ("run", "for", "protocol"):
         table.add_column(column, overflow="fold")
-    for column in ("asked", "rows", "epsilon"):
+    for column in ("asked", "rows", "sums", "epsilon"):
         table.add_column(column, justify="right", no_wrap=True)
     for column in ("status", "began"):
         table.add_column(column, no_wrap=True)
@@ -267,6 +267,7 @@ def _runs_table(status: Status) -> Table:
             run.protocol or "-",
             str(run.asked) if run.asked else "-",
             str(run.rows),
+            str(run.sums) if run.sums else "-",
             _number(run.cost.epsilon),
             run.status,
             _time(run.began),

@@ -116,6 +116,8 @@ class Market:
     ports: Sequence[DirectPort]
     seeds: NDArray[np.float32]
     """Encoded rows of the public seed set, (s, n)."""
+    tables: Mapping[str, Table]
+    """Owners' rows."""
 
 
 def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | None = None) -> Market:
@@ -129,7 +131,7 @@ def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | N
         )
         for name, table in scenario.owners.items()
     ]
-    return Market(scenario.schema, ports, encoded(scenario.schema, scenario.seeds))
+    return Market(schema, ports, encoded(schema, scenario.seeds), scenario.owners)
 
 
 def encoded(schema: Schema, table: Table | None) -> NDArray[np.float32]:
@@ -184,6 +186,7 @@ async def run_in_process(
             run,
             market.schema,
             market.ports,
+            market.tables,
             market.seeds,
             validation,
             settings,

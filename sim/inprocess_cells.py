@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 import consumer.gate
 from consumer.settings import RequestSettings
-from curator.cells.book import public_book
+from curator.cells.book import PublicCells, of_owners, of_seeds, sketch_enrolment
 from curator.cells.gate import CellGate
 from curator.cells.run import CellTask, conduct_cells
+from curator.pooling.gate import PoolGate
+from curator.pooling.oracle import Pool
 from curator.ports import OwnerPort
 from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
@@ -24,12 +26,16 @@ from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.schema import Schema
+from owner.gate import Gate
+from owner.pooler import Pooler
+from sim.release_ports import DirectPoolPort
 
 
 async def run_by_cells(
     run: str,
     schema: Schema,
     ports: Sequence[OwnerPort],
+    tables: Mapping[str, Table],
     seeds: NDArray[np.float32],
     validation: Table,
     settings: SummarySettings,
@@ -43,7 +49,11 @@ async def run_by_cells(
     ledgers: Mapping[str, Ledger],
 ) -> None:
     """One run, the consumer's and the curator's parts as their processes do them; fills `record`."""
-    book = public_book(settings, schema, seeds, len(validation), features.seed)
+    if settings.cells.code_book == "seeds":
+        public = of_seeds(settings, schema, seeds, len(validation), features.seed)
+    else:
+        public = await _sketched(run, settings, schema, tables, len(validation), seed, features.seed, ledgers)
+    book = public.book
     encoded = schema.encode(validation.values)
     cells = book.cells_of(encoded)
     gate = CellGate(run, ledgers.get(CURATOR), CONSUMER)
@@ -66,9 +76,39 @@ async def run_by_cells(
         schema,
         book,
         features.gamma,
-        settings.owner_noise(),
+        settings.owner_noise().histogram,
         histogram,
         len(validation),
         encoded if trusted else None,
+        public.classes,
     )
     await conduct_cells(task, ports, settings.quorum, record, observer, gate)
+
+
+async def _sketched(
+    run: str,
+    settings: SummarySettings,
+    schema: Schema,
+    tables: Mapping[str, Table],
+    validation_rows: int,
+    seed: int,
+    public_seed: int,
+    ledgers: Mapping[str, Ledger],
+) -> PublicCells:
+    """The code book, by a run of sums over the same owners and a trusted curator."""
+    enrolment = sketch_enrolment(run, settings, schema, CONSUMER, None)
+    gate = PoolGate(enrolment)
+    ports = [
+        DirectPoolPort(
+            Pooler(name, table, schema, noise_for(seed, name)("sums"), Gate(name, ledgers.get(name)))
+        )
+        for name, table in tables.items()
+    ]
+    curators = noise_for(seed, CURATOR)
+    pool = Pool(ports, enrolment, schema, gate, noise_for=curators, quorum=settings.quorum)
+    try:
+        await pool.enlist()
+        return await of_owners(settings, schema, pool, validation_rows, public_seed)
+    finally:
+        if CURATOR in ledgers:
+            ledgers[CURATOR].extend(gate.take())

@@ -93,12 +93,18 @@ def points_accessed(
         "total": total,
         "by_owner": by_owner,
         "by_round": [after - before for before, after in zip([0, *accessed], accessed, strict=False)],
-        "wasted": record["wasted"],
+        "wasted": _wasted(record, sum(by_owner.values())),
         "rho": total / (record["p"] + record["validation_rows"]),
         "bound": bound,
         "validation_points": validation_points,
         "owners_agree": all(by_owner[name] == sent for name, sent in closings.items()),
     }
+
+
+def _wasted(record: Mapping[str, Any], accessed: int) -> int:
+    """Rows accessed and not in the summary, also where the consumer chose it of what it received."""
+    pruned = (record.get("cells") or {}).get("prune", False)
+    return accessed - min(record["p"], accessed) if pruned else int(record["wasted"])
 
 
 def payouts(accessed: Mapping[str, int]) -> dict[str, float]:

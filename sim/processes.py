@@ -195,7 +195,8 @@ class SummaryLaunch(Launch):
         """See `Launch`."""
         match event["event"]:
             case "run":
-                self._progress.started(event["owners"], event["p"])
+                rounds = event["p"] if self._settings.summary.protocol == "algorithm3" else 1
+                self._progress.started(event["owners"], rounds)
             case "round":
                 record = event["record"]
                 if self.clock.first_round is None:

@@ -15,7 +15,7 @@ class Progress(Protocol):
     """Follows one run."""
 
     def started(self, K: int, p: int) -> None:
-        """K owners are ready and p rounds will follow."""
+        """K owners are ready and so many rounds will follow, p in Algorithm 3."""
 
     def round(self, record: Mapping[str, Any]) -> None:
         """A round is over; keys as in rounds.csv: `accessed` counts points since the start of the run."""
@@ -48,7 +48,7 @@ class LiveProgress:
 
     def started(self, K: int, p: int) -> None:
         """Show the bar."""
-        self.note(f"{K} owners are ready; {p} rounds follow.")
+        self.note(_opening(K, p))
         self._task = self._bar.add_task("rounds", total=p, state="")
         self._bar.start()
 
@@ -87,7 +87,7 @@ class PlainProgress:
         """Print how much will follow."""
         self._rounds = p
         self._step = max(1, math.ceil(p / 10))
-        self.note(f"{K} owners are ready; {p} rounds follow.")
+        self.note(_opening(K, p))
 
     def round(self, record: Mapping[str, Any]) -> None:
         """Print a tenth of the rounds, and the last."""
@@ -107,6 +107,11 @@ class PlainProgress:
         if self._unsaid is not None:
             self.note(f"round {self._unsaid['round']}/{self._rounds}: {_state(self._unsaid)}")
             self._unsaid = None
+
+
+def _opening(owners: int, rounds: int) -> str:
+    """The first line of a run."""
+    return f"{owners} owners are ready; {'one round follows' if rounds == 1 else f'{rounds} rounds follow'}."
 
 
 def _state(record: Mapping[str, Any]) -> str:

@@ -228,7 +228,8 @@ async def _in_ledgers(
     ledgers: Mapping[str, Ledger],
 ) -> None:
     market = open_market(scenario, settings.seed, ledgers)
-    shown.progress.started(len(market.ports), settings.summary.p)
+    rounds = settings.summary.p if settings.summary.protocol == "algorithm3" else 1
+    shown.progress.started(len(market.ports), rounds)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     try:
         await run_in_process(

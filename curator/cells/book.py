@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from curator.pooling.oracle import Pool
 from curator.summary.settings import SummarySettings
 from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
-from fedkme.cells.plan import bits_for, labels_help
+from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.pooling import Layout
@@ -82,7 +82,7 @@ def sketch_enrolment(
     return Enrolment(f"{run}/cells", schema.digest(), consumer, PROTOCOL, (event,), security)
 
 
-async def of_sketch(
+async def of_owners(
     settings: SummarySettings, schema: Schema, pool: Pool, validation_rows: int, seed: int
 ) -> PublicCells:
     """Cells of a noisy sketch of all owners' rows; `pool` has enlisted them.
@@ -99,15 +99,13 @@ async def of_sketch(
     spec = spec_for(schema, seed, settings.cells.dimension)
     labelled = labels_help(rows, classes, spec.dimension, noise.sketch_deviation)
     query = SumQuery((), Layout(classes if labelled else None), sketch=spec)
-    delta = settings.privacy.delta
-    sketch = await pool.sketch(query, noise.multiplier or 0.0, settings.privacy.epsilon, delta)
+    of_sketch = SKETCH_SHARE * settings.privacy.epsilon
+    sketch = await pool.sketch(query, noise.multiplier or 0.0, of_sketch, settings.privacy.delta)
     bits = settings.cells.bits
     if bits is None:
         sizes = list(pool.sizes.values())
         epsilon = settings.privacy.epsilon
-        bits = bits_for(
-            validation_rows, sizes, epsilon, noise.histogram.epsilon, classes if labelled else 1
-        )
+        bits = bits_for(validation_rows, sizes, epsilon, noise.histogram.epsilon, classes if labelled else 1)
     return PublicCells(sketch_book(sketch, bits, spec, schema), classes if labelled else 0)
 
 

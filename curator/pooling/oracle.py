@@ -22,6 +22,8 @@ from curator.pooling.round import PoolRound, PoolTotal
 from curator.releases import joint
 from curator.releases.joint import JointRelease
 from curator.summary.roster import Fault
+from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
+from fedkme.cells.sketch import release as release_sketch
 from fedkme.errors import ConfigError
 from fedkme.features.pooling import ROW_UNIT, PooledSum, ReleasedEmbedding
 from fedkme.party import NoiseFor
@@ -64,8 +66,8 @@ class Pool:
             noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
             quorum: owners that every question needs.
             identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
-            begin_aggregation: called once, before any owner can send a masked vector: from there on an
-                attempt that dies may have been opened.
+            begin_aggregation: called for each aggregation, before any owner can send a masked vector: from
+                there on an attempt that dies may have been opened.
             observe: hears of owners that leave.
             faults: where they are written.
 
@@ -93,8 +95,18 @@ class Pool:
 
     @property
     def owners(self) -> int:
-        """See `SumOracle`."""
-        return len(self._round.owners)
+        """See `SumOracle`; those of the last total, once there is one."""
+        return len(self._round.contributors or self._round.owners)
+
+    @property
+    def contributions(self) -> dict[str, int]:
+        """m_j of the owners whose vectors are in the last total."""
+        return {name: self._round.rows[name] for name in self._round.contributors}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """m_j of every owner that takes part, by name; public."""
+        return {name: self._round.rows[name] for name in self._round.owners if name in self._round.rows}
 
     @property
     def exact_sums(self) -> bool:
@@ -118,6 +130,31 @@ class Pool:
             return await self._with_shares(query, release, self._security)
         vector = await asyncio.to_thread(SumVector, query, self._schema)  # maps may be large
         return await self._with_noise(vector, await self._exact(vector), release)
+
+    async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
+        """Second moments of all rows with noise, docs/decisions/008.
+
+        Args:
+            query: a sketch.
+            multiplier: deviation of the noise over the sketch's sensitivity; 0: no noise.
+            epsilon: of the multiplier, with `delta`: owners' shares are planned for them.
+            delta: likewise.
+
+        Raises:
+            As `joint`.
+        """
+        spec, classes = query.sketch, query.layout.classes
+        if spec is None:
+            raise ConfigError("a sketch is asked for without its projection", "Ask for a sketch.")
+        vector = SumVector(query, self._schema)
+        if multiplier and self._security is not None and self._security.distributed_noise:
+            plan_for = self._shares(vector, epsilon, delta, self._security)
+            total = await self._round.secure_total(vector, self._security, plan_for)
+            noisy = total.steps.astype(np.float64)
+            deviation = total.deviation / DIAMETER_STEPS
+            return from_coordinates(noisy, total.rows, spec.dimension, classes, deviation)
+        total = await self._exact(vector)
+        return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self._noise)
 
     async def exact(self, query: SumQuery) -> JointRelease:
         """See `SumOracle`."""
@@ -166,17 +203,8 @@ class Pool:
             self._fine, weighted(query, self._schema, release), release, security
         )
 
-        def plan_for(owners: int) -> NoisePlan:
-            return plan_noise(
-                release.epsilon,
-                release.delta,
-                owners=owners,
-                dropouts=security.dropouts,
-                colluders=security.colluders,
-                length=vector.length,
-                diameter=vector.diameter,
-            )
-
+        self._check_usable(vector, release, security)
+        plan_for = self._shares(vector, release.epsilon, release.delta, security)
         total = await self._round.secure_total(vector, security, plan_for)
         sums, counts = vector.parts(total.steps)
         embeddings = tuple(
@@ -192,10 +220,41 @@ class Pool:
         masses = None if counts is None else np.maximum(counts, 1.0) / total.rows
         return JointRelease(embeddings, masses, total.event)
 
+    @staticmethod
+    def _shares(
+        vector: SumVector, epsilon: float, delta: float, security: Security
+    ) -> Callable[[int], NoisePlan]:
+        """The noise of so many owners."""
+
+        def plan_for(owners: int) -> NoisePlan:
+            return plan_noise(
+                epsilon,
+                delta,
+                owners=owners,
+                dropouts=security.dropouts,
+                colluders=security.colluders,
+                length=vector.length,
+                diameter=vector.diameter,
+            )
+
+        return plan_for
+
+    def _check_usable(self, vector: SumVector, release: PooledRelease, security: Security) -> None:
+        """Refuse what would be noise with the shares of all owners in it, before anything is asked.
+
+        Raises:
+            NotEnoughRowsError: says which epsilon would do.
+        """
+        owners = len(self._round.owners)
+        honest = max(1, owners - security.dropouts - security.colluders)
+        ratio = math.sqrt(honest / owners)  # of a mean: noise is longer by its inverse
+        for place, phi in enumerate(vector.maps):
+            release.check_usable(place, phi, vector.query.layout, self.rows, ratio)
+
     def _fine(self, query: SumQuery, release: PooledRelease, security: Security) -> SumVector:
         """A question, in finer steps where a share of its noise would have too few of them."""
         vector = SumVector(query, self._schema)
-        honest = max(1, self.owners - security.dropouts - security.colluders)
+        honest = max(1, len(self._round.owners) - security.dropouts - security.colluders)
         share = release.multiplier * vector.diameter / math.sqrt(honest)
         if share >= LEAST_SHARE:
             return vector

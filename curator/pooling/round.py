@@ -77,6 +77,7 @@ class PoolRound:
 
     Attributes:
         rows: m_j of everybody who was let in, also of owners that left later.
+        contributors: whose vectors are in the last total.
     """
 
     def __init__(
@@ -101,9 +102,10 @@ class PoolRound:
             observe: hears of owners that leave.
             faults: where they are written.
             identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
-            begin_aggregation: called once, before any owner can send a masked vector.
+            begin_aggregation: called for each aggregation, before any owner can send a masked vector.
         """
         self.rows: dict[str, int] = {}
+        self.contributors: tuple[str, ...] = ()
         self._enrolment = enrolment
         self._gate = gate
         self._quorum = quorum
@@ -111,7 +113,6 @@ class PoolRound:
         self._roster: Roster[PoolPort] = Roster(ports, self._least, observe, faults)
         self._identity = identity
         self._begin_aggregation = begin_aggregation
-        self._begun = False
         self._number = 0
 
     @property
@@ -197,7 +198,8 @@ class PoolRound:
 
         await self._phase(number, share, [each.sender for each in roster.advertisements])
         deliveries = aggregator.deliveries()
-        self._begin()
+        self._gate.expect(number, deliveries, length, *seen)
+        self._begin_aggregation()
 
         async def mask(port: PoolPort, name: str) -> None:
             async with slots:
@@ -287,11 +289,6 @@ class PoolRound:
             raise OwnerFaultError(f"{name} gives a signing key of {whose!r}", "Check its certificate.")
         return key
 
-    def _begin(self) -> None:
-        if not self._begun:
-            self._begin_aggregation()
-            self._begun = True
-
     async def _ask(
         self, number: int, call: Callable[[PoolPort, Argument], Awaitable[Answer]], said: Argument
     ) -> dict[str, Answer]:
@@ -308,6 +305,7 @@ class PoolRound:
         names = tuple(owners)
         if len(names) < self._quorum:
             self._check_quorum()
+        self.contributors = names
         return PoolTotal(names, sum(self.rows[name] for name in names), steps)
 
     def _check_quorum(self) -> None:

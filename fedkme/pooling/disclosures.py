@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fedkme.errors import ProtocolError
 from fedkme.pooling.values import Enrolment, Security
-from fedkme.privacy.events import CURATOR, Disclosure, Event, ExactStatistic, Relation
+from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, Relation
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 """What a run costs for which nothing was planned."""
+SKETCH = "sketch"
+"""The protocol of a sketch for the public code book of a summary by cells."""
 
 
 def vector_disclosures(
@@ -63,11 +65,12 @@ def release_disclosures(owner: str, enrolment: Enrolment) -> list[Disclosure]:
     Raises:
         ProtocolError: an event that no neighbouring relation is given for.
     """
+    # A code book that is made of a sketch is told to everybody.
+    observers = [enrolment.consumer, *([OWNERS] if enrolment.protocol == SKETCH else [])]
     return [
-        Disclosure(
-            enrolment.run, 1, owner, enrolment.consumer, event, relation_of(event), None, f"release {n}"
-        )
+        Disclosure(enrolment.run, 1, owner, observer, event, relation_of(event), None, f"release {n}")
         for n, event in enumerate(enrolment.planned or NO_PROMISE)
+        for observer in observers
     ]
 
 

@@ -97,7 +97,7 @@ def in_turn(said: pb.Directive, number: int, at: Host) -> pb.Directive:
         said.at.run = f"{name}-{number // 60}"
         for place, about in enumerate(said.prepare.heard if said.HasField("prepare") else ()):
             said.prepare.heard[place] = about.replace(f'"{name}"', f'"{said.at.run}"')
-        desk = at.office._desks.get(said.at.run)
+        desk: Any = at.office._desks.get(said.at.run)
         said.at.seq = 1 if desk is None else desk._last[0] + 1
     return said
 

@@ -27,6 +27,8 @@ from owner.gate import Allowance, Gate
 from owner.history import History
 from owner.office import Office, Outbox
 from owner.policy import Policy
+from owner.pool_desk import PoolDesk
+from owner.pooler import Pooler
 from owner.settings import OwnerSettings
 
 SCHEMA = Schema(
@@ -95,15 +97,28 @@ class Host:
         self.allowance = Allowance(history.rows, policy.most_rows, policy.most_rows_per_run)
         self.policy = Policy(NAME, policy, SCHEMA, store, history, settings.approvals, clock)
         self.office = Office(
-            NAME, "curator:7700", rows(), store, self.allowance, self._open_desk, policy.runs_at_once
+            NAME,
+            "curator:7700",
+            rows(),
+            store,
+            self.allowance,
+            self._open_desk,
+            policy.runs_at_once,
+            self._open_pool_desk,
         )
         self._seq: dict[str, int] = {}
 
-    def _open_desk(self, run: str, outbox: Outbox) -> Desk:
-        gate = Gate(
+    def _gate(self, outbox: Outbox) -> Gate:
+        return Gate(
             NAME, outbox, self.allowance, self.policy, lambda run, error: self.said.append((run, error))
         )
-        loaded = self.loaded
+
+    def _open_pool_desk(self, run: str, outbox: Outbox) -> PoolDesk:
+        noise = noise_for(0, NAME)("sums")
+        return PoolDesk(run, Pooler(NAME, rows(), SCHEMA, noise, self._gate(outbox)))
+
+    def _open_desk(self, run: str, outbox: Outbox) -> Desk:
+        gate, loaded = self._gate(outbox), self.loaded
 
         class Watched(Bidder):
             def _load(self, assignment: Assignment) -> None:

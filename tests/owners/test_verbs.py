@@ -70,8 +70,8 @@ def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
     assert limits["rows in one run"] == (3, None, None)
     assert limits["runs at once"] == (2, 3, 1)  # a refused one until the curator ends it
     # The time of this host was long ago: r-2 is open and counts, r-1 counts in all alone.
-    assert limits["epsilon to owners in 365 days, delta 1e-05"] == (one, 2, 2 - one)
-    assert limits["epsilon to owners in all, delta 1e-05"] == (two, None, None)
+    assert limits["epsilon to others in 365 days, delta 1e-05"] == (one, 2, 2 - one)
+    assert limits["epsilon to others in all, delta 1e-05"] == (two, None, None)
     assert all(len(line) <= 100 for line in text.splitlines())
     for words in (
         "owner-1, ",
@@ -134,7 +134,13 @@ def test_approve_refuses_what_no_run_can_be(tmp_path: Path) -> None:
         call("approve", config, *hospital, "--protocol", "clok")
     with pytest.raises(ConfigError, match="stands for something else"):
         call("approve", config, "--consumer", "owners", "--rows", 3, "--protocol", "clock")
+    with pytest.raises(ConfigError, match="no row leaves in a release"):
+        call("approve", config, *hospital, "--protocol", "merf")
+    with pytest.raises(ConfigError, match="a summary has rows"):
+        call("approve", config, "--consumer", "hospital", "--protocol", "clock")
     assert not (tmp_path / "approvals").exists()
+    said = call("approve", config, "--consumer", "hospital", "--protocol", "merf")
+    assert "takes part in releases for hospital by merf: 1" in said
     config = write_config(tmp_path)
     with pytest.raises(ConfigError, match=r"OWNER\.toml asks for no approval"):
         call("approve", config, *hospital, "--protocol", "clock")

@@ -83,7 +83,7 @@ async def test_questions_of_a_run_have_names_of_their_own() -> None:
         for each in owner.parameters:
             assert each.threshold == least_threshold(7, 0)
             assert 2 ** (each.bits - 2) <= max(each.largest_total, 64) < 2 ** (each.bits - 1)
-    assert at.begun == [0]  # once, before the first masked vector
+    assert at.begun == [0, 7, 14, 21]  # before the first masked vector of each
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -294,7 +294,7 @@ def test_the_estimate_of_mmd_is_that_of_the_rows_so_far() -> None:
 
 def in_process(settings: SummarySettings, **request: object) -> tuple[SummaryRecord, dict[str, object]]:
     """A run of two rows by the engine `inprocess`: three seeds, |D_v| = 6."""
-    market = Market(SCHEMA, ports(owners(4, 4)), SCHEMA.encode(table(3, 7).values))
+    market = Market(SCHEMA, ports(owners(4, 4)), SCHEMA.encode(table(3, 7).values), {})
     asked = RequestSettings.model_validate({"p": 2, "target": {"mechanism": "exact"}, **request})
     record, facts = SummaryRecord(), dict[str, object]()
     asyncio.run(run_in_process(market, table(6, 8), settings, asked, 0, record, Nobody(), facts))

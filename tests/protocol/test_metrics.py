@@ -54,7 +54,7 @@ def metrics_of(
     """Metrics of a run of 5 rows, by the files that it leaves; |D_v| = 6."""
     summary = SummaryTable.model_validate({"p": P, **changes})
     settings = SimulationSettings(scenario=Digits(), summary=summary, engine="inprocess", seed=4)
-    market = Market(SCHEMA, owner_ports, SCHEMA.encode(table(3, 7).values))
+    market = Market(SCHEMA, owner_ports, SCHEMA.encode(table(3, 7).values), {})
     record, facts = SummaryRecord(), dict[str, Any]()
     parts = summary.curator_part(), summary.consumer_part()
     asyncio.run(run_in_process(market, table(6, 8), *parts, 4, record, Nobody(), facts))

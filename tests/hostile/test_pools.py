@@ -1,0 +1,349 @@
+"""An owner whose curator is hostile, in runs of sums: codecs, phases, maps and whole runs."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from fedkme.errors import (
+    DataError,
+    PolicyError,
+    ProtocolError,
+    SecureAggregationError,
+)
+from fedkme.features.kernel_points import PointsSpec
+from fedkme.pooling.values import SumQuery
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import check_chain, disclosures_in
+from fedkme.wire import pooling as wire
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import pooling_pb2
+from tests.owners.host import NAME, SCHEMA, host
+from tests.pooling.owner_parties import (
+    NAMES,
+    NOISY,
+    OTHER,
+    QUERY,
+    VECTOR,
+    Asker,
+    Together,
+    enrolment,
+    fault_of,
+    parameters,
+    pooler,
+)
+
+from .fuzz import GROWTH, at_rest, fuzzed, resident
+
+Read = Callable[[Any], object]
+
+
+@functools.cache
+def phases() -> list[tuple[str, Message]]:
+    """The curator's messages of one aggregation, each with the step that it is for."""
+    owners = [pooler(name) for name in NAMES]
+    everybody, agreed = Together(owners, NOISY), parameters()
+    keys = everybody.keys(1, agreed, QUERY)
+    curator = everybody.curator(agreed, keys)
+    said: list[tuple[str, Message]] = [
+        ("propose", wire.proposal_to_wire(agreed, QUERY)),
+        ("keys", wire.keys_to_wire(keys)),
+    ]
+    for each in owners:
+        curator.advertised(each.advertise(1, keys))
+    roster = curator.roster()
+    for each in owners:
+        curator.shared(each.share(1, roster))
+    mail = curator.deliveries()
+    for each in owners:
+        curator.masked(each.mask(1, mail[each.name]))
+    survivors = curator.survivors()
+    for each in owners:
+        curator.endorsed(each.endorse(1, survivors))
+    return [
+        *said,
+        ("roster", wire.roster_to_wire(roster)),
+        ("delivery", wire.delivery_to_wire(mail[NAME])),
+        ("survivors", wire.survivors_to_wire(survivors)),
+        ("endorsements", wire.endorsements_to_wire(curator.endorsements())),
+    ]
+
+
+@functools.cache
+def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
+    """Every message of a run of sums with its reader and its writer."""
+    said = dict(phases())
+    owner = pooler()
+    owner.enlist(enrolment(security=NOISY))
+    endorsements = wire.endorsements_from_wire(cast("pooling_pb2.EndorsementList", said["endorsements"]))
+    length = VECTOR.length
+
+    def words(message: pooling_pb2.Words) -> object:
+        return wire.words_from_wire([message])
+
+    def first(vector: Any) -> Message:
+        return next(wire.words_to_wire(vector))
+
+    return [
+        (
+            wire.enlist_to_wire(enrolment(security=NOISY)),
+            lambda m: wire.enlist_from_wire(m, "r"),
+            wire.enlist_to_wire,
+        ),
+        (wire.query_to_wire(QUERY), wire.query_from_wire, wire.query_to_wire),
+        (
+            said["propose"],
+            lambda m: wire.proposal_from_wire(m, length),
+            lambda p: wire.proposal_to_wire(p, QUERY),
+        ),
+        (said["keys"], wire.keys_from_wire, wire.keys_to_wire),
+        (said["roster"], wire.roster_from_wire, wire.roster_to_wire),
+        (said["delivery"], wire.delivery_from_wire, wire.delivery_to_wire),
+        (said["delivery"], wire.sealed_from_wire, wire.sealed_to_wire),
+        (said["survivors"], wire.survivors_from_wire, wire.survivors_to_wire),
+        (said["endorsements"], wire.endorsements_from_wire, wire.endorsements_to_wire),
+        (
+            wire.endorsement_to_wire(endorsements.endorsements[0]),
+            wire.endorsement_from_wire,
+            wire.endorsement_to_wire,
+        ),
+        (
+            pooling_pb2.Unmasked(
+                sender=NAME,
+                context=endorsements.context,
+                self_masks=[pooling_pb2.ShareOf(about=NAME, share=bytes(66))],
+                mask_keys=[pooling_pb2.ShareOf(about="owner-2", share=bytes(66))],
+            ),
+            wire.unmasking_from_wire,
+            wire.unmasking_to_wire,
+        ),
+        (first(np.arange(9)), words, first),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(12))
+def test_what_is_read_is_a_value_or_a_typed_error(kind: int) -> None:
+    # "codecs: decoding anything odd gives ProtocolError/SecureAggregationError, never another exception"; and
+    # every value goes over the wire unchanged.
+    sample, read, write = answers()[kind]
+    assert write(read(sample)) == sample or kind == 2  # a proposal's question is another's
+    taken = refused = 0
+    for message in fuzzed([sample], 400, seed=kind):
+        if message is None:
+            continue
+        try:
+            read(message)
+            taken += 1
+        except (ProtocolError, SecureAggregationError):
+            refused += 1
+    assert taken
+    assert refused or kind == 3  # any bytes are a key, until they are verified
+
+
+@pytest.mark.parametrize("length", [0, 1, wire.WORDS_AT_ONCE, wire.WORDS_AT_ONCE + 1])
+def test_words_go_over_the_wire_unchanged_in_parts_of_1_mib(length: int) -> None:
+    vector = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, length, dtype=np.int64)
+    parts = list(wire.words_to_wire(vector))
+    assert all(part.ByteSize() <= 2**20 + 16 for part in parts)
+    assert (wire.words_from_wire(parts, length).view(np.int64) == vector).all()
+    for odd in (parts[:-1], [*parts, parts[-1]], [pooling_pb2.Words(), *parts], []):
+        with pytest.raises(ProtocolError):
+            wire.words_from_wire(odd, length)
+    with pytest.raises(ProtocolError):
+        wire.words_from_wire(parts, length + 1)
+
+
+STEPS = ("propose", "keys", "roster", "delivery", "survivors", "endorsements")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_fuzzed_steps_at_their_phase(tmp_path: Path, step: str) -> None:
+    # A step that does not fit ends the aggregation with a typed refusal; no line is written for what did not
+    # leave, and there is one for what did.
+    taken = refused = 0
+    with host(tmp_path, runs_at_once=2) as at:
+        for number in range(25):
+
+            def change(now: str, message: Any, seed: int = number) -> Any:
+                if now != step:
+                    return message
+                return next(fuzzed([message], 1, seed)) or type(message)()
+
+            run = f"r-{number}"
+            curator = Asker(at, run)
+            assert curator.enlist(security=NOISY) is None
+            before = at.lines
+            fault = fault_of(curator.aggregate(1, parameters(run=f"{run}/1"), until=step, change=change))
+            left = STEPS.index(step) > 3 or (step == "delivery" and fault is None)
+            assert at.lines == before + 2 * left
+            taken += fault is None
+            if fault is not None:
+                assert isinstance(fault, ProtocolError | SecureAggregationError | PolicyError)
+                refused += 1
+                after = fault_of(curator.step(1, roster={}))
+                assert isinstance(after, ProtocolError | SecureAggregationError)
+            at.end(run)
+    assert taken
+    assert refused
+
+
+def scripts() -> list[pb.Directive]:
+    """Every directive, as it stands in a run of sums of each kind."""
+
+    def said(run: str, number: int, **body: Any) -> pb.Directive:
+        return pb.Directive(at=pb.Position(run=run, round=number, seq=1), **body)
+
+    plain = wire.enlist_to_wire(enrolment("run-1"))
+    secure = wire.enlist_to_wire(enrolment("run-2", security=NOISY))
+    embeds = [pooling_pb2.Embed(query=wire.query_to_wire(query)) for query in (QUERY, OTHER)]
+    steps = [pooling_pb2.Aggregate(**{step: message}) for step, message in phases()]  # type: ignore[arg-type]
+    steps[0].propose.name = "run-2/1"
+    return [
+        said("run-1", 0, enlist=plain),
+        *(said("run-1", number, embed=embed) for number, embed in enumerate(embeds, 1)),
+        said("run-2", 0, enlist=secure),
+        *(said("run-2", 1, aggregate=step) for step in steps),
+        said("run-1", 1, draw=pb.Draw(count=1)),
+        said("run-2", 1, close=pb.Close()),
+        pb.Directive(at=pb.Position(run="run-1"), dismiss=pb.Dismiss()),
+        pb.Directive(at=pb.Position(run="run-2"), dismiss=pb.Dismiss()),
+    ]
+
+
+def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
+    # "no crash, no unbounded memory, no answer with data": vectors leave for questions of plain runs alone,
+    # and each has its line in the ledger before it does; also from one process to the next.
+    before, count = at_rest(), 2100
+    answered: set[str] = set()
+    vectors = 0
+    genuine = scripts()
+    mutants = fuzzed(genuine, count, seed=11)
+    for life in range(3):
+        with host(tmp_path) as at:
+            for number in range(count // 3):
+                said = next(mutants)
+                if number % 28 == 0:
+                    at.office.welcome([])
+                    for place in (0, 3):
+                        begin = pb.Directive()
+                        begin.CopyFrom(genuine[place])
+                        begin.at.run += f"-{life}-{number // 28}"
+                        at.office.answer(begin)
+                if said is None:
+                    continue
+                name = said.at.run
+                if number % 10 and name.startswith("run-"):
+                    said.at.run = f"{name}-{life}-{number // 28}"
+                    if said.HasField("aggregate") and said.aggregate.HasField("propose"):
+                        said.aggregate.propose.name = f"{said.at.run}/{said.at.round}"
+                    desk: Any = at.office._desks.get(said.at.run)
+                    again = said.HasField("enlist") and number % 3 == 0
+                    said.at.seq = 1 if desk is None or again else desk._last.at.seq + 1
+                lines = at.lines
+                for reply in at.office.answer(said):
+                    assert (reply.at.run, reply.at.seq) == (said.at.run, said.at.seq)
+                    if not reply.HasField("fault"):
+                        answered.add(str(reply.WhichOneof("body")))
+                    if reply.HasField("words"):
+                        assert said.HasField("embed")
+                        vectors += 1
+                        told = disclosures_in(kept.line for kept in at.store.ledger())
+                        assert any(
+                            (about.run, about.round, about.observer) == (said.at.run, said.at.round, CURATOR)
+                            for about in told
+                        )
+                    else:
+                        assert at.lines == lines
+            assert at.allowance.rows == 0
+            ledger = tmp_path / "ledger.jsonl"
+            ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
+            assert check_chain(ledger) is None
+    assert answered == {"enlisted", "words", "aggregated"}  # else the fuzz is a poor one
+    assert vectors > 30
+    assert resident() - before < GROWTH
+
+
+FOURIER = {"kind": "fourier", "dimension": 8, "gamma": 1.0, "seed": 3, "scales": None, "units": "model"}
+SERIES = {"kind": "hermite-sum", "order": 5, "length": 0.5, "origin": 0.5}
+PRODUCT = {**SERIES, "kind": "hermite-product", "columns": [0, 1]}
+POINTS = json.loads(
+    PointsSpec.of(np.random.default_rng(0).random((2, SCHEMA.encoded_width)), 1.0).model_dump_json()
+)
+ODD: list[Any] = [0, -1, 1, 2**20, 2**31, 2**63, 2**64, 10**400, 1e-320, 1e308, -1e308, None, "", True, {}]
+ODD += ["AAAAAAAAAAA=", [], [0], [1e308, 1e308], [0, 0], [5], [-1], "fourier", "points", "range", "model"]
+
+
+@pytest.mark.parametrize("length", [1e150, 1e200])
+@pytest.mark.filterwarnings("error")
+def test_bases_of_odd_lengths(length: float) -> None:
+    points = np.random.default_rng(0).random((2, SCHEMA.encoded_width))
+    query = SumQuery((PointsSpec.of(points, 1.0, np.full((1, 2), length)),), QUERY.layout)
+    made, secure = pooler(), pooler()
+    made.enlist(enrolment())
+    secure.enlist(enrolment(security=NOISY))
+    with pytest.raises((ProtocolError, DataError)):
+        made.embed(1, query)
+    with pytest.raises(ProtocolError):
+        secure.propose(1, parameters(length=2), query)
+
+
+@pytest.mark.parametrize("spec", [FOURIER, {**FOURIER, "kind": "mixed"}, SERIES, PRODUCT, POINTS])
+@pytest.mark.filterwarnings("error")
+def test_odd_feature_maps(spec: dict[str, Any]) -> None:
+    # Each field with each odd value, and the words of JSON that are no numbers: a vector, or a typed refusal.
+    made = pooler()
+    made.enlist(enrolment())
+    spec = {name: value for name, value in spec.items() if not (name == "units" and spec["kind"] == "mixed")}
+    found = 0
+    texts = [json.dumps(spec)]
+    texts += [json.dumps(spec | {field: odd}) for field in spec for odd in ODD]
+    texts += [
+        json.dumps(spec | {field: "@"}).replace('"@"', word)
+        for field in spec
+        for word in ("NaN", "-Infinity")
+    ]
+    for text in texts:
+        try:
+            query = wire.query_from_wire(pooling_pb2.Query(maps=[text]))
+            vector = made.embed(1, query)
+            assert vector.dtype == np.int64
+            found += 1
+        except (ProtocolError, PolicyError, DataError):
+            continue
+    assert found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 100_000, "null", "[]", '{"kind": []}', '{"kind": "x"}', "1" * 5000, "\0"]
+)
+def test_maps_that_are_none(text: str) -> None:
+    with pytest.raises(ProtocolError):
+        wire.query_from_wire(pooling_pb2.Query(maps=[text]))
+
+
+def test_questions_that_are_none() -> None:
+    good = json.dumps(FOURIER)
+    for message in (
+        pooling_pb2.Query(),
+        pooling_pb2.Query(maps=[good] * 257),
+        pooling_pb2.Query(maps=[good], weights=[0]),
+        pooling_pb2.Query(maps=[good], weights=[2**44 + 1]),
+        pooling_pb2.Query(maps=[good], weights=[1, 1]),
+    ):
+        with pytest.raises(ProtocolError):
+            wire.query_from_wire(message)
+
+
+def test_weights_that_no_sum_could_hold() -> None:
+    made = pooler()
+    made.enlist(enrolment())
+    heavy = SumQuery(QUERY.specs, QUERY.layout, weights=(2**44,))
+    with pytest.raises(DataError, match="too many for one weighted sum"):
+        made.embed(1, heavy)
