@@ -10,9 +10,9 @@ cells, s_i its share of all rows, both from noisy counts.
 3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
    look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
    cell, then elsewhere.
-4. Herding corrects itself within an owner only. So that each owner has LEAST_ORDER rows to herd, only the
-   total / LEAST_ORDER owners with the largest orders, of at least half of LEAST_ORDER, are asked: 3 is
-   repeated for them.
+4. Herding corrects itself within an owner only, and many owners asked for one row of a cell all send its
+   middle. So a cell of n rows (of one class) is asked of the n / LEAST_ORDER owners that 3 asks for most of
+   it, or as many as their caps need, and 3 is repeated with those.
 
 q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
 """
@@ -31,13 +31,14 @@ from fedkme.weight_fit import project
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 MASS_WEIGHT = 3.0
 RIDGE = 0.02
 USABLE = 0.8
 """Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
-LEAST_ORDER = 10
-"""Rows of an owner: herding corrects itself within an owner, and many short orders all ask for the middle."""
+LEAST_ORDER = 8
+"""Rows of a cell that an owner is asked for, about, where one owner does not get the whole of it."""
 _EMPTY = 1e-12
 
 
@@ -120,7 +121,7 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
     Args:
         histograms: what was received.
         total: rho p.
-        least: owners are asked for at least about so many rows, or for none.
+        least: rows of a cell for each owner that is asked for it.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -143,20 +144,36 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
     v = project(nu, "simplex")
     dropped = float(v[held.sum(axis=0) <= _EMPTY].sum())
     asked = _asked(v, held, counted, total)
-    most = max(1, total // max(least, 1))
-    by_owner = asked.reshape(owners, -1).sum(axis=1)
-    keep = np.zeros(owners, dtype=np.bool_)
-    keep[np.argsort(-by_owner, kind="stable")[:most]] = True
-    keep &= by_owner >= min(least / 2.0, float(by_owner.max()))
-    if not keep.all() and histograms.owner_rows[keep].sum() * USABLE >= total:
-        rest = np.repeat(keep, len(held) // owners)[:, None]
-        asked = _asked(v, held * rest, counted * rest, total)
+    few = concentrated(asked.reshape(owners, -1), USABLE * counted.reshape(owners, -1), least)
+    if not few.all():
+        asked = _asked(v, held * few.reshape(held.shape), counted, total)
     asked = asked.reshape(owners, -1)
     rows = _rounded(asked.sum(axis=1), histograms.owner_rows, total)
     sums = asked.sum(axis=1, keepdims=True)
     cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
     return Orders(rows, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+
+
+def concentrated(asked: FloatArray, most: FloatArray, least: int) -> BoolArray:
+    """Which owners to ask for each cell: those of the largest orders, as few as get `least` rows each.
+
+    Args:
+        asked: rows by owner and cell, (K, L B).
+        most: caps; owners are added until the cell's rows fit under theirs.
+        least: rows.
+
+    Returns:
+        (K, L B) bool.
+    """
+    order = np.argsort(-asked, axis=0, kind="stable")
+    room = np.cumsum(np.take_along_axis(most, order, axis=0), axis=0)
+    rows = asked.sum(axis=0)
+    fits = (room < rows).sum(axis=0) + 1
+    few = np.maximum(np.ceil(rows / max(least, 1)), fits)
+    rank = np.argsort(order, axis=0, kind="stable")
+    chosen: BoolArray = rank < few
+    return chosen
 
 
 def _asked(v: FloatArray, held: FloatArray, counted: FloatArray, total: int) -> FloatArray:

@@ -38,7 +38,7 @@ SKETCH_SHARE = 0.3
 """Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
 
 
-WORST_MEAN = 0.5
+WORST_MEAN = 0.3
 """Length of the noise on a class mean of z, where z has length 1, beyond which classes are not used."""
 
 
