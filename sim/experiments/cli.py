@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from fedkme.errors import ConfigError
-from sim.experiments import balog, scores, tables
+from sim.experiments import balog, images, scores, tables
 from sim.experiments.synthesis import Method
 from sim.scenarios.base import place
 
@@ -39,6 +39,10 @@ class Name(StrEnum):
     HERMITE_INTRUSION = "hermite-intrusion"
     MERF_COVTYPE = "merf-covtype"
     HERMITE_COVTYPE = "hermite-covtype"
+    MERF_MNIST = "merf-mnist"
+    HERMITE_MNIST = "hermite-mnist"
+    MERF_FASHION = "merf-fashion"
+    HERMITE_FASHION = "hermite-fashion"
     ALL = "all"
 
 
@@ -83,6 +87,10 @@ def _scores(name: str, method: Method, file: Path, quick: bool) -> None:
     scores.run(name, (method,), _data(), quick, file, told=typer.echo)
 
 
+def _images(name: str, method: Method, file: Path, quick: bool) -> None:
+    images.run(name, (method,), _data(), quick, file, told=typer.echo)
+
+
 def _data() -> Path:
     return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
 
@@ -111,4 +119,8 @@ _RUNS: Mapping[Name, Run] = {
     Name.HERMITE_INTRUSION: partial(_scores, "intrusion", "hermite"),
     Name.MERF_COVTYPE: partial(_scores, "covtype", "merf"),
     Name.HERMITE_COVTYPE: partial(_scores, "covtype", "hermite"),
+    Name.MERF_MNIST: partial(_images, "mnist", "merf"),
+    Name.HERMITE_MNIST: partial(_images, "mnist", "hermite"),
+    Name.MERF_FASHION: partial(_images, "fashion", "merf"),
+    Name.HERMITE_FASHION: partial(_images, "fashion", "hermite"),
 }
