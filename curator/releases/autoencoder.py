@@ -69,6 +69,7 @@ GRADIENT_STEP = 2.0**-24
 """A clipped gradient is rounded to multiples of this part of the clip norm."""
 
 _BLOCK_CELLS = 2**22
+_LARGEST_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def gradient_sum(network: AutoEncoder, parameters: FloatArray, table: Table, cli
     """
     network.schema.check(table, "rows to train on")
     total = np.zeros(network.size, dtype=np.int64)
-    step = max(1, min(len(table), _BLOCK_CELLS // network.size))
+    step = max(1, min(_LARGEST_BLOCK, _BLOCK_CELLS // network.size))
     encoded = network.schema.encode(table.values)
     for start in range(0, len(table), step):
         block = encoded[start : start + step]

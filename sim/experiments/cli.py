@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from fedkme.errors import ConfigError
-from sim.experiments import balog, images, scores, tables
+from sim.experiments import balog, images, mixtures, regression, scores, tables
 from sim.experiments.synthesis import Method
 from sim.scenarios.base import place
 
@@ -43,6 +43,13 @@ class Name(StrEnum):
     HERMITE_MNIST = "hermite-mnist"
     MERF_FASHION = "merf-fashion"
     HERMITE_FASHION = "hermite-fashion"
+    ENCODED_MNIST = "encoded-mnist"
+    ENCODED_FASHION = "encoded-fashion"
+    MERF_WINE = "merf-wine"
+    HERMITE_WINE = "hermite-wine"
+    MERF_STUDENT = "merf-student"
+    HERMITE_STUDENT = "hermite-student"
+    MIXTURE_NLL = "mixture-nll"
     ALL = "all"
 
 
@@ -91,6 +98,20 @@ def _images(name: str, method: Method, file: Path, quick: bool) -> None:
     images.run(name, (method,), _data(), quick, file, told=typer.echo)
 
 
+def _encoded(name: str, file: Path, quick: bool) -> None:
+    from sim.experiments import encoded_images  # jax: only where it is needed
+
+    encoded_images.run(name, encoded_images.ORIGINS, _data(), quick, file, told=typer.echo)
+
+
+def _regression(name: str, method: Method, file: Path, quick: bool) -> None:
+    regression.run(name, (method,), _data(), quick, file, told=typer.echo)
+
+
+def _mixtures(file: Path, quick: bool) -> None:
+    mixtures.run(mixtures.RELEASES, _data(), quick, file, told=typer.echo)
+
+
 def _data() -> Path:
     return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
 
@@ -123,4 +144,11 @@ _RUNS: Mapping[Name, Run] = {
     Name.HERMITE_MNIST: partial(_images, "mnist", "hermite"),
     Name.MERF_FASHION: partial(_images, "fashion", "merf"),
     Name.HERMITE_FASHION: partial(_images, "fashion", "hermite"),
+    Name.ENCODED_MNIST: partial(_encoded, "mnist"),
+    Name.ENCODED_FASHION: partial(_encoded, "fashion"),
+    Name.MIXTURE_NLL: _mixtures,
+    Name.MERF_WINE: partial(_regression, "wine", "merf"),
+    Name.HERMITE_WINE: partial(_regression, "wine", "hermite"),
+    Name.MERF_STUDENT: partial(_regression, "student", "merf"),
+    Name.HERMITE_STUDENT: partial(_regression, "student", "hermite"),
 }

@@ -43,6 +43,7 @@ class Choice:
         hidden: layers of the generator.
         learning_rate: of its training.
         even: synthetic rows have as many of each class, not as many as were released.
+        joint: DP-MERF through one kernel of all columns, categories too, and not numbers beside categories.
         steps: share of the steps that a size allows: wide tables take longer over each.
     """
 
@@ -54,6 +55,7 @@ class Choice:
     hidden: tuple[int, ...] = (256, 256)
     learning_rate: float = 3e-3
     even: bool = False
+    joint: bool = False
     steps: float = 1.0
 
 
@@ -114,9 +116,13 @@ def synthesise(
 
     if method == "merf":
         scales = tuple(choice.scales.get(column.name, 1.0) for column in schema.columns)
-        spec = MixedSpec(
-            dimension=choice.features, gamma=choice.gamma, seed=seed, scales=scales, weight=choice.weight
-        )
+        draw: dict[str, Any] = {
+            "dimension": choice.features,
+            "gamma": choice.gamma,
+            "seed": seed,
+            "scales": scales,
+        }
+        spec = FourierMapSpec(**draw) if choice.joint else MixedSpec(**draw, weight=choice.weight)
         plan = merf.MerfPlan(schema, spec, epsilon, DELTA)
         released = plan.release(pooled(owners, plan.map, layout), rows, noise)
         trained = merf.fit(plan, released, network, training, progress=report)
