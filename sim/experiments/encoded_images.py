@@ -9,6 +9,7 @@ of sim.experiments.images, under replace-one, are two different statements.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +147,7 @@ def synthesise_codes(
     Returns:
         Synthetic images, and epsilon at DELTA by the sound accountant.
     """
-    network = AutoEncoder(image_schema(), size.code)
+    network = AutoEncoder(image_schema(math.isqrt(owners[0].values.shape[1])), size.code)
     private = None
     if origin == "private":
         private = PrivateTraining(

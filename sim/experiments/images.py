@@ -11,6 +11,7 @@ rows and tested on the 10,000 real ones).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +159,7 @@ def synthesise_images(
     from curator.releases.generators import Training
     from curator.releases.networks import ImageNetwork
 
-    schema = image_schema()
+    schema = image_schema(math.isqrt(owners[0].values.shape[1]))
     network = ImageNetwork(schema)
     training = Training(steps=size.steps, batch=size.batch, learning_rate=1e-2, seed=seed)
     noise = simulated(seed, "curator", f"{method} images")

@@ -17,6 +17,7 @@ import numpy as np
 from curator.releases import hermite, merf
 from curator.releases.progress import Report
 from fedkme.data import Table
+from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.maps import EmbeddingMap, make_map
 from fedkme.features.pooling import Layout, PooledSum, pool, pooled_sum
@@ -144,8 +145,11 @@ def rkhs_distance(owners: Sequence[Table], synthetic: Table, schema: Schema, see
     uses) of a Gaussian kernel over all columns, gamma by the median rule on synthetic rows; the empty release
     has about 1 to 0.5, and two samples of n rows of one law differ by about 1/sqrt(n).
     """
-    encoded = schema.encode(synthetic.values[:1000])
-    spec = FourierMapSpec(dimension=2000, gamma=median_gamma(encoded), seed=2**40 + seed)
+    try:
+        gamma = median_gamma(schema.encode(synthetic.values[:1000]))
+    except DataError:  # most rows are equal
+        gamma = 3.0 / schema.width
+    spec = FourierMapSpec(dimension=2000, gamma=gamma, seed=2**40 + seed)
     features = make_map(spec, schema)
     real = pooled([Table(part.values) for part in owners], features, Layout())
     drawn = pooled([Table(synthetic.values)], features, Layout())
