@@ -18,13 +18,15 @@ Relation: add or remove one row of one owner. Number of rows: not public; `rate`
 that are settled before.
 
 Proof. Fix the parameters before a step, which come from noisy answers. Let S be the sum of the rounded
-gradients f(x) of the taken rows, ||f(x)|| <= s := clip (1 + SLACK + sqrt(P) GRADIENT_STEP / 2) in L2: the
+gradients f(x) of the taken rows, ||f(x)|| <= s := clip (SLACK + sqrt(P) GRADIENT_STEP / 2) in L2: the
 norm is shortened in float64 to clip, and rounding moves each of P coordinates by half a step at most. A row
 whose gradient is not finite adds nothing, whatever other rows are. With a row z added, all other coins being
 independent of z's, S becomes S + f(z) with probability `rate` and stays S otherwise. S + noise of
 deviation `noise_multiplier` s is therefore a Poisson-subsampled Gaussian mechanism of that multiplier over a
 query of add-remove sensitivity 1 in units of s, the event `SubsampledGaussian(noise_multiplier, rate)`; a
-step's query may depend on the answers before it, so the steps compose as `count` of them.
+step's query may depend on the answers before it, so the steps compose as `count` of them. That f(x)
+depends on x and the parameters alone holds bit for bit: gradients are computed in blocks of one shape, in
+which no operation mixes rows, and a test compares the bits of rows in other places and company.
 
 The amplification needs that nobody learns whose rows were taken: coins come from each owner's own
 `NoiseSource`, never from a public seed, and only sums leave. It protects against everybody who sees the

@@ -39,19 +39,28 @@ _CENSUS_SCALES = {
 }
 CHOICES: Mapping[str, Choice] = {
     "census": Choice(
-        gamma=2.0, scales=_CENSUS_SCALES, hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05}
+        gamma=2.0,
+        weight=4.0,
+        scales=_CENSUS_SCALES,
+        hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05},
     ),
     "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 10, "sum_length": 0.2}),
     "cervical": Choice(
-        gamma=0.3, features=200, hermite={"epochs": 0, "sum_order": 3, "sum_length": 0.3}, steps=0.5
+        gamma=0.3,
+        features=200,
+        weight=4.0,
+        hermite={"epochs": 0, "sum_order": 3, "sum_length": 0.3},
+        steps=0.5,
     ),
     "epileptic": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 20, "sum_length": 0.05}),
     "isolet": Choice(
-        features=1000, gamma=0.01, hermite={"epochs": 0, "sum_order": 2, "sum_length": 0.5}, steps=0.4
+        features=1000, gamma=0.002, hermite={"epochs": 0, "sum_order": 2, "sum_length": 0.5}, even=True
     ),
-    "intrusion": Choice(gamma=0.5, hermite={"epochs": 0, "sum_order": 30, "sum_length": 0.05}),
+    "intrusion": Choice(gamma=0.5, weight=4.0, hermite={"epochs": 0, "sum_order": 30, "sum_length": 0.05}),
     "covtype": Choice(
-        gamma=2.0, hermite={"epochs": 11, "product_columns": 2, "sum_order": 20, "sum_length": 0.1}
+        gamma=2.0,
+        weight=4.0,
+        hermite={"epochs": 11, "product_columns": 2, "sum_order": 20, "sum_length": 0.1},
     ),
 }
 """Settings by data set, for both methods."""
