@@ -54,7 +54,7 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "epileptic": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 20, "sum_length": 0.05}),
     "isolet": Choice(
-        features=1000, gamma=0.002, hermite={"epochs": 0, "sum_order": 2, "sum_length": 0.5}, even=True
+        features=500, gamma=0.01, hermite={"epochs": 0, "sum_order": 2, "sum_length": 0.5}, even=True
     ),
     "intrusion": Choice(gamma=0.5, weight=4.0, hermite={"epochs": 0, "sum_order": 30, "sum_length": 0.05}),
     "covtype": Choice(

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("jax")
 
+import jax.numpy as jnp
+
 from curator.releases.autoencoder import (
     GRADIENT_STEP,
     AutoEncoder,
@@ -67,11 +69,14 @@ def test_one_row_moves_a_step_by_its_sensitivity_at_most() -> None:
 def test_a_gradient_is_that_of_the_loss() -> None:
     parameters, row = NETWORK.initial(1), rows(1)
     steps = gradient_sum(NETWORK, parameters, row, 100.0)
-    encoded = SCHEMA.encode(row.values)[0]
+    encoded = jnp.asarray(SCHEMA.encode(row.values)[0])
     for i in (0, 7, NETWORK.size - 1):
         moved = np.zeros(NETWORK.size)
         moved[i] = 1e-2
-        slope = (NETWORK.loss(parameters + moved, encoded) - NETWORK.loss(parameters - moved, encoded)) / 2e-2
+        slope = (
+            NETWORK.loss(jnp.asarray(parameters + moved), encoded)
+            - NETWORK.loss(jnp.asarray(parameters - moved), encoded)
+        ) / 2e-2
         assert steps[i] * 100.0 * GRADIENT_STEP == pytest.approx(float(slope), abs=2e-3)
 
 
