@@ -103,6 +103,8 @@ class Sizes:
 
 QUICK = Sizes((1, 10, 104, 977), (1, 10, 100), features=2000, draws=3, restarts=1, constrained=200)
 """A minute or two on two cores."""
+FULL = Sizes((1, 10, 104, 977, 10_000), (1, 10, 100, 1000, 10_000), features=10_000, draws=5, restarts=1)
+"""Up to the 10^4 points of the paper: some GB of memory, and hours for Figure 2."""
 
 
 @dataclass(frozen=True)

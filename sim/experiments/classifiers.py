@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ def evaluate(
     names: tuple[str, ...] | None = None,
     seed: int = 0,
     told: Callable[[str, Score], None] | None = None,
+    one_hot: Collection[str] = (),
 ) -> dict[str, Score]:
     """Train on one table, score on another.
 
@@ -65,6 +66,7 @@ def evaluate(
         names: which classifiers; by default all available.
         seed: of the classifiers.
         told: called after each, since some take a minute.
+        one_hot: categories that classifiers see as 0/1 columns and not by index.
 
     Returns:
         Scores by name; where the training rows have one class only, chance.
@@ -75,7 +77,7 @@ def evaluate(
     if synthetic.labels is None or test.labels is None:
         raise ConfigError("classifiers need labels", "Give the schema a label.")
     scores: dict[str, Score] = {}
-    train_x, test_x = columns(synthetic, schema), columns(test, schema)
+    train_x, test_x = columns(synthetic, schema, one_hot), columns(test, schema, one_hot)
     for name in names or available():
         if len(np.unique(synthetic.labels)) < 2:
             scores[name] = _constant(int(synthetic.labels[0]), test.labels)
@@ -94,12 +96,15 @@ def mean(scores: Mapping[str, Score]) -> Score:
     return Score(*(float(x) for x in table.mean(axis=0)))
 
 
-def columns(table: Table, schema: Schema) -> NDArray[np.float64]:
+def columns(table: Table, schema: Schema, one_hot: Collection[str] = ()) -> NDArray[np.float64]:
     """What the papers' classifiers see: numbers in [0, 1] by the public bounds, categories as their index."""
     parts, source = [], 0
     for column in schema.columns:
         block = np.asarray(table.values[:, source : source + column.count], dtype=np.float64)
-        parts.append(block if isinstance(column, Category) else column.encode(block))
+        if isinstance(column, Category) and column.name in one_hot:
+            parts.append((block == np.arange(column.encoded_width)).astype(np.float64))
+        else:
+            parts.append(block if isinstance(column, Category) else column.encode(block))
         source += column.count
     return np.concatenate(parts, axis=1)
 

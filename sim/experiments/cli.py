@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from fedkme.errors import ConfigError
-from sim.experiments import balog, tables
+from sim.experiments import balog, images, mixtures, regression, scores, tables
+from sim.experiments.synthesis import Method
 from sim.scenarios.base import place
 
 
@@ -24,6 +25,31 @@ class Name(StrEnum):
     MERF_ADULT = "merf-adult"
     HERMITE_ADULT = "hermite-adult"
     ADULT_MARGINALS = "adult-marginals"
+    MERF_CENSUS = "merf-census"
+    HERMITE_CENSUS = "hermite-census"
+    MERF_CREDIT = "merf-credit"
+    HERMITE_CREDIT = "hermite-credit"
+    MERF_CERVICAL = "merf-cervical"
+    HERMITE_CERVICAL = "hermite-cervical"
+    MERF_EPILEPTIC = "merf-epileptic"
+    HERMITE_EPILEPTIC = "hermite-epileptic"
+    MERF_ISOLET = "merf-isolet"
+    HERMITE_ISOLET = "hermite-isolet"
+    MERF_INTRUSION = "merf-intrusion"
+    HERMITE_INTRUSION = "hermite-intrusion"
+    MERF_COVTYPE = "merf-covtype"
+    HERMITE_COVTYPE = "hermite-covtype"
+    MERF_MNIST = "merf-mnist"
+    HERMITE_MNIST = "hermite-mnist"
+    MERF_FASHION = "merf-fashion"
+    HERMITE_FASHION = "hermite-fashion"
+    ENCODED_MNIST = "encoded-mnist"
+    ENCODED_FASHION = "encoded-fashion"
+    MERF_WINE = "merf-wine"
+    HERMITE_WINE = "hermite-wine"
+    MERF_STUDENT = "merf-student"
+    HERMITE_STUDENT = "hermite-student"
+    MIXTURE_NLL = "mixture-nll"
     ALL = "all"
 
 
@@ -33,36 +59,96 @@ Run = Callable[[Path, bool], None]
 def reproduce(
     name: Annotated[Name, typer.Argument(help="A figure or table.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes, not hours.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The papers' sizes, where they are larger.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the numbers, one JSON file a name.")] = Path("runs"),
 ) -> None:
     """Compute what a paper shows, over pooled owners in this process; print each figure as it comes.
 
     Numbers of the papers, or of their code, stand beside. What lacks its data is skipped with a word.
     """
+    if quick and full:
+        raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made: {error.strerror}", "Choose another --out.") from None
     for chosen in _RUNS if name is Name.ALL else (name,):
         typer.echo(f"{chosen}:")
-        _RUNS[chosen](out / f"{chosen}.json", quick)
+        if full and chosen in _FULL:
+            _FULL[chosen](out / f"{chosen}.json", quick)
+        else:
+            _RUNS[chosen](out / f"{chosen}.json", quick)
 
 
-def _figure(figure: balog.Scenario, file: Path, quick: bool) -> None:
-    curves = balog.reproduce((figure,), quick=quick, progress=typer.echo)
+def _figure(figure: balog.Scenario, sizes: balog.Sizes | None, file: Path, quick: bool) -> None:
+    curves = balog.reproduce((figure,), quick=quick, sizes=sizes, progress=typer.echo)
     file.write_text(json.dumps(curves.to_json(), indent=2) + "\n", encoding="utf-8")
 
 
 def _table(arguments: tuple[str, ...], file: Path, quick: bool) -> None:
-    folder = place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
-    words: list[Any] = [str(folder), *arguments, "--out", str(file), *(["--quick"] if quick else [])]
+    words: list[Any] = [str(_data()), *arguments, "--out", str(file), *(["--quick"] if quick else [])]
     tables.main(words)
 
 
+def _scores(name: str, method: Method, file: Path, quick: bool) -> None:
+    scores.run(name, (method,), _data(), quick, file, told=typer.echo)
+
+
+def _images(name: str, method: Method, file: Path, quick: bool) -> None:
+    images.run(name, (method,), _data(), quick, file, told=typer.echo)
+
+
+def _encoded(name: str, file: Path, quick: bool) -> None:
+    from sim.experiments import encoded_images  # jax: only where it is needed
+
+    encoded_images.run(name, encoded_images.ORIGINS, _data(), quick, file, told=typer.echo)
+
+
+def _regression(name: str, method: Method, file: Path, quick: bool) -> None:
+    regression.run(name, (method,), _data(), quick, file, told=typer.echo)
+
+
+def _mixtures(file: Path, quick: bool) -> None:
+    mixtures.run(mixtures.RELEASES, _data(), quick, file, told=typer.echo)
+
+
+def _data() -> Path:
+    return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
+
+
+_FULL: Mapping[Name, Run] = {
+    Name.BALOG_FIG1: partial(_figure, "fig1", balog.FULL),
+    Name.BALOG_FIG2: partial(_figure, "fig2", balog.FULL),
+}
 _RUNS: Mapping[Name, Run] = {
-    Name.BALOG_FIG1: partial(_figure, "fig1"),
-    Name.BALOG_FIG2: partial(_figure, "fig2"),
+    Name.BALOG_FIG1: partial(_figure, "fig1", None),
+    Name.BALOG_FIG2: partial(_figure, "fig2", None),
     Name.MERF_ADULT: partial(_table, ("--only", "adult", "--methods", "merf")),
     Name.HERMITE_ADULT: partial(_table, ("--only", "adult", "--methods", "hermite")),
     Name.ADULT_MARGINALS: partial(_table, ("--only", "marginals")),
+    Name.MERF_CENSUS: partial(_scores, "census", "merf"),
+    Name.HERMITE_CENSUS: partial(_scores, "census", "hermite"),
+    Name.MERF_CREDIT: partial(_scores, "credit", "merf"),
+    Name.HERMITE_CREDIT: partial(_scores, "credit", "hermite"),
+    Name.MERF_CERVICAL: partial(_scores, "cervical", "merf"),
+    Name.HERMITE_CERVICAL: partial(_scores, "cervical", "hermite"),
+    Name.MERF_EPILEPTIC: partial(_scores, "epileptic", "merf"),
+    Name.HERMITE_EPILEPTIC: partial(_scores, "epileptic", "hermite"),
+    Name.MERF_ISOLET: partial(_scores, "isolet", "merf"),
+    Name.HERMITE_ISOLET: partial(_scores, "isolet", "hermite"),
+    Name.MERF_INTRUSION: partial(_scores, "intrusion", "merf"),
+    Name.HERMITE_INTRUSION: partial(_scores, "intrusion", "hermite"),
+    Name.MERF_COVTYPE: partial(_scores, "covtype", "merf"),
+    Name.HERMITE_COVTYPE: partial(_scores, "covtype", "hermite"),
+    Name.MERF_MNIST: partial(_images, "mnist", "merf"),
+    Name.HERMITE_MNIST: partial(_images, "mnist", "hermite"),
+    Name.MERF_FASHION: partial(_images, "fashion", "merf"),
+    Name.HERMITE_FASHION: partial(_images, "fashion", "hermite"),
+    Name.ENCODED_MNIST: partial(_encoded, "mnist"),
+    Name.ENCODED_FASHION: partial(_encoded, "fashion"),
+    Name.MIXTURE_NLL: _mixtures,
+    Name.MERF_WINE: partial(_regression, "wine", "merf"),
+    Name.HERMITE_WINE: partial(_regression, "wine", "hermite"),
+    Name.MERF_STUDENT: partial(_regression, "student", "merf"),
+    Name.HERMITE_STUDENT: partial(_regression, "student", "hermite"),
 }

@@ -11,31 +11,20 @@ were: a choice that is not private, and that no epsilon here covers.
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from curator.releases import hermite, merf
-from curator.releases.progress import Report
 from fedkme.data import Table
-from fedkme.features.fourier_map import MixedSpec
-from fedkme.features.maps import EmbeddingMap
-from fedkme.features.pooling import Layout, PooledSum, pool, pooled_sum
-from fedkme.privacy.accountants import Sound
-from fedkme.privacy.noise import simulated
-from fedkme.schema import Category, Schema
 from sim.experiments import classifiers, marginals
 from sim.experiments.adult import load_adult, load_codes
+from sim.experiments.seeds import Figures, Told, say
+from sim.experiments.synthesis import Choice, Method, synthesise
 
-Method = Literal["merf", "hermite"]
-DELTA = 1e-5
 PAPER: dict[str, dict[str, tuple[float, float]]] = {
     "adult eps 1 (ROC, PRC)": {"real": (0.786, 0.683), "merf": (0.642, 0.524), "hermite": (0.688, 0.632)},
     "marginals eps 0.3 (3-way, 4-way as published)": {"merf": (0.405, 0.508), "hermite": (0.332, 0.418)},
@@ -43,8 +32,8 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {
 }
 """What the papers print for the same data."""
 
-_SCALES = {"capital-gain": 20.0, "capital-loss": 10.0}
-"""Columns that are almost always zero: the kernel is to tell small values from none. Public."""
+_ADULT = Choice(scales={"capital-gain": 20.0, "capital-loss": 10.0})
+"""Columns that are almost always zero: the kernel is to tell small values from none."""
 
 
 @dataclass(frozen=True)
@@ -65,75 +54,6 @@ class Size:
 
 
 QUICK = Size(300, 5000, 100, ("LR", "GNB", "LDA", "DT"))
-Told = Callable[[str], None]
-
-
-def pooled(owners: Sequence[Table], features: EmbeddingMap, layout: Layout) -> PooledSum:
-    """Every owner's sum, and their total."""
-    return pool([pooled_sum(rows, features, layout) for rows in owners], features, layout)
-
-
-def synthesise(
-    method: Method,
-    schema: Schema,
-    owners: Sequence[Table],
-    rows: int,
-    epsilon: float | None,
-    seed: int,
-    size: Size,
-    told: Told,
-) -> tuple[Table, float]:
-    """Release, train and sample.
-
-    Args:
-        method: which mechanism.
-        schema: public.
-        owners: their rows.
-        rows: N, public.
-        epsilon: at DELTA; None: without noise.
-        seed: of everything.
-        size: of training and sample.
-        told: progress.
-
-    Returns:
-        The synthetic rows, and epsilon at DELTA by the sound accountant (infinite without noise).
-    """
-    from curator.releases.generators import Training
-    from curator.releases.networks import TableNetwork
-
-    layout = Layout(len(schema.classes) or None)
-    noise = simulated(seed, "curator", method)
-    network, training = TableNetwork(schema, layout.columns), Training(steps=size.steps, seed=seed)
-
-    def report(state: Report) -> None:
-        told(f"  {method}: {state}")
-
-    if method == "merf":
-        plan = merf.MerfPlan(schema, _mixed(schema, seed), epsilon, DELTA)
-        released = plan.release(pooled(owners, plan.map, layout), rows, noise)
-        trained = merf.fit(plan, released, network, training, progress=report)
-    else:
-        several = _hermite(schema, epsilon, seed)
-        sums = [pooled(owners, phi, layout) for phi in several.maps]
-        released = several.release(sums, rows, noise)
-        trained = hermite.fit(several, released, network, training, progress=report)
-    paid = float("inf") if released.event is None else Sound().epsilon([released.event], DELTA).epsilon
-    return trained.sample(size.rows, seed), paid
-
-
-def _mixed(schema: Schema, seed: int) -> MixedSpec:
-    scales = tuple(_SCALES.get(column.name, 1.0) for column in schema.columns)
-    return MixedSpec(dimension=2000, gamma=5.0, seed=seed, scales=scales)
-
-
-def _hermite(schema: Schema, epsilon: float | None, seed: int) -> hermite.HermitePlan:
-    plan = hermite.HermitePlan(schema, epsilon, DELTA, seed)
-    if all(isinstance(column, Category) for column in schema.columns):
-        pairs = min(math.comb(schema.width, 2), 105)
-        return replace(plan, epochs=pairs, product_columns=2, gamma=10.0, sum_share=0.1)
-    return replace(
-        plan, epochs=10, product_columns=2, gamma=1.0, sum_share=0.5, sum_order=60, sum_length=0.05
-    )
 
 
 def adult(
@@ -146,7 +66,9 @@ def adult(
         labels = [part.labels for part in split.owners if part.labels is not None]
         synthetic, paid = Table(values, np.concatenate(labels)), float("inf")
     else:
-        synthetic, paid = synthesise(method, schema, split.owners, split.rows, 1.0, seed, size, told)
+        synthetic, paid = synthesise(
+            method, schema, split.owners, split.rows, 1.0, seed, size.steps, size.rows, _ADULT, told
+        )
     scores = classifiers.evaluate(synthetic, split.test, schema, size.names, seed)
     for name, score in scores.items():
         told(f"  {method} {name}: ROC {score.roc:.3f} PRC {score.prc:.3f} AUC of scores {score.auc:.3f}")
@@ -161,27 +83,16 @@ def codes(
     schema, table = load_codes(path)
     order = np.random.default_rng(np.random.SeedSequence([seed, 2])).permutation(len(table))
     parts = [table.take(part) for part in np.array_split(order, owners)]
-    size = replace(size, rows=len(table))
-    synthetic, paid = synthesise(method, schema, parts, len(table), epsilon, seed, size, told)
+    count = len(table)
+    synthetic, paid = synthesise(
+        method, schema, parts, count, epsilon, seed, size.steps, count, Choice(), told
+    )
     real, rows = table.values.astype(np.int64), synthetic.values.astype(np.int64)
     found = {"epsilon": paid}
     for alpha in (3, 4):
         found[f"published {alpha}"] = marginals.as_published(real, rows, alpha, size.tuples)
         found[f"exact {alpha}"] = marginals.exact(real, rows, alpha, size.tuples)
     return found
-
-
-def summary(runs: Sequence[dict[str, float]]) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation over seeds (0 for one seed) of each figure."""
-    spread = 1 if len(runs) > 1 else 0
-    return {
-        key: (
-            float(np.mean([run[key] for run in runs])),
-            float(np.std([run[key] for run in runs], ddof=spread)),
-        )
-        for key in runs[0]
-        if np.isfinite([run[key] for run in runs]).all()
-    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -202,36 +113,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"classifiers: {', '.join(size.names or classifiers.available())} of {', '.join(classifiers.NAMES)}"
     )
-    figures: dict[str, Any] = {}
-
-    def table(name: str, method: str, run: Callable[[int], dict[str, float]]) -> None:
-        runs = []
-        for seed in seeds:
-            started = time.monotonic()
-            runs.append(run(seed))
-            shown = ", ".join(f"{key} {value:.3f}" for key, value in runs[-1].items())
-            print(f"{name}, {method}, seed {seed}: {shown} ({time.monotonic() - started:.0f} s)", flush=True)
-        found = summary(runs)
-        figures.setdefault(name, {})[method] = {"mean, sd": found, "runs": runs}
-        printed = PAPER.get(name, {}).get(method)
-        beside = f"; the paper prints {printed}" if printed else ""
-        shown = ", ".join(f"{key} {mean:.3f} +- {sd:.3f}" for key, (mean, sd) in found.items())
-        print(f"{name}, {method}, {len(runs)} seeds: {shown}{beside}", flush=True)
-
-    def told(line: str) -> None:
-        print(line, flush=True)
+    figures = Figures(seeds, PAPER)
 
     methods: tuple[Method, ...] = tuple(chosen.methods)
     raw = chosen.data / "adult_raw.parquet"
     if chosen.only != "marginals" and raw.exists():
         name = "adult eps 1 (ROC, PRC)"
-        table(name, "real", lambda seed: adult(raw, "real", chosen.owners, seed, size, told))
+        figures.add(name, "real", lambda seed: adult(raw, "real", chosen.owners, seed, size, say))
         for method in methods:
 
             def score(seed: int, method: Method = method) -> dict[str, float]:
-                return adult(raw, method, chosen.owners, seed, size, told)
+                return adult(raw, method, chosen.owners, seed, size, say)
 
-            table(name, method, score)
+            figures.add(name, method, score)
     coded = chosen.data / "adult_discretized" / "dphp_sdgym_simple_adult.npz"
     if chosen.only != "adult" and coded.exists():
         for epsilon in (0.3, 0.1):
@@ -239,13 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for method in methods:
 
                 def run(seed: int, method: Method = method, epsilon: float = epsilon) -> dict[str, float]:
-                    return codes(coded, method, epsilon, chosen.owners, seed, size, told)
+                    return codes(coded, method, epsilon, chosen.owners, seed, size, say)
 
-                table(name, method, run)
-    if not figures:
+                figures.add(name, method, run)
+    if not figures.found:
         print(f"neither {raw} nor {coded} exists: nothing was run", file=sys.stderr)
-    if chosen.out is not None:
-        chosen.out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    figures.write(chosen.out)
     return 0
 
 
