@@ -1,9 +1,9 @@
 """Public bins: the table of codes that marginals are counted in, from the schema alone.
 
-A category is its index. A number falls into one of a fixed count of intervals of equal width between its public
-bounds (a whole number into at most one interval per whole number); a label is one more column, the last. No
-edge is learnt from rows. Owners encode their rows, the curator decodes synthetic codes, both from the schema
-and the number of bins that the request names.
+A category is its index. A number falls into one of a fixed count of intervals of equal width between its
+public bounds (a whole number into at most one interval per whole number); a label is one more column, the
+last. No edge is learnt from rows. Owners encode their rows, the curator decodes synthetic codes, both from
+the schema and the number of bins that the request names.
 """
 
 from __future__ import annotations

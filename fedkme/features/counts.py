@@ -5,14 +5,15 @@ owners exactly, in the clear or under secure aggregation.
 
 **Sensitivity.** Replacing one row (N public) takes 1 from one cell and adds 1 to another, or changes nothing:
 the counts of one marginal move by at most 2 in L1 (L1_STEP), sqrt(2) in L2 (L2_STEP) and 1 in any cell. The
-counts of k marginals with noise sigma_1, .., sigma_k, stacked, move by at most sqrt(2 sum 1/sigma_i^2) in units
-of their noise: a row that differs in a column of each moves all of them. Adding or removing a row would move a
-marginal by 1 in both norms, and N: papers on mbi state that relation, and their noise is smaller by sqrt(2) for
-a weaker promise.
+counts of k marginals with noise sigma_1, .., sigma_k, stacked, move by at most sqrt(2 sum 1/sigma_i^2) in
+units of their noise: a row that differs in a column of each moves all of them. Adding or removing a row would
+move a marginal by 1 in both norms, and N: papers on mbi state that relation, and their noise is smaller by
+sqrt(2) for a weaker promise.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -39,7 +40,7 @@ def marginal_cells(clique: Clique, sizes: Sequence[int]) -> int:
     Raises:
         ConfigError: it names no column, one twice, one that is not there, or has over MARGINAL_CELLS cells.
     """
-    if not clique or any(a >= b for a, b in zip(clique, clique[1:], strict=False)):
+    if not clique or any(a >= b for a, b in itertools.pairwise(clique)):
         raise ConfigError(
             "a marginal does not list its columns in ascending order", "Name each once, in order."
         )

@@ -1,11 +1,12 @@
 """AIM (McKenna 2022) on a table in one place: what a federated release of marginals is measured against.
 
-Written from the paper's Algorithm 1 for mbi 2.0, whose package holds no mechanisms: rounds of 16 per column with
-annealing, 10 % of the budget for selection, one-way marginals first, zCDP from (epsilon, delta). It shares no
-code with curator.releases.marginals but the answers and rows of a fitted model, and draws its noise from numpy.
+Written from the paper's Algorithm 1 for mbi 2.0, whose package holds no mechanisms: rounds of 16 per column
+with annealing, 10 % of the budget for selection, one-way marginals first, zCDP from (epsilon, delta). It
+shares no code with curator.releases.marginals but the answers and rows of a fitted model, and draws its noise
+from numpy.
 
-Relation "replace-one" has the guarantee of the federated release: counts move by sqrt(2) in L2 and scores by 2.
-"add-remove" is the paper's: half the cost of everything, for a weaker promise.
+Relation "replace-one" has the guarantee of the federated release: counts move by sqrt(2) in L2 and scores by
+2. "add-remove" is the paper's: half the cost of everything, for a weaker promise.
 """
 
 from __future__ import annotations

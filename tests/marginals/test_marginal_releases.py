@@ -6,12 +6,11 @@ import asyncio
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-pytest.importorskip("mbi", reason="releases of marginals need mbi")
 
 from curator.releases.marginals import (
     AimSettings,
@@ -22,6 +21,7 @@ from curator.releases.marginals import (
     independent,
     mst,
 )
+from curator.releases.marginals.descent import quick_fit
 from curator.releases.marginals.model import Measurement, fit, model_cells
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import Binning
@@ -29,6 +29,9 @@ from fedkme.features.counts import Clique, IntArray, marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.schema import Category, Schema
+
+mbi: Any = pytest.importorskip("mbi", reason="releases of marginals need mbi")
+jax: Any = pytest.importorskip("jax")
 
 SIZES = (3, 3, 2, 2)
 ROWS = 4000
@@ -133,11 +136,27 @@ def test_answers_of_a_model_are_mbis_own() -> None:
         for c in cliques
     ]
     model = fit(SIZES, measured, ROWS, 100)
+    domain = mbi.Domain(tuple(range(4)), SIZES)
+    with jax.enable_x64(True):
+        factors = {
+            c: mbi.Factor(domain.project(c), jax.numpy.asarray(t)) for c, t in model.potentials.items()
+        }
+        potentials = mbi.CliqueVector(domain, model.cliques, factors)
+        marginals = mbi.marginal_oracles.default_oracle()(potentials, 1.0)
+        field = mbi.MarkovRandomField(potentials=potentials, marginals=marginals, total=1.0)
     for clique in [(0, 1), (0, 2), (0, 3), (2,), (0, 2, 3), (0, 1, 2, 3)]:
-        theirs = np.asarray(model.fitted.project(clique).values) / ROWS
+        with jax.enable_x64(True):
+            theirs = np.asarray(field.project(clique).values)
         assert model.probabilities(clique) == pytest.approx(theirs, abs=1e-5)
     assert model.probabilities((2, 0)) == pytest.approx(model.probabilities((0, 2)).T)
     assert model_cells(SIZES, cliques) == 9 + 6 + 2
+
+    # descent: "the same algorithm": the quick fit of the rounds comes to the same model as mbi's.
+    quick = quick_fit(SIZES, measured, ROWS, 400)
+    for clique in cliques:
+        assert quick.probabilities(clique) == pytest.approx(
+            fit(SIZES, measured, ROWS, 400).held(clique), abs=2e-3
+        )
 
 
 async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> None:

@@ -1,10 +1,10 @@
 """Marginals over pooled one-hot products: AIM and MST through mbi, and independent columns.
 
-| method        | asks owners for                                  | curator                                  |
-|---------------|--------------------------------------------------|------------------------------------------|
-| `aim`         | exact counts of the whole workload (CountOracle)  | trusted: selects on exact errors         |
-| `mst`         | noisy counts in three queries (NoisyOracle)       | need not be: it sees noisy sums only     |
-| `independent` | noisy counts of single columns (NoisyOracle)      | need not be                              |
+| method        | asks owners for                                  | curator                              |
+|---------------|--------------------------------------------------|--------------------------------------|
+| `aim`         | exact counts of the whole workload (CountOracle) | trusted: selects on exact errors     |
+| `mst`         | noisy counts in three queries (NoisyOracle)      | need not be: it sees noisy sums only |
+| `independent` | noisy counts of single columns (NoisyOracle)     | need not be                          |
 
 Sensitivities stand in fedkme.features.counts, the accounting in `budget`.
 """

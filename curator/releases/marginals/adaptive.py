@@ -1,13 +1,14 @@
 """AIM (McKenna, Mullins, Sheldon, Miklau 2022) over pooled counts, at a curator trusted with them.
 
-Measure the columns, then in rounds: fit a model; choose marginals of the workload that it answers worst, by the
-exponential mechanism on  w_S (||M_S - model's||_1 - sqrt(2/pi) sigma cells(S)) , where w_S counts the columns that
-S shares with the workload; measure them with noise. A marginal of many cells has to be wrong by more than the
-noise that measuring would add. When a round moved the model by less than its noise would, the next spends four
-times as much per marginal.
+Measure the columns, then in rounds: fit a model; choose marginals of the workload that it answers worst, by
+the exponential mechanism on  w_S (||M_S - model's||_1 - sqrt(2/pi) sigma cells(S)) , where w_S counts the
+columns that S shares with the workload; measure them with noise. A marginal of many cells has to be wrong by
+more than the noise that measuring would add. When a round moved the model by less than its noise would, the
+next spends four times as much per marginal.
 
-Different from the paper: a round chooses and measures a few marginals, not one, and is fitted by `quick_fit`, the budget is Gaussian DP and not zCDP, the relation is
-replace-one (see `budget`), and the total is the public N. Owners are asked once, for the whole workload.
+Different from the paper: a round chooses and measures a few marginals, not one, and is fitted by `quick_fit`,
+the budget is Gaussian DP and not zCDP, the relation is replace-one (see `budget`), and the total is the
+public N. Owners are asked once, for the whole workload.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def _affordable(
     sizes: Sequence[int],
     limit: float,
 ) -> list[Clique]:
-    """Candidates that leave the model below the limit, or do not change it; single columns if all else fails."""
+    """Candidates that leave the model below the limit, or do not change it; if there is none, one."""
 
     def fits(clique: Clique) -> bool:
         inside = any(set(clique) <= set(other) for other in taken)

@@ -10,21 +10,22 @@ mechanism is mu-GDP if telling two neighbours apart is at least as hard as telli
   costs nothing). AIM halves its noise by what it has seen: this is the theorem that lets it.
 
 The whole release is therefore one Gaussian of noise multiplier 1/mu, which is what `event` says and what the
-sound accountant charges: exactly epsilon at delta. Releases on mbi are mostly accounted with zCDP, which allows
-a sum of 1/sigma^2 smaller by a sixth at (1, 1e-5) and by a fifth at (0.3, 1e-5).
+sound accountant charges: exactly epsilon at delta. Releases on mbi are mostly accounted with zCDP, which
+allows a sum of 1/sigma^2 smaller by a sixth at (1, 1e-5) and by a fifth at (0.3, 1e-5).
 
-**A choice of range r is 2 Phi^-1(1/(1 + e^(-r/2)))-GDP.** The trade-off curves of its neighbours lie above those
-of two-point mechanisms with losses t and t - r, t in [0, r] (Dong, Durfee, Rogers 2020; see accountants.pld).
-Such a one is a test with a true positive rate p and a false positive rate q of equal odds ratio for all t:
-p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. It lies above the curve of mu-GDP if and only
-if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 + e^-x)): odd, and concave for x > 0
-(van Zwet 1964: the logistic law has the heavier tails), so h' is even and falls with |x|, and
-h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do, and 2 h(r/2) <= h'(0) r.
+**A choice of range r is 2 Phi^-1(1/(1 + e^(-r/2)))-GDP.** The trade-off curves of its neighbours lie above
+those of two-point mechanisms with losses t and t - r, t in [0, r] (Dong, Durfee, Rogers 2020; see
+accountants.pld). Such a one is a test with a true positive rate p and a false positive rate q of equal odds
+ratio for all t: p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. It lies above the curve of
+mu-GDP if and only if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 + e^-x)): odd, and
+concave for x > 0 (van Zwet 1964: the logistic law has the heavier tails), so h' is even and falls with |x|,
+and h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do, and 2 h(r/2) <=
+h'(0) r.
 
-**Selection.** The score of marginal S against a public table e (the model's answer) is
-w_S (||M_S - e||_1 - a constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP
-= 2, in both directions for different S, so choosing S with probability proportional to exp(c score) has range
-2 c L1_STEP max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.)
+**Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
+constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
+directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
+max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Graphical models of a table of codes, fitted to noisy marginals by the package mbi (McKenna 2019).
 
 mbi fits: `MirrorDescent` over the potentials of the measured cliques, the total being the public N. What is
-asked of a fitted model afterwards is done here in numpy on its junction tree: mbi compiles a program for every
-marginal that is not in the model (575 of them in a release of adult: minutes), and draws rows from numpy's
-global generator. Everything is post-processing of noisy marginals and reads no row.
+asked of a fitted model afterwards is done here in numpy on its junction tree: mbi compiles a program for
+every marginal that is not in the model (575 of them in a release of adult: minutes), and draws rows from
+numpy's global generator. Everything is post-processing of noisy marginals and reads no row.
 """
 
 from __future__ import annotations
@@ -75,14 +75,13 @@ class Model:
     def held(self, clique: Clique) -> FloatArray:
         """`probabilities` of columns that one table of the tree holds, such as a clique of the model."""
         node = _home(self._tree, self.sizes, clique)
-        result: FloatArray = np.einsum(self._beliefs[node], list(node), list(clique))
-        return result
+        return _marginal(self._beliefs[node], node, clique)
 
     def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
         """Rows whose counts follow the model as closely as whole numbers can, (rows, columns) in any order.
 
         A column is drawn given those before it that share a table with it; within a group of equal
-        rows by systematic sampling, so that counts differ from their expectation by less than 1 a cell.
+        rows by systematic sampling, which keeps counts close to their expectation.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=np.int64)
         done: set[int] = set()
@@ -93,7 +92,7 @@ class Model:
                     continue
                 given = tuple(c for c in node if c in done)
                 kept = (*given, column)
-                joint = np.einsum(table, list(node), list(kept)).reshape(-1, self.sizes[column])
+                joint = _marginal(table, node, kept).reshape(-1, self.sizes[column])
                 parent = _index(codes, given, self.sizes)
                 codes[:, column] = _systematic(joint, parent, generator)
                 done.add(column)
@@ -129,7 +128,8 @@ def fit(
         warm = None
         if start is not None:
             tables = {
-                c: mbi.Factor(domain.project(c), jax.numpy.asarray(table)) for c, table in start.potentials.items()
+                c: mbi.Factor(domain.project(c), jax.numpy.asarray(table))
+                for c, table in start.potentials.items()
             }
             warm = mbi.CliqueVector(domain, start.cliques, tables)
         fitted = mbi.estimation.MirrorDescent().estimate(
@@ -230,6 +230,14 @@ def _aligned(table: FloatArray, columns: Clique, node: Clique) -> FloatArray:
     places = sorted(range(len(columns)), key=lambda i: node.index(columns[i]))
     shape = iter(np.transpose(table, places).shape)
     return np.transpose(table, places).reshape([next(shape) if c in columns else 1 for c in node])
+
+
+def _marginal(table: FloatArray, node: Clique, kept: Clique) -> FloatArray:
+    """Sums over the columns of a node that are not kept, with axes in the order of those that are."""
+    left = [c for c in node if c in kept]
+    summed = table.sum(axis=tuple(i for i, c in enumerate(node) if c not in kept))
+    ordered: FloatArray = np.transpose(summed, [left.index(c) for c in kept])
+    return ordered
 
 
 def _log_marginal(table: FloatArray, node: Clique, kept: Clique) -> FloatArray:

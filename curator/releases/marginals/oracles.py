@@ -1,8 +1,8 @@
 """Who answers a marginal: what an algorithm may ask, and the answer of tables in this process.
 
 An algorithm is written against one of two interfaces. A `CountOracle` gives exact pooled counts to a curator
-that the owners trust with them. A `NoisyOracle` gives counts with noise, which may be added before anybody sees
-the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
+that the owners trust with them. A `NoisyOracle` gives counts with noise, which may be added before anybody
+sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
 """
 
 from __future__ import annotations

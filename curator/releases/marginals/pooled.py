@@ -7,8 +7,8 @@ trusted. Choices are post-processing and cost nothing; what costs is that every 
 
 1. measure all columns, and fit them;
 2. measure all pairs, once, with a share of the budget;
-3. estimate how wrong independence is about each pair: ||y - e||_2^2 - cells sigma^2 has no bias for
-   ||M - e||_2^2, and over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; take k = 1/sum p^2 for
+3. estimate how wrong independence is about each pair: ||y - e||_2^2 - cells sigma^2 has no bias for ||M -
+   e||_2^2, and over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; take k = 1/sum p^2 for
    the product p of the columns;
 4. keep the forest of largest total gain, that error less sqrt(2/pi) sigma k of the measurement to come; an
    edge that gains nothing is left out;
