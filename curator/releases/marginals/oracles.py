@@ -1,0 +1,90 @@
+"""Who answers a marginal: what an algorithm may ask, and the answer of tables in this process.
+
+An algorithm is written against one of two interfaces. A `CountOracle` gives exact pooled counts to a curator
+that the owners trust with them. A `NoisyOracle` gives counts with noise, which may be added before anybody
+sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.counts import Clique, IntArray, marginal_counts
+from fedkme.privacy.noise import NoiseSource
+
+FloatArray = NDArray[np.float64]
+
+
+class CountOracle(Protocol):
+    """Exact sums over all owners."""
+
+    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+        """Pooled counts of every marginal, (cells,) each; one query to the owners."""
+        ...
+
+
+class NoisyOracle(Protocol):
+    """Sums with Gaussian noise."""
+
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
+        """Pooled counts with independent noise, (cells,) each; one query to the owners.
+
+        The noise of marginal i has standard deviation sigmas[i] in every cell, at least: owners that drop out
+        or lie must not make it smaller.
+        """
+        ...
+
+
+class PooledOracle:
+    """Tables of codes of owners in this process, summed exactly."""
+
+    def __init__(self, owners: Sequence[IntArray], sizes: Sequence[int]) -> None:
+        """Keep the tables.
+
+        Args:
+            owners: (m_j, c) codes each.
+            sizes: codes of every column.
+
+        Raises:
+            DataError: no rows at all.
+        """
+        if sum(len(codes) for codes in owners) < 1:
+            raise DataError("there are no rows to count", "Leave owners without rows out of the release.")
+        self._owners, self._sizes = tuple(owners), tuple(sizes)
+
+    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+        """See `CountOracle`."""
+        return [
+            np.sum([marginal_counts(codes, clique, self._sizes) for codes in self._owners], axis=0)
+            for clique in cliques
+        ]
+
+
+class TrustedNoise:
+    """A `NoisyOracle` where a trusted curator adds the noise itself, once, to whole numbers."""
+
+    def __init__(self, oracle: CountOracle, noise: NoiseSource) -> None:
+        """Keep both.
+
+        Args:
+            oracle: of exact counts.
+            noise: the curator's.
+        """
+        self._oracle, self._noise = oracle, noise
+
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
+        """See `NoisyOracle`."""
+        if len(cliques) != len(sigmas):
+            raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
+        exact = await self._oracle.counts(cliques)
+        return [add_noise(counts, sigma, self._noise) for counts, sigma in zip(exact, sigmas, strict=True)]
+
+
+def add_noise(counts: IntArray, sigma: float, noise: NoiseSource) -> FloatArray:
+    """Counts with Gaussian noise; neither rounded nor cut at 0, which is post-processing."""
+    return counts.astype(np.float64) + noise.gaussian(sigma, counts.size)

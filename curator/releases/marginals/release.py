@@ -1,0 +1,60 @@
+"""What comes out of a release of marginals: a model to draw rows from, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from curator.releases.marginals.budget import Budget
+from curator.releases.marginals.model import Measurement, Model
+from fedkme.data import Table
+from fedkme.errors import ConfigError
+from fedkme.features.binning import Binning
+from fedkme.features.counts import Clique
+from fedkme.privacy.events import Composed, Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalRelease:
+    """What the curator may show to anybody.
+
+    Attributes:
+        model: fitted to the measurements.
+        measurements: marginals with noise.
+        rows: N, public.
+        event: everything that was disclosed, under replace-one.
+        pieces: the same, one by one, for reading: choices depended on answers, so charge `event`.
+    """
+
+    model: Model
+    measurements: tuple[Measurement, ...]
+    rows: int
+    event: Gaussian
+    pieces: Composed
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """Columns of every marginal that was measured, in order."""
+        return tuple(measurement.clique for measurement in self.measurements)
+
+    def sample(self, binning: Binning, rows: int, seed: int) -> Table:
+        """Synthetic rows in the columns of the schema; post-processing.
+
+        Raises:
+            ConfigError: the binning has other columns than the model, or no rows are asked for.
+        """
+        if binning.sizes != self.model.sizes:
+            raise ConfigError(
+                "the binning is not that of the release", "Use the schema and bins of the release."
+            )
+        if rows < 1:
+            raise ConfigError(f"{rows} synthetic rows cannot be drawn", "Ask for one row or more.")
+        generator = np.random.default_rng(np.random.SeedSequence([seed, 5]))
+        return binning.decode(self.model.sample(rows, generator), generator)
+
+
+def finished(model: Model, measured: Sequence[Measurement], rows: int, budget: Budget) -> MarginalRelease:
+    """A release of what was measured under a budget."""
+    return MarginalRelease(model, tuple(measured), rows, budget.event, budget.pieces)

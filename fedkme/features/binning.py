@@ -1,0 +1,149 @@
+"""Public bins: the table of codes that marginals are counted in, from the schema alone.
+
+A category is its index. A number falls into one of a fixed count of intervals of equal width between its
+public bounds (a whole number into at most one interval per whole number); a label is one more column, the
+last. No edge is learnt from rows. Owners encode their rows, the curator decodes synthetic codes, both from
+the schema and the number of bins that the request names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.data import Table
+from fedkme.errors import ConfigError, DataError
+from fedkme.schema import Category, Numeric, Schema
+
+IntArray = NDArray[np.int64]
+MOST_BINS = 1 << 12
+
+
+@dataclass(frozen=True)
+class Binning:
+    """How rows become codes and codes become rows.
+
+    Attributes:
+        schema: public.
+        bins: of a numeric column, at most.
+
+    Raises:
+        ConfigError: on construction, for a number of bins out of range.
+    """
+
+    schema: Schema
+    bins: int = 16
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bins <= MOST_BINS:
+            raise ConfigError(
+                f"{self.bins} bins for numeric columns are not between 1 and {MOST_BINS}",
+                "Take a few: noise is added to every cell.",
+            )
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Codes of every column, the label's last."""
+        label = [len(self.schema.classes)] if self.schema.label is not None else []
+        return (*(self._size(column) for column, _ in self._columns()), *label)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of every column of codes."""
+        label = [self.schema.label.name] if self.schema.label is not None else []
+        return (*self.schema.names, *label)
+
+    def encode(self, table: Table, party: str) -> IntArray:
+        """Codes of rows, (m, columns).
+
+        Raises:
+            DataError: rows do not fit the schema, or have no label where it has one.
+        """
+        self.schema.check(table, party)
+        codes = np.zeros((len(table), len(self.sizes)), dtype=np.int64)
+        for column, place in self._columns():
+            values = column._filled(table.values[:, [place]].astype(np.float64))[:, 0]
+            if isinstance(column, Numeric):
+                low, width = self._grid(column)
+                values = np.clip(np.floor((values - low) / width), 0, self._size(column) - 1)
+            codes[:, place] = values.astype(np.int64)
+        if self.schema.label is not None:
+            if table.labels is None:
+                raise DataError(
+                    f"{party}: the rows have no labels", "Give the label that the schema describes."
+                )
+            codes[:, -1] = table.labels
+        return codes
+
+    def decode(self, codes: IntArray, generator: np.random.Generator) -> Table:
+        """Rows in the columns and units of the schema, numbers uniform within their bin."""
+        values = np.zeros((len(codes), self.schema.width))
+        for column, place in self._columns():
+            drawn = codes[:, place].astype(np.float64)
+            if isinstance(column, Numeric):
+                drawn = self._inside(column, drawn, generator)
+            values[:, place] = drawn
+        return Table(values, codes[:, -1].copy() if self.schema.label is not None else None)
+
+    def _inside(
+        self, column: Numeric, code: NDArray[np.float64], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        low, width = self._grid(column)
+        start, end = low + width * code, low + width * (code + 1.0)
+        if column.integer:  # whole numbers in [start, end)
+            start, end = np.ceil(start), np.ceil(end)
+            return np.clip(start + np.floor(generator.random(len(code)) * (end - start)), *column.bounds)
+        return np.clip(start + generator.random(len(code)) * width, *column.bounds)
+
+    def _grid(self, column: Numeric) -> tuple[float, float]:
+        """Lower end and width of the bins; whole numbers k stand for [k, k + 1)."""
+        low, high = column.bounds
+        return low, (high - low + column.integer) / self._size(column)
+
+    def _size(self, column: Numeric | Category) -> int:
+        if isinstance(column, Category):
+            return len(column.categories)
+        whole = column.bounds[1] - column.bounds[0] + 1.0
+        return int(min(self.bins, whole)) if column.integer else self.bins
+
+    def _columns(self) -> Iterator[tuple[Numeric | Category, int]]:
+        """Each column of a table with its place; a block counts as its columns."""
+        place = 0
+        for column in self.schema.columns:
+            for _ in range(column.count):
+                yield column, place
+                place += 1
+
+
+def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:
+    """Refuse a workload whose marginals together would be too many counts for an owner to send.
+
+    Args:
+        sizes: codes of every column.
+        ways: all marginals of at most so many columns.
+        limit: counts in all.
+
+    Raises:
+        ConfigError: over the limit, or no such marginals.
+    """
+    if not 1 <= ways <= len(sizes):
+        raise ConfigError(
+            f"{ways}-way marginals of {len(sizes)} columns do not exist", "Take fewer columns in a marginal."
+        )
+    # Sums of products over all subsets of a size: elementary symmetric polynomials.
+    symmetric = [1] + [0] * ways
+    for size in sizes:
+        for k in range(ways, 0, -1):
+            symmetric[k] += size * symmetric[k - 1]
+    total = sum(symmetric[1:])
+    if total > limit:
+        raise ConfigError(
+            f"all marginals of up to {ways} of {len(sizes)} columns have 10^{math.log10(total):.1f} cells "
+            f"and {limit} are the limit",
+            "Take fewer columns in a marginal, fewer bins, or leave columns out of the schema.",
+        )
