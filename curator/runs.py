@@ -299,12 +299,12 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
     return f"run-{number}" if repeatable else f"run-{number}-{unique()}"
 
 
-def kind_of(run: Run) -> str:
+def kind_of(document: journals_pb2.RunDocument) -> str:
     """What a run makes, for a list of runs."""
-    if not run.is_release:
+    if not document.HasField("release"):
         return "summary"
     with contextlib.suppress(ValueError):
-        kind = json.loads(run.document.release.settings).get("kind")
+        kind = json.loads(document.release.settings).get("kind")
         return str(kind)[:32]
     return "release"
 

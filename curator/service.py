@@ -111,7 +111,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             selected=run.selected,
             opened=run.opened,
             ahead=self._runs.ahead(run),
-            kind=kind_of(run),
+            kind=kind_of(run.document),
         )
 
     async def _admit(self, call: Call) -> Run:
