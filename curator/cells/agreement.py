@@ -1,8 +1,8 @@
 """The public cells of a run, agreed on with the owners before its plan goes to the consumer.
 
-The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the ledger's
-lines, are on disk before anybody hears of them; an attempt that died before is asked again where the curator is
-trusted with sums, and costs again where it is not.
+The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the
+ledger's lines, are on disk before anybody hears of them; an attempt that died before is asked again where the
+curator is trusted with sums, and costs again where it is not.
 """
 
 from __future__ import annotations
