@@ -34,8 +34,10 @@ class SumOracle(Protocol):
 
     @property
     def noise_ratio(self) -> float:
-        """Deviation of a total's noise over the planned one, at least 1: where owners add it, those add it too
-        that are not counted on."""
+        """Deviation of a total's noise over the planned one, at least 1.
+
+        Where owners add it, those that are not counted on add it too.
+        """
         ...
 
     @property

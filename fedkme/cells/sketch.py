@@ -46,8 +46,6 @@ STEP = Z_UNIT**2 / _DIAGONAL
 """What one step of the integer coordinates is worth."""
 DIAMETER_STEPS = SENSITIVITY / STEP
 """The sensitivity in steps."""
-LARGEST_STEPS = _OFF * round(1 / Z_UNIT**2)
-"""No row has a larger coordinate, in steps: |z_i z_j| <= 1 of whole multiples of Z_UNIT."""
 _BLOCK_ROWS = 4096
 ROW_LIMIT = int(2.0**53 / (_OFF / Z_UNIT**2))
 """Rows whose sums float64 still holds exactly."""

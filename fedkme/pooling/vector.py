@@ -150,7 +150,7 @@ class SumVector:
 
     def _bounds(self, rows: int) -> list[int]:
         if self._projection is not None:
-            return [rows * sketch.LARGEST_STEPS]
+            return [sketch.largest_step(rows)]
         if self._binning is not None:
             return [rows * weight for weight in self.weights]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
