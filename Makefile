@@ -17,7 +17,7 @@ demo: venv
 	$(BIN)/fedkme sim run digits
 
 test: venv lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: venv
 	$(BIN)/ruff format --check .

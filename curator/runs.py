@@ -130,6 +130,10 @@ class Runs:
         """Runs that began in an earlier process."""
         return list(self._queue)
 
+    def waiting(self) -> list[Run]:
+        """Runs whose consumer has not offered anything yet."""
+        return [run for run in self._open.values() if run.status == "asked"]
+
     def start(self) -> None:
         """Begin what may begin."""
         while not self._held and self._queue and len(self._running) < self._at_once:

@@ -159,6 +159,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         except FedkmeError:
             if run.status == "asked":
                 self._runs.close(run, "failed")
+            self._agreement.forget(run)
             raise
 
     def _open(self, request: pb.SummaryRequest) -> Run:
@@ -262,8 +263,9 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         await run.over.wait()
         if run.error is not None:
             raise run.error
-        if run.status == "cancelled" and not (self._settings.directory / run.name).exists():
-            raise CancelledRunError(f"{run.name} was cancelled before it began", "Ask again for another run.")
+        if run.status in ("cancelled", "failed") and not (self._settings.directory / run.name).exists():
+            cause = f"{run.name} was cancelled, or failed, before it began"
+            raise CancelledRunError(cause, "Ask again for another run.")
         outcome = read_outcome(self._settings.directory / run.name)
         if run.status == "failed" and outcome.fault is not None:
             raise outcome.fault

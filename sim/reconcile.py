@@ -1,6 +1,6 @@
 """Whether the ledgers of a run are whole, and whether both sides of each exchange wrote the same.
 
-Mirrored are an owner's rows and sums to the curator and what a release of them costs, all that a consumer
+Mirrored are an owner's rows, sums and counts by cells to the curator and what a release of them costs, all that a consumer
 discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and the rows that the
 curator delivers, are in one ledger only: there the chain shows what was changed, and record.json, which holds
 the hash of the curator's last line at the end of its run, a cut.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import (
     CONSUMER,
@@ -71,7 +72,7 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
     heard = {
         about.protected
         for about in (entry.disclosure for entry in curator.entries)
-        if _is_row(about) or _is_sums(about) or is_validation(about.protected)
+        if _is_row(about) or _is_sums(about) or _is_histogram(about) or is_validation(about.protected)
     }
     kept = {name for party in parties for name in (party.party, validation_of(party.party))}
     for name in sorted(heard - kept):
@@ -195,6 +196,11 @@ def _is_sums(about: Disclosure) -> bool:
     return about.nonce.startswith(("sums ", "release ")) and not is_validation(about.protected)
 
 
+def _is_histogram(about: Disclosure) -> bool:
+    """Whether it is an owner's histogram by cells, towards the curator or, by orders, towards others."""
+    return about.nonce == HISTOGRAM and not is_validation(about.protected)
+
+
 def _is_shared(about: Disclosure) -> bool:
     """Whether it is D_v itself: then the curator makes g~ of it, and writes that alone."""
     return is_validation(about.protected) and isinstance(about.event, RawRows)
@@ -204,7 +210,7 @@ def _is_mirrored(entry: Entry, party: Found) -> bool:
     about = entry.disclosure
     if about.protected == validation_of(party.party):
         return True
-    return about.protected == party.party and (_is_row(about) or _is_sums(about))
+    return about.protected == party.party and (_is_row(about) or _is_sums(about) or _is_histogram(about))
 
 
 def _is_heard(entry: Entry, party: Found) -> bool:
