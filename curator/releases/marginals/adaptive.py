@@ -119,12 +119,13 @@ async def aim(
             piece, last = budget.left / batch * (1.0 - 1e-12), True
         sigma = measurement_sigma((1.0 - settings.selection_share) * piece)
         limit = settings.cells * (budget.spent + batch * piece) / budget.total
+        wrong = {c: _error(model, counts, c, rows) for c, counts in exact.items()}
         chosen: list[Clique] = []
         for _ in range(batch):
             taken = tuple({m.clique for m in measured} | set(chosen))
             pool = _affordable(candidates, taken, chosen, sizes, limit)
             weights = np.asarray([candidates[c] for c in pool])
-            errors = np.asarray([_error(model, exact[c], c, rows) for c in pool])
+            errors = np.asarray([wrong[c] for c in pool])
             cells = np.asarray([exact[c].size for c in pool])
             scores = weights * (errors - math.sqrt(2.0 / math.pi) * sigma * cells)
             chosen.append(pool[budget.select(scores, weights, settings.selection_share * piece, noise)])
