@@ -25,8 +25,7 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.kernels import median_gamma
-from fedkme.privacy.budget import check_budget
-from fedkme.privacy.events import OWNERS
+from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.protocol import Row
 from fedkme.wire import codecs
@@ -201,7 +200,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             for promised in (*self._runs.promised(), rows)
             for event in settings.summary.between_owners(promised, owners)
         ]
-        check_budget(settings.budget, OWNERS, OWNERS, spent, planned)
+        check_owners(settings.budget, spent, planned)
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._conductor.seeds):

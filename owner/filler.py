@@ -37,7 +37,7 @@ class Filler:
         self._assignment: CellAssignment | None = None
         self._book: CodeBook | None = None
         self._counted = False
-        self._sent = 0
+        self._ordered = False
 
     @property
     def begun(self) -> bool:
@@ -123,14 +123,14 @@ class Filler:
         odd = (
             shares.shape != (_size(assignment, book),) or not np.isfinite(shares).all() or (shares < 0).any()
         )
-        if odd or self._sent or not 0 < count <= assignment.rows:
+        if odd or self._ordered or not 0 < count <= assignment.rows:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
             )
         rows = self._schema.encode(self._table.values)
         chosen = fill_order(rows, self._cells(assignment, book), shares, count, assignment.gamma)
         self._gate.pass_rows(assignment.run, round_number, range(len(chosen)))
-        self._sent = len(chosen)
+        self._ordered = True  # also where it has no row of the cells: a second order could ask for others
         labels = self._table.labels
         return [
             Row(
@@ -144,7 +144,7 @@ class Filler:
     def restore_rows(self, sent: Sequence[int]) -> None:
         """Rows that another process let out, by their tokens."""
         self._gate.restore_rows(sent)
-        self._sent = len(sent)
+        self._ordered = True
 
     def close(self) -> Closing:
         """This owner's own count of what it sent."""

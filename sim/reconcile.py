@@ -1,9 +1,9 @@
 """Whether the ledgers of a run are whole, and whether both sides of each exchange wrote the same.
 
-Mirrored are an owner's rows, sums and counts by cells to the curator and what a release of them costs, all that a consumer
-discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and the rows that the
-curator delivers, are in one ledger only: there the chain shows what was changed, and record.json, which holds
-the hash of the curator's last line at the end of its run, a cut.
+Mirrored are an owner's rows, sums and counts by cells to the curator and what they cost towards others, all that
+a consumer discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and the rows
+that the curator delivers, are in one ledger only: there the chain shows what was changed, and record.json, which
+holds the hash of the curator's last line at the end of its run, a cut.
 """
 
 from __future__ import annotations
