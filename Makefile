@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: venv
-	$(BIN)/fedkme sim run digits
+	$(BIN)/fedkme sim run digits --set protocol=cells
 
 test: venv lint
 	$(BIN)/pytest --numprocesses auto --dist loadfile
