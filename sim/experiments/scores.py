@@ -43,7 +43,7 @@ CHOICES: Mapping[str, Choice] = {
         scales=_CENSUS_SCALES,
         hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05},
     ),
-    "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 10, "sum_length": 0.2}),
+    "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 5, "sum_length": 0.3}),
     "cervical": Choice(
         gamma=0.3,
         features=200,
