@@ -72,6 +72,8 @@ GRADIENT_STEP = 2.0**-24
 
 _BLOCK_CELLS = 2**22
 _LARGEST_BLOCK = 128
+_GAIN = 4.0
+"""Codes start spread over [0, 1], and the decoder sees them centred: both train in fewer steps."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,13 @@ class AutoEncoder:
     def encode(self, parameters: Any, rows: jax.Array) -> jax.Array:
         """Codes of rows of model space, (b, n) -> (b, k) in [0, 1]."""
         half = len(self.hidden) + 1
-        return self._through(self._tree(parameters)[:half], rows)
+        return jax.nn.sigmoid(_GAIN * self._through(self._tree(parameters)[:half], rows))
 
     def decode(self, parameters: Any, codes: jax.Array) -> jax.Array:
         """Rows of model space of codes, (b, k) -> (b, n), each in [0, 1]."""
         half = len(self.hidden) + 1
-        return self._through(self._tree(parameters)[half:], codes)
+        spread = _GAIN * (codes - 0.5)
+        return jax.nn.sigmoid(self._through(self._tree(parameters)[half:], spread))
 
     def loss(self, parameters: jax.Array, row: jax.Array) -> jax.Array:
         """Squared error of one row, (n,), through its code."""
@@ -160,11 +163,11 @@ class AutoEncoder:
         return self._unravel(jnp.asarray(parameters, jnp.float32))
 
     @staticmethod
-    def _through(layers: Sequence[Any], x: jax.Array) -> jax.Array:
+    def _through(layers: Sequence[Any], x: jax.Array) -> Any:
         for weight, bias in layers[:-1]:
             x = jax.nn.relu(x @ weight + bias)
         weight, bias = layers[-1]
-        return jax.nn.sigmoid(x @ weight + bias)
+        return x @ weight + bias
 
 
 def gradient_sum(network: AutoEncoder, parameters: FloatArray, table: Table, clip: float) -> IntArray:
@@ -227,7 +230,7 @@ class PrivateTraining:
     expected: float
     noise_multiplier: float
     clip: float = 1.0
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-2
 
     def __post_init__(self) -> None:
         values = (self.expected, self.noise_multiplier, self.clip, self.learning_rate)
@@ -295,7 +298,7 @@ def train_private(
 
 
 def train_openly(
-    network: AutoEncoder, rows: Table, steps: int, seed: int, batch: int = 256, learning_rate: float = 3e-3
+    network: AutoEncoder, rows: Table, steps: int, seed: int, batch: int = 256, learning_rate: float = 5e-3
 ) -> FloatArray:
     """Parameters trained without noise: on public rows, or, as `published`, on private ones."""
     encoded = jnp.asarray(network.schema.encode(rows.values))
