@@ -70,7 +70,7 @@ class Size:
     rate: float = 0.02
     noise_multiplier: float = 2.0
     features: int = 2000
-    gamma: float = 2.0
+    gamma: float = 0.5
     steps: int = 800
     rows: int = 6000
     names: tuple[str, ...] | None = None
