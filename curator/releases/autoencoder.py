@@ -128,7 +128,8 @@ class AutoEncoder:
         line = self._through(self._tree(parameters)[half:], spread)
         # Clipped, so that a background of zeros is one; a small slope outside lets values come back.
         outside = _LEAK * (line - jax.lax.stop_gradient(line))
-        return jnp.clip(line, 0.0, 1.0) + outside
+        rows: jax.Array = jnp.clip(line, 0.0, 1.0) + outside
+        return rows
 
     def loss(self, parameters: jax.Array, row: jax.Array) -> jax.Array:
         """Squared error of one row, (n,), through its code."""
