@@ -36,13 +36,13 @@ def listing(as_json: bool) -> AnyWork:
             if as_json:
                 sys.stdout.write(json.dumps([_plain(run) for run in runs], indent=2) + "\n")
                 return
-            sys.stdout.write(f"{'run':<24}{'kind':<12}{'status':<12}{'rows':>12}  opened\n")
+            sys.stdout.write(f"{'run':<24}{'status':<12}{'kind':<12}{'rows':>12}  opened\n")
             for run in runs:
                 plain = _plain(run)
                 rows = f"{run.selected} of {run.rows}" if run.status == "running" else str(run.rows)
                 rows = rows if plain["kind"] == "summary" else "-"
                 ahead = f", {run.ahead} before it" if run.status == "queued" else ""
-                what = f"{run.run:<24}{plain['kind']:<12}{run.status + ahead:<12}"
+                what = f"{run.run:<24}{run.status + ahead:<12}{plain['kind']:<12}"
                 sys.stdout.write(f"{what}{rows:>12}  {plain['opened']}\n")
 
         await _with_stub(settings, voice, ask)

@@ -57,13 +57,13 @@ def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
     """List every run, also while the curator serves: whose, how far, since when."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        typer.echo(f"{'run':<24}{'consumer':<20}{'kind':<12}{'status':<12}{'rows':>8}  opened")
+        typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'kind':<12}{'rows':>8}  opened")
         for row in store.runs():
             document = journals_pb2.RunDocument.FromString(row.document)
             opened = datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds")
             rows = "-" if document.HasField("release") else document.request.rows
             typer.echo(
-                f"{row.run:<24}{row.peer:<20}{kind_of(document):<12}{row.status:<12}{rows:>8}  {opened}"
+                f"{row.run:<24}{row.peer:<20}{row.status:<12}{kind_of(document):<12}{rows:>8}  {opened}"
             )
 
 
