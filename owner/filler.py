@@ -20,6 +20,9 @@ from owner.herding import fill_order
 
 IntArray = NDArray[np.int64]
 
+_WHOLE = 1.0 + 1e-9
+"""The largest share of an order, with room for rounding."""
+
 
 class Filler:
     """One owner's side of the cells protocol (docs/decisions/008), for one run.
@@ -120,10 +123,8 @@ class Filler:
             BudgetError: they are more than may leave; none does.
         """
         assignment, book = self._begun()
-        odd = (
-            shares.shape != (_size(assignment, book),) or not np.isfinite(shares).all() or (shares < 0).any()
-        )
-        if odd or self._ordered or not 0 < count <= assignment.rows:
+        fits = shares.shape == (_size(assignment, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
+        if not fits or self._ordered or not 0 < count <= assignment.rows:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
             )

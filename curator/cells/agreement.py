@@ -27,6 +27,7 @@ from curator.pooling.session import PoolSession
 from curator.runs import Run
 from curator.settings import CuratorSettings
 from curator.summary.roster import Fault
+from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
@@ -83,7 +84,7 @@ class Agreement:
             if key not in known:
                 self.store.delete(key)
             elif (attempt := self._attempt(known[key])) is not None and set(attempt) == {"owners"}:
-                self.members.enlist(_named(known[key]), attempt["owners"])
+                self.members.enlist(sketch_of(known[key].name), attempt["owners"])
                 taken.append(known[key])
         return taken
 
@@ -193,7 +194,7 @@ class Agreement:
         """
         found = [disclosure_from_json(plain) for plain in lines]
         with self.ledger.together(), self.store.transaction():
-            written = Counter(line for line in self._ledger_lines() if line.run == _named(run))
+            written = Counter(line for line in self._ledger_lines() if line.run == sketch_of(run.name))
             self.ledger.extend(unwritten(found, written))
             self.store.delete(_key(run))
         raise SecureAggregationError(
@@ -221,8 +222,3 @@ class Agreement:
 
 def _key(run: Run) -> str:
     return f"{_SKETCH}{run.name}"
-
-
-def _named(run: Run) -> str:
-    """The sketch's own name in ledgers."""
-    return f"{run.name}/cells"

@@ -35,7 +35,7 @@ from fedkme.privacy.gaussian import gaussian_sigma
 MARGIN = 1e-9
 """Relative; far above the rounding of `joint_delta`, far below anything that matters."""
 SLACK = 1e-5
-"""Relative; epsilon that is left unused, so that accountants on a grid, which round up, also stay within it."""
+"""Relative; epsilon left unused, so that accountants on a grid, which round up, stay within it too."""
 SKETCH_SHARE = 0.3
 """Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
 
