@@ -267,7 +267,9 @@ def doubled_steps(*arguments: Any) -> NDArray[np.int64]:
 
 def sketched_with(factor: float) -> Subject:
     def release(*arguments: Any) -> sketch.Sketch:
-        return sketch.release(*arguments[:-1], ScaledNoise(arguments[-1], factor))
+        *said, noise = arguments
+        total, rows, dimension, classes, multiplier = said
+        return sketch.release(total, rows, dimension, classes, multiplier, ScaledNoise(noise, factor))
 
     return cells.sketched(cells.SketchParts(release=release))
 
@@ -276,7 +278,8 @@ def sketched_cheaply() -> Subject:
     """Less noise in the sketch than the joint plan has for it."""
 
     def release(*arguments: Any) -> sketch.Sketch:
-        return sketch.release(*arguments[:-2], 0.8 * arguments[-2], arguments[-1])
+        total, rows, dimension, classes, multiplier, noise = arguments
+        return sketch.release(total, rows, dimension, classes, 0.8 * multiplier, noise)
 
     return cells.joint(parts=cells.SketchParts(release=release))
 
