@@ -15,9 +15,9 @@ from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing,
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 
-REFUSALS = (BudgetError, PolicyError)
 MOST_ROWS = 2**53
 """Rows that an owner can say it has."""
+REFUSALS = (BudgetError, PolicyError)
 """Faults of an owner that are its right, and are told as what they are."""
 
 
