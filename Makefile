@@ -17,7 +17,7 @@ demo: venv
 	$(BIN)/fedkme sim run digits --set protocol=cells
 
 test: venv lint
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: venv
 	$(BIN)/ruff format --check .

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,12 +15,12 @@ from numpy.typing import NDArray
 from consumer.gate import Gate
 from consumer.pending import Pending
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
+from consumer.spending import check_request, check_spending, shared_event
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.data import Table, load_table, save_table
 from fedkme.errors import (
-    BudgetError,
     ConfigError,
     ConnectionFailedError,
     FedkmeError,
@@ -31,10 +30,9 @@ from fedkme.errors import (
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
-from fedkme.privacy.budget import check_budget
-from fedkme.privacy.events import CURATOR, Event, ExactStatistic, RawRows, validation_of
-from fedkme.privacy.ledger import open_ledger, read_ledger
-from fedkme.privacy.settings import release_target, target_event
+from fedkme.privacy.events import Event
+from fedkme.privacy.ledger import open_ledger
+from fedkme.privacy.settings import release_target
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
 from fedkme.supervision import Voice
@@ -147,7 +145,7 @@ async def summarize(
     if not plan.offered:
         known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
         if not known or not document.offer:
-            afford(_shared(request, plan.HasField("cells")))
+            afford(shared_event(request, plan.HasField("cells")))
             outgoing = _offer(request, plan, features, schema, validation, noise_for, gate)
             document.run = plan.run
             document.features.CopyFrom(plan.features)
@@ -320,7 +318,7 @@ async def _ask(
     """
     again = pending.document.HasField("request")
     if not again:
-        _check_request(settings)
+        check_request(settings)
     request = make_request(settings.request, schema, validation, gate, again)
     pending.take_up(request)
     if again:
@@ -347,7 +345,7 @@ async def _ask(
                         gate,
                         pending,
                         absence.over,
-                        lambda event: _check_budget(settings, [event]),
+                        lambda event: check_spending(settings, [event]),
                     )
             return summary
         except ConnectionFailedError as error:
@@ -357,43 +355,6 @@ async def _ask(
         except FedkmeError:
             pending.done()
             raise
-
-
-def _shared(request: RequestSettings, by_cells: bool) -> Event:
-    """What the curator gets of D_v: which of them, its plan says."""
-    if request.share == "rows":
-        return RawRows(1)
-    return histogram_noise(request.privacy.epsilon).event if by_cells else target_event(request.target)
-
-
-def _check_request(settings: ConsumerSettings) -> None:
-    """Refuse a request that D_v can pay for in no protocol, before the curator hears of it.
-
-    Raises:
-        BudgetError: it can in none.
-    """
-    gamma = settings.request.kernel.gamma == "median-validation"
-    extra: list[Event] = [ExactStatistic("gamma, a median distance of D_v")] if gamma else []
-    try:
-        _check_budget(settings, [_shared(settings.request, False), *extra])
-    except BudgetError:
-        with contextlib.suppress(BudgetError):
-            _check_budget(settings, [_shared(settings.request, True), *extra])
-            return
-        raise
-
-
-def _check_budget(settings: ConsumerSettings, planned: Sequence[Event]) -> None:
-    """Refuse what D_v cannot pay for, before anything of D_v is computed.
-
-    Raises:
-        BudgetError: it cannot.
-    """
-    if settings.budget is None:
-        return
-    path = settings.output / "ledger.jsonl"
-    spent = [entry.disclosure for entry in read_ledger(path)] if path.exists() else []
-    check_budget(settings.budget, validation_of(settings.name), CURATOR, spent, planned)
 
 
 def _make(output: Path) -> None:

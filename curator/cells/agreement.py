@@ -37,7 +37,7 @@ from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.schema import Schema
 from fedkme.store import Store
 from fedkme.wire import codecs
-from fedkme.wire.v1 import types_pb2
+from fedkme.wire.v1 import journals_pb2, types_pb2
 
 _SKETCH = "sketch/"
 """Key of an attempt that is not over, by its run: whom it asks, what owners may have disclosed under secure
@@ -138,14 +138,19 @@ class Agreement:
     def _publish(self, run: Run, cells: PublicCells, gate: PoolGate | None = None) -> None:
         """What it cost and the cells, on disk; nothing of it left before."""
         gamma, rho = run.document.features.gamma, self.settings.summary.cells.rho
-        wire = codecs.cells_to_wire(cells.book.to_json(), gamma, rho, cells.classes)
+        document = journals_pb2.RunDocument()
+        document.CopyFrom(run.document)
+        document.cells.CopyFrom(codecs.cells_to_wire(cells.book.to_json(), gamma, rho, cells.classes))
         with self.ledger.together(), self.store.transaction():
             if gate is not None:
                 self.ledger.extend(gate.take())
                 self.store.delete(_key(run))
             if run.status == "asked":  # else it was cancelled
-                run.document.cells.CopyFrom(wire)
-                self.store.update_run(run.name, document=run.document.SerializeToString())
+                self.store.update_run(run.name, document=document.SerializeToString())
+        if run.status == "asked":
+            run.document.cells.CopyFrom(
+                document.cells
+            )  # it is on disk: a call may go on
 
     async def _sketched(self, run: Run, names: list[str] | None) -> None:
         summary, release = self.settings.summary, self.settings.release

@@ -30,7 +30,7 @@ STABLE = {
 OURS = {
     *("status", "reason", "code", "scenario", "gamma", "dimension", "faults", "curator_only"),
     *("mmd2_counted", "mmd2_test", "percent_over_greedy", "percent_over_greedy_counted"),
-    *("points_accessed_baselines", "downstream_baselines", "privacy_published"),
+    *("cells", "points_accessed_baselines", "downstream_baselines", "privacy_published"),
 }
 STABLE_PARTS = {
     "points_accessed": {"total", "by_owner", "wasted", "rho", "bound"},
