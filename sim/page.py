@@ -120,6 +120,8 @@ def _tiles(m: Metrics) -> str:
 def _closeness(m: Metrics) -> str:
     alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
     together = "What the protocol optimises; the seed set is public and not returned."
+    if m.get("cells"):
+        together = "The seed set is public and not returned."
     drawings = [
         ("Returned rows", alone, "MMD² to D_v, exact kernel. Shorter is closer."),
         ("Returned rows and seed set together", counted, together),

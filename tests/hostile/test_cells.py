@@ -1,0 +1,313 @@
+"""An owner whose curator is hostile in a summary by cells, and a curator whose owners and consumers are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from curator.cells.settings import CellsSettings
+from curator.link import OwnerLink
+from curator.sessions import OwnerSession
+from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.cells.codebook import kmeans_book
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.cells.projection import spec_for
+from fedkme.data import save_table
+from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
+from fedkme.party import noise_for
+from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
+from fedkme.privacy.ledger import check_chain, disclosures_in
+from fedkme.protocol import CellAssignment
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import summaries_pb2 as summaries_pb
+from fedkme.wire.v1 import types_pb2
+from owner.cell_desk import CellDesk
+from owner.filler import Filler
+from owner.office import Outbox
+from owner.settings import PeriodBudget
+from tests.owners.host import NAME, SCHEMA, Host, host, rows
+from tests.system.market import DIMENSION
+from tests.system.market import rows as market_rows
+
+from .fuzz import GROWTH, at_rest, fuzzed, resident
+from .services import services
+from .test_consumers import asked, fault_in, talk
+from .test_owners import AT, Wire
+
+FUZZED = 6_000
+BOOK = kmeans_book(SCHEMA.encode(rows(30).values), 4, spec_for(SCHEMA, 3), SCHEMA, 0)
+SCALE = 2.0
+COUNTED = 2 * BOOK.cells
+"""By class."""
+SHARES = [1.0 / COUNTED] * COUNTED
+
+
+def open_cells(at: Host) -> Host:
+    """Let the owner take part in summaries by cells."""
+
+    def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
+        noise = noise_for(0, NAME)("histogram")
+        return CellDesk(run, Filler(NAME, rows(), SCHEMA, noise, at._gate(outbox)))
+
+    at.office._open_cell_desk = open_cell_desk
+    return at
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Host]:
+    with host(tmp_path) as opened:
+        yield open_cells(opened)
+
+
+def divide(run: str = "run-1", planned: tuple[Event, ...] | None = None, **changes: Any) -> pb.Directive:
+    scale = changes.pop("scale", SCALE)
+    planned = (HistogramNoise(SCALE).event,) if planned is None else planned
+    values = {"classes": 2, "gamma": 1.0, "rows": 10, "code_book": BOOK.to_json(), **changes}
+    said = CellAssignment(
+        run,
+        SCHEMA.digest(),
+        values["code_book"],
+        values["gamma"],
+        scale,
+        "hospital",
+        values["rows"],
+        planned,
+        values["classes"],
+    )
+    return pb.Directive(at=pb.Position(run=run, seq=1), divide=codecs.division_to_wire(said))
+
+
+def directive(seq: int, run: str = "run-1", **body: Any) -> pb.Directive:
+    return pb.Directive(at=pb.Position(run=run, round=1, seq=seq), **body)
+
+
+def herd(seq: int, count: int = 4, shares: list[float] | None = None, run: str = "run-1") -> pb.Directive:
+    return directive(seq, run, herd=pb.Herd(count=count, shares=SHARES if shares is None else shares))
+
+
+def tally(seq: int, run: str = "run-1") -> pb.Directive:
+    return directive(seq, run, tally=pb.Tally())
+
+
+def fault_of(replies: list[pb.OwnerMessage]) -> FedkmeError:
+    (reply,) = replies
+    assert reply.HasField("fault"), reply.WhichOneof("body")
+    return codecs.fault_from_wire(reply.fault)
+
+
+def told(at: Host) -> list[tuple[str, str, str]]:
+    """Run, observer and nonce of each line of the owner's ledger."""
+    found = disclosures_in(kept.line for kept in at.store.ledger())
+    return [(about.run, about.observer, about.nonce) for about in found]
+
+
+def scripts() -> list[pb.Directive]:
+    """Every directive of a summary by cells, and some that it does not know."""
+    return [
+        divide(),
+        tally(2),
+        herd(3),
+        divide("run-2"),
+        herd(2, run="run-2"),
+        directive(4, close=pb.Close()),
+        directive(2, draw=pb.Draw(count=2)),
+        pb.Directive(at=pb.Position(run="run-1"), dismiss=pb.Dismiss()),
+        pb.Directive(at=pb.Position(run="run-2"), dismiss=pb.Dismiss()),
+    ]
+
+
+def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
+    # In any order, twice, with odd numbers: an answer or a typed error; a histogram leaves once a run and an
+    # order is filled once a run, with a line in the ledger for each.
+    before = at_rest()
+    counted: list[str] = []
+    filled: list[str] = []
+    with host(tmp_path, runs_at_once=8) as at:
+        open_cells(at)
+        for number, said in enumerate(fuzzed(scripts(), FUZZED, seed=12)):
+            if number % 60 == 0:
+                at.office.welcome([])
+            if said is None:
+                continue
+            if number % 10 and said.at.run.startswith("run-"):
+                said.at.run += f"-{number // 60}"
+                desk: Any = at.office._desks.get(said.at.run)
+                said.at.seq = 1 if desk is None else desk._last[0] + 1
+            for reply in at.office.answer(said):
+                if reply.HasField("histogram"):
+                    counted.append(said.at.run)
+                if reply.HasField("rows") and reply.rows.last:
+                    filled.append(said.at.run)
+        assert len(counted) > 20
+        assert len(filled) > 20
+        lines = told(at)
+        for observer in (CURATOR, OWNERS):
+            written = [run for run, seen, nonce in lines if (seen, nonce) == (observer, "histogram")]
+            assert len(written) == len(set(written)) == len(set(counted))
+        raw = [d for d in disclosures_in(k.line for k in at.store.ledger()) if isinstance(d.event, RawRows)]
+        assert len(raw) == len({(about.run, about.nonce) for about in raw}) == at.allowance.rows
+        ledger = tmp_path / "ledger.jsonl"
+        ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
+        assert check_chain(ledger) is None
+    assert resident() - before < GROWTH
+
+
+CHEAP = (PureDp(0.01, count=2),)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        divide(scale=1e-9),
+        divide(scale=SCALE, planned=CHEAP),
+        divide(scale=SCALE, planned=()),
+        divide(scale=SCALE, planned=(HistogramNoise(SCALE).event, Gaussian(1.0))),
+        *(divide(scale=scale) for scale in (0.0, -1.0, math.nan, math.inf, 1e300, 5e-324)),
+        *(divide(gamma=gamma) for gamma in (0.0, -1.0, math.nan, math.inf)),
+        *(divide(classes=classes) for classes in (1, 3, 2**32 - 1)),
+        divide(code_book={}),
+        divide(code_book={**BOOK.to_json(), "kind": "other"}),
+        divide(code_book={**BOOK.to_json(), "arrays": {"centres": [[math.nan] * 4]}}),
+        divide(code_book={**BOOK.to_json(), "arrays": {"centres": [[0.0] * 5]}}),
+        divide(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], width=5)}),
+        divide(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], seed=2**64)}),
+    ],
+    ids=range(23),
+)
+def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
+    # Noise that is less than what the plan says it costs, too: refused, and nothing is asked of the run then.
+    assert type(fault_of(at.office.answer(said))) is ProtocolError
+    fault_of(at.office.answer(tally(2)))
+    fault_of(at.office.answer(herd(3, 1)))
+    assert at.allowance.rows == at.lines == 0
+
+
+def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
+    # An honest plan of little noise: its price is looked at before anything is computed.
+    with host(tmp_path, budgets=[PeriodBudget(epsilon=1.0, delta=1e-5).model_dump()]) as at:
+        open_cells(at)
+        for number, scale in enumerate((1e-3, 0.5)):
+            planned = (HistogramNoise(scale).event,)
+            fault = fault_of(at.office.answer(divide(f"run-{number}", planned, scale=scale)))
+            assert "towards others: epsilon 0 is spent of 1" in fault.cause
+        assert at.lines == 0
+        assert at.office.answer(divide("good"))[0].HasField("prepared")
+
+
+def test_a_second_histogram_is_refused_also_by_the_next_process(tmp_path: Path) -> None:
+    # It would cost as much again; the same directive gets the same counts, and no line.
+    with host(tmp_path) as at:
+        open_cells(at).office.answer(divide())
+        (first,) = at.office.answer(tally(2))
+        assert len(first.histogram.cells) == COUNTED
+        assert at.office.answer(tally(2)) == [first]
+    with host(tmp_path) as at:
+        open_cells(at)
+        assert at.office.answer(tally(2)) == [first]
+        assert "has counted its rows" in fault_of(at.office.answer(tally(3))).cause
+        assert at.lines == 2
+
+
+@pytest.mark.parametrize("order", [herd(3), herd(3, 2), herd(3, 1, [0.0] * (COUNTED - 1) + [1.0])])
+def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, order: pb.Directive) -> None:
+    # Also after one that no row fitted: one cell after another could be asked whether it is empty.
+    empty = [0.0] * COUNTED
+    with host(tmp_path) as at:
+        open_cells(at).office.answer(divide())
+        (reply,) = at.office.answer(herd(2, 3, empty))
+        assert not len(reply.rows.rows)
+        assert "a second one" in fault_of(at.office.answer(order)).cause
+    with host(tmp_path) as at:
+        open_cells(at)
+        order.at.seq = 4
+        assert "a second one" in fault_of(at.office.answer(order)).cause
+        assert at.allowance.rows == 0
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        herd(2, 0),
+        herd(2, 11),
+        herd(2, 2**63),
+        herd(2, 4, []),
+        herd(2, 4, SHARES[1:]),
+        herd(2, 4, [*SHARES, 0.0]),
+        *(herd(2, 4, [odd, *SHARES[1:]]) for odd in (math.nan, math.inf, -1.0, -5e-324, 2.0, 1.7e308)),
+    ],
+    ids=range(12),
+)
+def test_an_order_that_is_none(at: Host, order: pb.Directive) -> None:
+    # Refused without a row, and a proper one is filled after it.
+    at.office.answer(divide())
+    assert type(fault_of(at.office.answer(order))) is ProtocolError
+    assert at.allowance.rows == 0
+    replies = at.office.answer(herd(3, 4))
+    assert sum(len(reply.rows.rows) for reply in replies) == 4
+
+
+@pytest.mark.parametrize("length", [0, COUNTED - 1, COUNTED + 1, 10**5])
+async def test_an_owner_s_histogram_of_another_length(length: int) -> None:
+    await _odd_histogram([1] * length)
+
+
+@pytest.mark.parametrize("count", [2**53, -(2**53), 2**63 - 1, -(2**63)])
+async def test_an_owner_s_count_that_no_table_has(count: int) -> None:
+    await _odd_histogram([count] * COUNTED)
+
+
+@pytest.mark.parametrize("count", [2**53 + 1, 2**64 - 1])
+async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
+    # Orders are limited by it, in whole numbers.
+    link = OwnerLink("a", 60, 0)
+    wire = Wire(pb.OwnerMessage(at=AT, prepared=pb.Prepared(rows=count)))
+    await link.attach(wire)
+    wire.link = link
+    planned = (HistogramNoise(SCALE).event,)
+    said = CellAssignment("run-1", "", BOOK.to_json(), 1.0, SCALE, "hospital", 10, planned, 2)
+    with pytest.raises(OwnerFaultError, match="more rows than any table"):
+        await OwnerSession(link, "run-1", None, width=4).divide(said)
+
+
+async def _odd_histogram(cells: list[int]) -> None:
+    """It is out of the run, with an error that the run foresees, and its stream is cut."""
+    link = OwnerLink("a", 60, 0)
+    wire = Wire(pb.OwnerMessage(at=AT, histogram=types_pb2.Histogram(cells=cells)))
+    await link.attach(wire)
+    wire.link = link
+    with pytest.raises((OwnerFaultError, OwnerLostError)):
+        await OwnerSession(link, "run-1", None, width=4).tally(1, COUNTED)
+    assert wire.was_cut
+
+
+@pytest.mark.parametrize(
+    "cells", [[], [1] * 3, [1] * 5, [2**53] * 4, [-(2**63)] * 4], ids=["none", "few", "more", "huge", "least"]
+)
+async def test_a_consumer_s_histogram_that_is_none(tmp_path: Path, cells: list[int]) -> None:
+    # Also g~ in its place: refused, and the run still waits for what was asked for.
+    seeds = tmp_path / "seeds.npz"
+    save_table(seeds, market_rows(30, 4))
+    summary = SummarySettings(
+        features=FeatureSettings(dimension=DIMENSION),
+        protocol="cells",
+        cells=CellsSettings(bits=2, code_book="seeds"),
+    )
+    async with services(tmp_path, summary=summary) as at:
+        public = np.asarray(market_rows(30, 4).values, dtype=np.float32)
+        object.__setattr__(at.summaries._agreement, "seeds", public)
+        offered = summaries_pb.ConsumerMessage(histogram=types_pb2.Histogram(cells=cells))
+        heard = await talk(at, asked(), offered)
+        assert heard[0].plan.HasField("cells")
+        assert isinstance(fault_in(heard), ProtocolError)
+        target = summaries_pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))
+        assert isinstance(fault_in(await talk(at, asked(), target)), ProtocolError)
+        (run,) = at.runs.of("consumer")
+        assert run.status == "asked"
+        assert json.loads(run.document.cells.code_book)["kind"] == "kmeans"
