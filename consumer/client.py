@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,29 +13,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.gate import Gate
-from consumer.pending import Pending
+from consumer.keys import RunKeys
+from consumer.pending import Pending, forget_keys, keep_keys, kept_keys
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.data import Table, load_table, save_table
-from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError, StoreError
+from fedkme.errors import (
+    ConfigError,
+    ConnectionFailedError,
+    FedkmeError,
+    ProtocolError,
+    SealedBoxError,
+    StoreError,
+)
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
+from fedkme.pki.identity import Identity
 from fedkme.privacy.budget import check_budget
 from fedkme.privacy.events import CURATOR, Event, ExactStatistic, RawRows, validation_of
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
+from fedkme.sealed import AnyRow, HashedRow
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.rows import any_rows_from_wire
+from fedkme.wire.sealed import MOST_OFFERED, gift_to_wire, offer_from_wire
+from fedkme.wire.v1 import journals_pb2, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as pb
-from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 
 Encoded = NDArray[np.float32]
@@ -122,6 +134,7 @@ async def summarize(
     gate: Gate,
     pending: Pending,
     heard: Callable[[], None] = lambda: None,
+    identity: Identity | None = None,
 ) -> Summary:
     """One summary over an open stream; asked again, it is the same request, with the same g~.
 
@@ -138,15 +151,60 @@ async def summarize(
         known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
         if not known or not document.offer:
             outgoing = _offer(request, plan, features, schema, validation, noise_for, gate)
+            forget_keys(document)
             document.run = plan.run
             document.features.CopyFrom(plan.features)
             document.cells.CopyFrom(plan.cells)
             del document.offer[:]
             document.offer.extend(outgoing)
+            if plan.hashed:
+                _give(document, plan, gate.consumer, identity, voice)
             pending.keep()
         for said_now in document.offer:
             await stream.write(said_now)
-    return await _receive(plan.run, messages, schema, features, voice)
+    keys = _keys_for(plan, document, gate.consumer)
+    return await _receive(plan.run, messages, schema, features, voice, keys)
+
+
+def _give(
+    document: journals_pb2.RequestDocument,
+    plan: pb.Plan,
+    consumer: str,
+    identity: Identity | None,
+    voice: Voice,
+) -> None:
+    """Keys for a run whose rows go sealed; its secret for each owner goes with the offer.
+
+    Raises:
+        IdentityError: the curator passes on no owner's own keys.
+        ProtocolError: what it passes on is no offer.
+    """
+
+    def refused(owner: str, error: FedkmeError) -> None:
+        voice.say("warning", run=plan.run, line=f"{owner} gets no secret and sends no rows: {error}")
+
+    keys = RunKeys.fresh(consumer, plan.run)
+    offers = [offer_from_wire(offer) for offer in plan.offers[:MOST_OFFERED]]
+    gifts = keys.gifts(offers, identity, refused)
+    document.offer[0].gifts.extend(gift_to_wire(gift) for gift in gifts)
+    keep_keys(document, keys)
+
+
+def _keys_for(plan: pb.Plan, document: journals_pb2.RequestDocument | None, consumer: str) -> RunKeys | None:
+    """What opens the rows of a run; None where they come as they are.
+
+    Raises:
+        SealedBoxError: they come sealed, and the keys are not here.
+    """
+    if not plan.hashed:
+        return None
+    keys = None if document is None else kept_keys(document, consumer)
+    if keys is None or keys.keys.run != plan.run:
+        raise SealedBoxError(
+            f"the rows of {plan.run} are sealed, and the keys that open them are not in this output folder",
+            "Follow it with the folder of the open request; keys go when the summary is written.",
+        )
+    return keys
 
 
 def _offer(
@@ -180,8 +238,10 @@ def _offer(
     return outgoing
 
 
-async def receive_summary(run: str, stream: Stream, schema: Schema, voice: Voice) -> Summary:
-    """The summary of a run, on a stream that is attached to it.
+async def receive_summary(
+    run: str, stream: Stream, schema: Schema, voice: Voice, pending: Pending | None = None, consumer: str = ""
+) -> Summary:
+    """The summary of a run, on a stream that is attached to it; `pending` has the keys of sealed rows.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
@@ -189,7 +249,8 @@ async def receive_summary(run: str, stream: Stream, schema: Schema, voice: Voice
     messages = _messages(stream)
     plan = await _plan(messages)
     features = codecs.features_from_wire(plan.features, schema.encoded_width)
-    return await _receive(run, messages, schema, features, voice)
+    keys = _keys_for(plan, None if pending is None else pending.document, consumer)
+    return await _receive(run, messages, schema, features, voice, keys)
 
 
 async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
@@ -202,7 +263,12 @@ async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
 
 
 async def _receive(
-    run: str, messages: AsyncIterator[pb.CuratorMessage], schema: Schema, features: FourierSpec, voice: Voice
+    run: str,
+    messages: AsyncIterator[pb.CuratorMessage],
+    schema: Schema,
+    features: FourierSpec,
+    voice: Voice,
+    keys: RunKeys | None = None,
 ) -> Summary:
     """Progress, rows, and how the run ended."""
     parts = []
@@ -215,7 +281,7 @@ async def _receive(
             case "summary":
                 parts.append(message.summary)
             case "outcome":
-                table = _table(codecs.rows_from_wire(parts), schema)
+                table = opened(any_rows_from_wire(parts, keys is not None), schema, keys)
                 outcome = message.outcome
                 complete = outcome.status == pb.Outcome.STATUS_COMPLETE
                 return Summary(
@@ -242,7 +308,17 @@ def _rows(table: Table) -> list[Row]:
     return [Row(index, values.astype(np.float64), None) for index, values in enumerate(table.values)]
 
 
-def _table(rows: list[Row], schema: Schema) -> Table:
+def opened(received: Sequence[AnyRow], schema: Schema, keys: RunKeys | None) -> Table:
+    """The rows of a summary as they came, or out of their boxes.
+
+    Raises:
+        SealedBoxError: a box does not open.
+        ProtocolError: a row has another number of columns.
+        DataError: a row does not follow the schema.
+    """
+    rows = [row for row in received if isinstance(row, Row)]
+    if keys is not None:
+        rows = keys.open([row for row in received if isinstance(row, HashedRow)])
     values = codecs.values_of(rows, schema.width)
     labels: list[int] = [row.label for row in rows if row.label is not None]
     labelled: NDArray[np.int64] | None = (
@@ -285,9 +361,11 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
 
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
-    """The p rows that match D_v best, chosen here: nobody else learns which."""
+    """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
     from fedkme.cells.prune import prune  # by the cells protocol alone
 
+    if len(summary.table) <= p:
+        return replace(summary, complete=len(summary.table) == p)
     rows = schema.encode(summary.table.values)
     kept = prune(rows, schema.encode(validation.values), p, summary.features.gamma)
     return replace(summary, table=summary.table.take(kept))
@@ -336,6 +414,7 @@ async def _ask(
                         gate,
                         pending,
                         absence.over,
+                        None if identity is None else identity.current(),
                     )
             return summary
         except ConnectionFailedError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from curator.gate import Gate
 from curator.ports import OwnerPort
@@ -43,7 +44,10 @@ async def conduct(
         )
     owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
     assignment = _assignment(task, settings, owners, h2, gate)
-    arguments = dict.fromkeys(roster.names, assignment)
+    arguments = {
+        name: replace(assignment, gift=None if task.gifts is None else task.gifts.get(name))
+        for name in roster.names
+    }
     record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
@@ -80,7 +84,7 @@ def _assignment(
         task.schema.digest(),
         task.target,
         task.consumer,
-        "uniform" if h2 is None else settings.auction.kind,
+        settings.auction.kind if h2 is not None else "uniform" if task.gifts is None else "uniform-sealed",
         task.rows,
         tuple(settings.between_owners(task.rows, owners)),
         heard,

@@ -41,8 +41,10 @@ from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
 from fedkme.schema import Schema
+from fedkme.sealed import Gift
 from fedkme.store import Store
 from fedkme.wire import codecs
+from fedkme.wire.sealed import gifts_from_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import summaries_pb2 as pb
 
@@ -201,7 +203,10 @@ class Conductor:
             self.store.update_run(run.name, document=document.SerializeToString())
         self.members.enlist(run.name, document.owners)
         width = self.schema.width
-        return [OwnerSession(self.members.link(name), run.name, journal, width) for name in document.owners]
+        return [
+            OwnerSession(self.members.link(name), run.name, journal, width, document.hashed)
+            for name in document.owners
+        ]
 
     async def _carry_out(
         self,
@@ -230,6 +235,7 @@ class Conductor:
             count_seeds=self.settings.summary.seed_set == "counted",
             reference=h1.fixed_point(reference_rows(self.schema, self.seeds, h1.spec.seed)),
             consumer=run.consumer,
+            gifts=_gifts(document),
         )
         watcher = self._begin(run, record, sessions, journal)
         try:
@@ -262,6 +268,7 @@ class Conductor:
             encoded,
             plan.classes,
             run.consumer,
+            _gifts(document),
         )
         watcher = self._begin(run, record, sessions, journal)
         try:
@@ -349,8 +356,13 @@ class Conductor:
             ) from None
 
 
+def _gifts(document: journals_pb2.RunDocument) -> dict[str, Gift] | None:
+    """The group secret by owner; None where rows come as they are."""
+    return gifts_from_wire(document.gifts) if document.hashed else None
+
+
 def _cells_facts(document: journals_pb2.RunDocument) -> dict[str, Any] | None:
     """What record.json says of the cells protocol, where it is one: whether the consumer is to prune."""
     if not document.HasField("cells"):
         return None
-    return {"rho": document.cells.rho, "prune": document.HasField("histogram")}
+    return {"rho": document.cells.rho, "prune": document.HasField("histogram") or document.hashed}

@@ -233,6 +233,7 @@ class Runs:
         run.document.ClearField("target")
         run.document.ClearField("validation")
         run.document.ClearField("histogram")
+        run.document.ClearField("gifts")
         with self._store.transaction():
             self._store.update_run(
                 run.name, status=status, document=run.document.SerializeToString(), ended=True

@@ -14,7 +14,10 @@ from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from fedkme.schema import Schema
+from fedkme.sealed import AnyRow
 from owner.gate import Gate
+from owner.keyring import KeyRing, Sealer, lost_keys
+from owner.protocols import SEALED
 
 
 class Bidder:
@@ -26,7 +29,15 @@ class Bidder:
     Memory: the rows as they were loaded, h1 of them in int16, and 33 bytes a row.
     """
 
-    def __init__(self, name: str, table: Table, schema: Schema, noise: NoiseSource, gate: Gate) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        schema: Schema,
+        noise: NoiseSource,
+        gate: Gate,
+        keys: KeyRing | None = None,
+    ) -> None:
         schema.check(table, name)
         self.name = name
         self._table = table
@@ -40,6 +51,9 @@ class Bidder:
         self._left = len(table)
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
+        self._keys = keys or KeyRing(name)
+        self._sealed_for = ""
+        self._sealer: Sealer | None = None
 
     def prepare(self, assignment: Assignment) -> int:
         """Compute h1 of every row once, block by block; forget earlier runs.
@@ -51,18 +65,25 @@ class Bidder:
             SchemaError: the curator's public schema is another one.
             PolicyError: the owner does not take part in such a run.
             BudgetError: no row may leave any more.
+            SealedBoxError: rows are to be sealed and the group secret is not here.
+            IdentityError: likewise, and it is not the consumer's.
         """
         if assignment.schema != self._schema.digest():
             raise SchemaError(
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
+        sealer = None
+        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
         self._gate.open(assignment)
         self._load(assignment)
+        self._sealer = sealer
         return len(self._table)
 
     def _load(self, assignment: Assignment) -> None:
         self._run = assignment.run
+        self._sealed_for = assignment.consumer if assignment.protocol in SEALED else ""
         self._sent[:] = False
         self._gains = np.full(len(self._table), -np.inf)
         self._left = len(self._sent)
@@ -151,11 +172,18 @@ class Bidder:
         (row,) = self._send(round_number, [self._rows[token]], "auction")
         return row
 
-    def draw(self, round_number: int, count: int) -> Sequence[Row]:
-        """`count` unsent rows, uniformly without replacement; all there are when there are fewer."""
+    def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
+        """`count` unsent rows, uniformly without replacement; all there are when there are fewer.
+
+        Raises:
+            SealedBoxError: rows are to be sealed, and the keys died with another process.
+        """
+        if self._sealed_for and self._sealer is None:
+            raise lost_keys(self.name)
         unsent = np.flatnonzero(~self._sent)
         order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
-        return self._send(round_number, unsent[order[:count]].tolist())
+        drawn = self._send(round_number, unsent[order[:count]].tolist())
+        return drawn if self._sealer is None else self._sealer.seal(drawn)
 
     def _gains_after(self, broadcast: Broadcast) -> NDArray[np.float64]:
         """Marginal gain of every row, (m,); -inf for rows that were sent."""
@@ -180,7 +208,7 @@ class Bidder:
 
     def _send(self, round_number: int, rows: Sequence[int], question: str = "") -> list[Row]:
         tokens = [self._token(row) for row in rows]
-        self._gate.pass_rows(self._run, round_number, tokens, question)
+        self._gate.pass_rows(self._run, round_number, tokens, question, self._sealed_for)
         return [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
 
     def _retired(self, row: int, token: int) -> Row:

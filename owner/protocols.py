@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 RowsLeave = Literal["raw", "hashed", "none"]
-"""What of a row may reach the curator: the row, h1 of it, or numbers about all rows alone."""
+"""What of a row may reach the curator: the row, h1 of it at most (with the row sealed for the consumer), or
+numbers about all rows alone."""
 
 SumsLeave = Literal["exact", "aggregated", "noisy"]
 """What of sums over an owner's rows the curator may see: them as they are, only a total over all owners by
@@ -20,9 +21,11 @@ code book of a summary by cells."""
 PROTOCOLS: Mapping[str, RowsLeave] = {
     "ask-everyone": "raw",
     "cells": "raw",
+    "cells-sealed": "hashed",
     "clock": "raw",
     "privauction": "raw",
     "uniform": "raw",
+    "uniform-sealed": "hashed",
     "winner-only": "raw",
     **dict.fromkeys(sorted(RELEASES), "none"),
 }
@@ -31,13 +34,18 @@ PROTOCOLS: Mapping[str, RowsLeave] = {
 QUESTIONS: Mapping[str, frozenset[str]] = {
     "ask-everyone": frozenset({"broadcast", "ask"}),
     "cells": frozenset({"tally", "herd"}),
+    "cells-sealed": frozenset({"tally", "herd"}),
     "clock": frozenset({"quote", "sell"}),
     "privauction": frozenset({"broadcast", "ask"}),
     "uniform": frozenset({"draw"}),
+    "uniform-sealed": frozenset({"draw"}),
     "winner-only": frozenset({"broadcast", "ask"}),
     **dict.fromkeys(sorted(RELEASES), frozenset({"embed", "aggregate"})),
 }
 """Directives that a protocol knows between the beginning and the end of a run."""
+
+SEALED = frozenset(name for name, leaves in PROTOCOLS.items() if leaves == "hashed")
+"""Protocols in which rows go through the curator in boxes that the consumer alone opens."""
 
 _ALLOWED: Mapping[RowsLeave, frozenset[RowsLeave]] = {
     "raw": frozenset({"raw", "hashed", "none"}),

@@ -1,8 +1,8 @@
-"""The public cells of a run, agreed on with the owners before its plan goes to the consumer.
+"""What is agreed on with owners before a run's plan goes to the consumer: public cells, and owners' keys.
 
-The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the ledger's
-lines, are on disk before anybody hears of them; an attempt that died before is asked again where the curator is
-trusted with sums, and costs again where it is not.
+The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the
+ledger's lines, are on disk before anybody hears of them; an attempt that died before is asked again where the
+curator is trusted with sums, and costs again where it is not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.cells.book import PublicCells, of_owners, of_seeds, sketch_enrolment
+from curator.introductions import introduce
 from curator.members import Members
 from curator.pooling.gate import PoolGate
 from curator.pooling.oracle import Pool
@@ -28,6 +29,7 @@ from fedkme.privacy.ledger import Ledger
 from fedkme.schema import Schema
 from fedkme.store import Store
 from fedkme.wire import codecs
+from fedkme.wire.sealed import offer_to_wire
 
 AGGREGATING = "sketching"
 """Kind of the entry that says that owners may have opened a sketch."""
@@ -49,28 +51,45 @@ class Agreement:
     identity: Callable[[], Identity | None] = lambda: None
 
     async def agree(self, run: Run) -> None:
-        """Fill in the run's cells, once.
+        """Fill in the run's cells, and the keys of its owners where rows go sealed, once.
 
         Raises:
             FedkmeError: there are none: too few owners, seeds or rows, or an aggregation that failed.
         """
         async with run.lock:
-            if run.document.HasField("cells"):
-                return
-            gate = None
-            if self.settings.summary.cells.code_book == "seeds":
-                document = run.document
-                rows, seed = document.request.validation_rows, document.features.seed
-                cells = of_seeds(self.settings.summary, self.schema, self.seeds, rows, seed)
-            else:
-                cells, gate = await self._sketched(run)
-            gamma, rho = run.document.features.gamma, self.settings.summary.cells.rho
-            book = cells.book.to_json()
-            run.document.cells.CopyFrom(codecs.cells_to_wire(book, gamma, rho, cells.classes))
-            with self.ledger.together(), self.store.transaction():
-                if gate is not None:
-                    self.ledger.extend(gate.take())
-                self.store.update_run(run.name, document=run.document.SerializeToString())
+            if self.settings.summary.protocol == "cells" and not run.document.HasField("cells"):
+                await self._divide(run)
+            if self.settings.summary.sealed and not run.document.hashed:
+                await self._introduce(run)
+
+    async def _introduce(self, run: Run) -> None:
+        quorum = self.settings.summary.quorum
+        names = await self.members.gather(quorum, self.settings.connect_s)
+        links = [self.members.link(name) for name in names]
+        offers = await introduce(links, run.name, quorum, lambda fault: self._left(run, fault))
+        document = run.document
+        document.offers.extend(offer_to_wire(offer) for offer in offers)
+        document.owners.extend(offer.name for offer in offers)
+        document.missing.extend(sorted({*self.members.missing(), *names}.difference(document.owners)))
+        document.hashed = True
+        with self.store.transaction():
+            self.store.update_run(run.name, document=document.SerializeToString())
+
+    async def _divide(self, run: Run) -> None:
+        gate = None
+        if self.settings.summary.cells.code_book == "seeds":
+            document = run.document
+            rows, seed = document.request.validation_rows, document.features.seed
+            cells = of_seeds(self.settings.summary, self.schema, self.seeds, rows, seed)
+        else:
+            cells, gate = await self._sketched(run)
+        gamma, rho = run.document.features.gamma, self.settings.summary.cells.rho
+        book = cells.book.to_json()
+        run.document.cells.CopyFrom(codecs.cells_to_wire(book, gamma, rho, cells.classes))
+        with self.ledger.together(), self.store.transaction():
+            if gate is not None:
+                self.ledger.extend(gate.take())
+            self.store.update_run(run.name, document=run.document.SerializeToString())
 
     async def _sketched(self, run: Run) -> tuple[PublicCells, PoolGate]:
         if any(entry.kind == AGGREGATING for entry in self.store.entries(run.name)):

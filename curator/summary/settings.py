@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,9 @@ class SummarySettings(Settings):
     protocol: Literal["algorithm3", "cells", "uniform"] = "algorithm3"
     """`cells`: owners fill an order by cells of a public code book, in one round (docs/decisions/008).
     `uniform` draws p/K rows from each owner and looks at nothing."""
+    content: Literal["rows", "hashed"] = "rows"
+    """What of a row the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone can
+    open (docs/decisions/009)."""
     cells: CellsSettings = CellsSettings()
     """Of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
@@ -52,6 +55,20 @@ class SummarySettings(Settings):
     @classmethod
     def _fill(cls, values: Any) -> Any:
         return with_preset(values) if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _check_content(self) -> Self:
+        if self.content == "hashed" and self.protocol == "algorithm3":
+            raise ValueError(
+                "content = \"hashed\" goes with the protocols 'cells' and 'uniform', in which a curator need "
+                "not look at what owners send"
+            )
+        return self
+
+    @property
+    def sealed(self) -> bool:
+        """Whether rows go through the curator in boxes."""
+        return self.content == "hashed"
 
     def owner_noise(self) -> OwnerNoise:
         """Of an owner's rows in the cells protocol, its sketch and its histogram together."""

@@ -22,6 +22,7 @@ from fedkme.features.fourier import FourierSpec, Kind
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
 from fedkme.protocol import CellAssignment, Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
+from fedkme.wire.sealed import gift_from_wire, gift_to_wire
 from fedkme.wire.v1 import owners_pb2, types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=1, newest=1)
@@ -265,6 +266,8 @@ def division_to_wire(said: CellAssignment) -> owners_pb2.Divide:
         consumer=said.consumer,
         rows=said.rows,
         planned=[event_to_wire(event) for event in said.planned],
+        protocol=said.protocol,
+        gift=None if said.gift is None else gift_to_wire(said.gift),
     )
 
 
@@ -284,6 +287,8 @@ def division_from_wire(message: owners_pb2.Divide, run: str, most_planned: int) 
         message.rows,
         events_from_wire(message.planned, most_planned),
         message.plan.classes,
+        message.protocol or "cells",
+        gift_from_wire(message.gift) if message.HasField("gift") else None,
     )
 
 
