@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fedkme.errors import FedkmeError, IdentityError
+from fedkme.errors import FedkmeError, IdentityError, SealedBoxError
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.protocol import Row
@@ -73,6 +73,10 @@ class RunKeys:
         """The rows in the boxes, without those that stand for none.
 
         Raises:
-            SealedBoxError: one was altered, moved or made up.
+            SealedBoxError: one was altered, moved or made up, or is there twice.
         """
+        if len({row.box for row in sealed}) < len(sealed):
+            raise SealedBoxError(
+                f"a sealed row of {self.keys.run} came twice", "The curator repeated it; ask the owners."
+            )
         return [row for row in open_rows(sealed, self.keys.box, self.secret) if len(row.values)]

@@ -102,10 +102,10 @@ def _figures(
 
 def _of_rows(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
     used = [owner for owner, *_ in record["selected"]]
+    if table.sealed:
+        yield from _figures("each owner", "curator", _beside_boxes(table), None, table.privacy.delta)
     for name, accessed in record["accessed"].items():
-        if table.sealed:
-            yield from _figures(name, "curator", _beside_boxes(table), None, table.privacy.delta)
-        else:
+        if not table.sealed:
             why = "the curator sees rows as they are"
             yield PrivacyStatement(name, "curator", "sound", math.inf, 0.0, REPLACE, accessed, why)
         why = "the consumer receives rows"
