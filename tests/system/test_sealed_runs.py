@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ from fedkme.data import load_table, save_table
 from fedkme.errors import SealedBoxError
 from fedkme.privacy.settings import GaussianSettings
 from owner.settings import PolicySettings
+from sim.config import load_simulation
+from sim.progress import PlainProgress
 from sim.reconcile import verify
+from sim.run import simulate
 from tests.system import market as markets
 
 from .market import SCHEMA, Ear, Market, market, rows
@@ -274,3 +278,21 @@ async def test_a_consumer_that_starts_again_opens_what_was_sealed_for_it_before(
         )
         with pytest.raises(SealedBoxError, match="not in this output folder"):  # keys went with the summary
             await watching(name)(again, Ear())
+
+
+@pytest.mark.parametrize("protocol", ["cells", "uniform"])
+def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> None:
+    # CLI: `fedkme sim run digits --set protocol=cells --set content=hashed`, over processes with TLS.
+    names = [f"protocol={protocol}", "content=hashed", "p=12", "scenario.copies=1", "baselines=[]"]
+    assign = [*names, "downstream=false", "cells.code_book=seeds", "cells.bits=3"]
+    received = []
+    for engine in ("inprocess", "processes"):
+        settings = load_simulation("digits", [*assign, f"engine={engine}"])
+        directory, metrics = simulate(settings, tmp_path / engine, PlainProgress(StringIO()))
+        assert metrics["status"] == "complete"
+        assert [verdict.fault for verdict in verify(directory) if verdict.fault] == []
+        assert not (directory / "summary.npz").exists()
+        received.append((directory / "consumer" / "summary.npz").read_bytes())
+        against_curator = [s for s in metrics["privacy"] if s["observer"] == "curator"]
+        assert [s["epsilon"] for s in against_curator] == [1.0 if protocol == "cells" else 0.0]
+    assert received[0] == received[1]
