@@ -24,6 +24,7 @@ from curator.summary.settings import SummarySettings
 from fedkme.data import load_table, save_table
 from fedkme.errors import SealedBoxError
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.wire.sealed import gifts_from_wire
 from owner.settings import PolicySettings
 from sim.config import load_simulation
 from sim.progress import PlainProgress
@@ -221,13 +222,11 @@ async def test_an_owner_whose_gift_is_anothers_leaves_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Decision 009: "swaps ... keys or gifts: error at the owner; that owner's part ends".
-    kept = curator.service.gifts_from_wire
-
     def swapped(gifts: Sequence[Any]) -> Any:
         gifts[0].box, gifts[1].box = gifts[1].box, gifts[0].box
-        return kept(gifts)
+        return gifts_from_wire(gifts)
 
-    monkeypatch.setattr(curator.service, "gifts_from_wire", swapped)
+    monkeypatch.setattr("curator.service.gifts_from_wire", swapped)
     async with market(tmp_path, list(OWNERS), summary=summary("uniform")) as at:
         ear = Ear()
         for name, count in OWNERS.items():
