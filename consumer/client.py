@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from consumer.gate import Gate
 from consumer.keys import RunKeys
-from consumer.pending import Pending, forget_keys, keep_keys, kept_keys
+from consumer.pending import Pending, forget_keys, keep_keys
+from consumer.sealed import give, keys_for, opened
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import histogram_noise, noisy_counts
@@ -25,10 +26,10 @@ from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
     ProtocolError,
-    SealedBoxError,
     StoreError,
 )
 from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.features.secret_fourier import SecretFourier
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
@@ -38,16 +39,16 @@ from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
-from fedkme.sealed import AnyRow, HashedRow
+from fedkme.sealed import Gift
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
-from fedkme.wire.rows import any_rows_from_wire
-from fedkme.wire.sealed import MOST_OFFERED, gift_to_wire, offer_from_wire
-from fedkme.wire.v1 import journals_pb2, summaries_pb2_grpc
+from fedkme.wire.rows import any_rows_from_wire, hashes_to_wire
+from fedkme.wire.sealed import gift_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
+from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 
 Encoded = NDArray[np.float32]
@@ -135,6 +136,7 @@ async def summarize(
     pending: Pending,
     heard: Callable[[], None] = lambda: None,
     identity: Identity | None = None,
+    simulation_seed: int | None = None,
 ) -> Summary:
     """One summary over an open stream; asked again, it is the same request, with the same g~.
 
@@ -150,67 +152,33 @@ async def summarize(
     if not plan.offered:
         known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
         if not known or not document.offer:
-            outgoing = _offer(request, plan, features, schema, validation, noise_for, gate)
+            keys, gifts = None, list[Gift]()
+            if plan.hashed:  # first: where nobody may have the secret, D_v discloses nothing
+                keys, gifts = give(plan, gate.consumer, identity, voice, simulation_seed)
+            draw = keys.draw(features) if keys is not None and plan.secret_draw else None
+            outgoing = _offer(request, plan, draw or features, schema, validation, noise_for, gate)
+            outgoing[0].gifts.extend(gift_to_wire(gift) for gift in gifts)
+            if keys is not None and draw is not None:
+                outgoing[0].reference = hashes_to_wire(keys.reference(draw, schema))
             forget_keys(document)
+            if keys is not None:
+                keep_keys(document, keys)
             document.run = plan.run
             document.features.CopyFrom(plan.features)
             document.cells.CopyFrom(plan.cells)
             del document.offer[:]
             document.offer.extend(outgoing)
-            if plan.hashed:
-                _give(document, plan, gate.consumer, identity, voice)
             pending.keep()
         for said_now in document.offer:
             await stream.write(said_now)
-    keys = _keys_for(plan, document, gate.consumer)
-    return await _receive(plan.run, messages, schema, features, voice, keys)
-
-
-def _give(
-    document: journals_pb2.RequestDocument,
-    plan: pb.Plan,
-    consumer: str,
-    identity: Identity | None,
-    voice: Voice,
-) -> None:
-    """Keys for a run whose rows go sealed; its secret for each owner goes with the offer.
-
-    Raises:
-        IdentityError: the curator passes on no owner's own keys.
-        ProtocolError: what it passes on is no offer.
-    """
-
-    def refused(owner: str, error: FedkmeError) -> None:
-        voice.say("warning", run=plan.run, line=f"{owner} gets no secret and sends no rows: {error}")
-
-    keys = RunKeys.fresh(consumer, plan.run)
-    offers = [offer_from_wire(offer) for offer in plan.offers[:MOST_OFFERED]]
-    gifts = keys.gifts(offers, identity, refused)
-    document.offer[0].gifts.extend(gift_to_wire(gift) for gift in gifts)
-    keep_keys(document, keys)
-
-
-def _keys_for(plan: pb.Plan, document: journals_pb2.RequestDocument | None, consumer: str) -> RunKeys | None:
-    """What opens the rows of a run; None where they come as they are.
-
-    Raises:
-        SealedBoxError: they come sealed, and the keys are not here.
-    """
-    if not plan.hashed:
-        return None
-    keys = None if document is None else kept_keys(document, consumer)
-    if keys is None or keys.keys.run != plan.run:
-        raise SealedBoxError(
-            f"the rows of {plan.run} are sealed, and the keys that open them are not in this output folder",
-            "Follow it with the folder of the open request; keys go when the summary is written.",
-        )
-    return keys
+    keys = keys_for(plan, document, gate.consumer)
+    return await _receive(plan, messages, schema, features, voice, keys)
 
 
 def _offer(
     request: RequestSettings,
     plan: pb.Plan,
-    features: FourierSpec,
+    features: FourierSpec | SecretFourier,
     schema: Schema,
     validation: Table,
     noise_for: NoiseFor,
@@ -219,6 +187,11 @@ def _offer(
     """g~, or D_v by cells, or D_v, and what is declared about it."""
     run = plan.run
     if request.share == "rows":
+        if isinstance(features, SecretFourier):
+            raise ConfigError(
+                "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
+                "Set 'share' to \"embedding\", or ask a curator that sees rows.",
+            )
         gate.pass_rows(run, len(validation))
         outgoing = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(_rows(validation))]
     elif plan.HasField("cells"):
@@ -229,7 +202,7 @@ def _offer(
         gate.pass_histogram(run, how.event)
         outgoing = [pb.ConsumerMessage(histogram=codecs.histogram_to_wire(counts))]
     else:
-        h1 = RandomFourier(features)
+        h1 = features if isinstance(features, SecretFourier) else RandomFourier(features)
         encoded, noise = schema.encode(validation.values), noise_for("target")
         target, cost = release_target(request.target, h1, encoded, noise)
         gate.pass_target(run, target, cost)
@@ -249,8 +222,9 @@ async def receive_summary(
     messages = _messages(stream)
     plan = await _plan(messages)
     features = codecs.features_from_wire(plan.features, schema.encoded_width)
-    keys = _keys_for(plan, None if pending is None else pending.document, consumer)
-    return await _receive(run, messages, schema, features, voice, keys)
+    keys = keys_for(plan, None if pending is None else pending.document, consumer)
+    plan.run = run
+    return await _receive(plan, messages, schema, features, voice, keys)
 
 
 async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
@@ -263,7 +237,7 @@ async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
 
 
 async def _receive(
-    run: str,
+    plan: pb.Plan,
     messages: AsyncIterator[pb.CuratorMessage],
     schema: Schema,
     features: FourierSpec,
@@ -271,6 +245,7 @@ async def _receive(
     keys: RunKeys | None = None,
 ) -> Summary:
     """Progress, rows, and how the run ended."""
+    run, draw = plan.run, keys.draw(features) if keys is not None and plan.secret_draw else None
     parts = []
     async for message in messages:
         match message.WhichOneof("body"):
@@ -281,7 +256,7 @@ async def _receive(
             case "summary":
                 parts.append(message.summary)
             case "outcome":
-                table = opened(any_rows_from_wire(parts, keys is not None), schema, keys)
+                table = opened(any_rows_from_wire(parts, keys is not None), schema, keys, draw)
                 outcome = message.outcome
                 complete = outcome.status == pb.Outcome.STATUS_COMPLETE
                 return Summary(
@@ -306,27 +281,6 @@ async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
 
 def _rows(table: Table) -> list[Row]:
     return [Row(index, values.astype(np.float64), None) for index, values in enumerate(table.values)]
-
-
-def opened(received: Sequence[AnyRow], schema: Schema, keys: RunKeys | None) -> Table:
-    """The rows of a summary as they came, or out of their boxes.
-
-    Raises:
-        SealedBoxError: a box does not open.
-        ProtocolError: a row has another number of columns.
-        DataError: a row does not follow the schema.
-    """
-    rows = [row for row in received if isinstance(row, Row)]
-    if keys is not None:
-        rows = keys.open([row for row in received if isinstance(row, HashedRow)])
-    values = codecs.values_of(rows, schema.width)
-    labels: list[int] = [row.label for row in rows if row.label is not None]
-    labelled: NDArray[np.int64] | None = (
-        np.array(labels, dtype=np.int64) if rows and len(labels) == len(rows) else None
-    )
-    table = Table(values, labelled)
-    schema.check(table, "the summary")
-    return table
 
 
 async def run(settings: ConsumerSettings, voice: Voice) -> None:
@@ -415,6 +369,7 @@ async def _ask(
                         pending,
                         absence.over,
                         None if identity is None else identity.current(),
+                        settings.simulation_seed,
                     )
             return summary
         except ConnectionFailedError as error:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
 
 from fedkme.errors import FedkmeError, IdentityError, SealedBoxError
+from fedkme.features.fixed_point import Features
+from fedkme.features.fourier import FourierSpec
+from fedkme.features.hashes import REFERENCE_HASHES
+from fedkme.features.secret_fourier import SecretFourier
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.protocol import Row
+from fedkme.schema import Schema
 from fedkme.sealed import (
     Gift,
     GroupSecret,
@@ -21,6 +29,7 @@ from fedkme.sealed import (
     open_rows,
     taken_at_their_word,
 )
+from fedkme.wire.codecs import secret_draw_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +40,27 @@ class RunKeys:
     secret: GroupSecret
 
     @staticmethod
-    def fresh(consumer: str, run: str) -> RunKeys:
-        """For a new run."""
-        return RunKeys(PartyKeys.fresh(consumer, run), GroupSecret.fresh(run))
+    def fresh(consumer: str, run: str, simulation_seed: int | None = None) -> RunKeys:
+        """For a new run; a simulation draws the same h1 each time, and has a secret that is none."""
+        secret = GroupSecret.fresh(run)
+        if simulation_seed is not None:
+            secret = GroupSecret(run, sha256(f"group secret/{simulation_seed}".encode()).digest())
+        return RunKeys(PartyKeys.fresh(consumer, run), secret)
+
+    def draw(self, public: FourierSpec) -> SecretFourier:
+        """h1 of the run, of the form of a public draw.
+
+        Raises:
+            ProtocolError: it is too large to be drawn so.
+        """
+        return SecretFourier(secret_draw_of(public, self.secret.commitment()), self.secret)
+
+    def reference(self, h1: SecretFourier, schema: Schema) -> Features:
+        """h1 of uniform rows that nobody knows but who has the secret, (r, d): no pair to fit the draw by."""
+        seed = np.frombuffer(self.secret.derive(b"reference rows"), dtype="<u4").tolist()
+        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
+        uniform = generator.random((REFERENCE_HASHES, schema.encoded_width))
+        return h1.fixed_point(schema.encode(schema.decode(uniform)))
 
     def gifts(
         self,

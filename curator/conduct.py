@@ -80,15 +80,22 @@ def _assignment(
         heard = gate.to_be_heard(mean, auction.event(task.rows, owners))
     return Assignment(
         task.run,
-        task.h1.spec,
+        task.h1.spec if task.hashed is None else task.hashed.spec,
         task.schema.digest(),
         task.target,
         task.consumer,
-        settings.auction.kind if h2 is not None else "uniform" if task.gifts is None else "uniform-sealed",
+        _protocol(task, settings),
         task.rows,
         tuple(settings.between_owners(task.rows, owners)),
         heard,
     )
+
+
+def _protocol(task: SummaryTask, settings: SummarySettings) -> str:
+    """The name that owners' policies know."""
+    if settings.protocol == "uniform":
+        return "uniform" if task.gifts is None else "uniform-sealed"
+    return settings.auction.kind if task.hashed is None else f"{settings.auction.kind}-hashed"
 
 
 async def close(roster: Roster[OwnerPort], record: SummaryRecord) -> None:

@@ -24,6 +24,7 @@ from curator.members import Members
 from curator.public import reference_rows
 from curator.records import write_run
 from curator.runs import Run, Status
+from curator.secret_draws import content_of, reference_of
 from curator.sessions import OwnerSession
 from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord, columns
@@ -225,17 +226,23 @@ class Conductor:
         def noise_for(purpose: str) -> NoiseSource:
             return JournaledNoise(self.noise_for(purpose), journal, purpose)
 
+        hashed = content_of(document, self.schema) if document.secret_draw else None
         task = SummaryTask(
             run.name,
             document.request.rows,
             self.schema,
             h1,
             self._target(document, h1, gate, noise_for),
-            h1.fixed_point(self.seeds),
+            h1.fixed_point(self.seeds if hashed is None else self.seeds[:0]),
             count_seeds=self.settings.summary.seed_set == "counted",
-            reference=h1.fixed_point(reference_rows(self.schema, self.seeds, h1.spec.seed)),
+            reference=(
+                h1.fixed_point(reference_rows(self.schema, self.seeds, h1.spec.seed))
+                if hashed is None
+                else reference_of(document)
+            ),
             consumer=run.consumer,
             gifts=_gifts(document),
+            hashed=hashed,
         )
         watcher = self._begin(run, record, sessions, journal)
         try:

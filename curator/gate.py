@@ -44,8 +44,9 @@ def row_lines(run: str, number: int, owner: str, rows: Sequence[AnyRow], consume
     """What rows of an owner disclose that came in a round, by how they came."""
     lines = []
     for sealed_for, kind in ((consumer, HashedRow), ("", Row)):
-        tokens = [row.token for row in rows if isinstance(row, kind)]
-        lines += row_disclosures(run, number, owner, tokens, sealed_for)
+        these = [row for row in rows if isinstance(row, kind)]
+        hashed = any(isinstance(row, HashedRow) and len(row.features) for row in these)
+        lines += row_disclosures(run, number, owner, [row.token for row in these], sealed_for, hashed)
     return lines
 
 

@@ -13,6 +13,7 @@ from curator.public import draw_features, public_seed
 from curator.reception import Call, Reception
 from curator.records import read_outcome
 from curator.runs import Run, Runs, kind_of, next_run
+from curator.secret_draws import check_secret_draw
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.data import Table
 from fedkme.errors import (
@@ -221,7 +222,10 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         message = await line.hear("histogram" if by_cells else "target", "validation")
         codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
         declared, gifts = list(message.disclosures), list(message.gifts)
-        gifts_from_wire(gifts)
+        if document.secret_draw:
+            check_secret_draw(document, self._schema, message)
+        else:
+            gifts_from_wire(gifts)
         if message.HasField("target"):
             codecs.mean_from_wire(message.target, document.features.dimension)
             if run.status == "asked":  # else another call of the same consumer was faster
@@ -259,6 +263,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             document.disclosures.extend(declared)
             del document.gifts[:]
             document.gifts.extend(gifts if document.hashed else ())
+            if document.secret_draw:
+                document.reference = message.reference
 
     async def _follow(self, line: Line, run: Run) -> None:
         """Pass on progress, then the rows and how the run ended."""
@@ -291,7 +297,7 @@ def _plan(version: int, run: Run, offered: bool) -> pb.Plan:
     plan = pb.Plan(version=version, run=run.name, features=document.features, offered=offered)
     if document.HasField("cells"):
         plan.cells.CopyFrom(document.cells)
-    plan.hashed = document.hashed
+    plan.hashed, plan.secret_draw = document.hashed, document.secret_draw
     plan.offers.extend(document.offers)
     return plan
 

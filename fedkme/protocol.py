@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.features.fixed_point import MeanVector
-from fedkme.features.fourier import FourierSpec
+from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Assignment:
 
     Attributes:
         run: name of the run.
-        features: the public draw of h1.
+        features: the draw of h1, or what is public of it.
         schema: digest of the public schema that the rows must follow.
         target: g~, the released mean of h1 over D_v, (d,).
         consumer: who will receive the summary.
@@ -38,7 +38,7 @@ class Assignment:
     """
 
     run: str
-    features: FourierSpec
+    features: FourierSpec | SecretFourierSpec
     schema: str
     target: MeanVector
     consumer: str = "consumer"

@@ -170,7 +170,7 @@ class Desk:
         return Broadcast(number, said.size, codecs.mean_from_wire(said.mean, self._dimension))
 
     def _assignment(self, said: pb.Prepare) -> Assignment:
-        features = codecs.features_from_wire(said.features, self._width)
+        features = codecs.any_features_from_wire(said.features, self._width)
         self._dimension = features.dimension
         self._protocol, self._rows = said.protocol, said.rows
         return Assignment(

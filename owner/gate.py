@@ -223,7 +223,13 @@ class Gate:
         self._sent.update(tokens)
 
     def pass_rows(
-        self, run: str, round_number: int, tokens: Sequence[int], question: str = "", sealed_for: str = ""
+        self,
+        run: str,
+        round_number: int,
+        tokens: Sequence[int],
+        question: str = "",
+        sealed_for: str = "",
+        hashed: bool = False,
     ) -> None:
         """Let rows out; one that left before is no new disclosure.
 
@@ -233,6 +239,7 @@ class Gate:
             tokens: of the rows.
             question: what being asked for them says of other owners' rows, by its nonce.
             sealed_for: the consumer who alone can open them; none: the curator sees them.
+            hashed: whether sealed rows have h1 of them beside.
 
         Raises:
             BudgetError: they are more than may leave; none does.
@@ -243,7 +250,7 @@ class Gate:
         except BudgetError as error:
             self._tell(run, error)
             raise
-        rows = row_disclosures(run, round_number, self._owner, new, sealed_for)
+        rows = row_disclosures(run, round_number, self._owner, new, sealed_for, hashed)
         lines = [*self._hear(round_number, question), *rows]  # before anything is counted: it may refuse
         self._sent.update(new)
         self._allowance.rows += len(new)

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 import consumer.gate
 import curator.gate
 import owner.gate
-from consumer.client import gamma_of, opened
+from consumer.client import gamma_of
 from consumer.keys import RunKeys
+from consumer.sealed import opened
 from consumer.settings import RequestSettings
 from curator.conduct import conduct
 from curator.public import draw_features, public_seed, reference_rows
+from curator.summary.hashed import HashedContent
 from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
 from fedkme.data import Table
-from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, SealedBoxError
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, SealedBoxError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
@@ -196,7 +198,7 @@ async def run_in_process(
     }
     keys, gifts = None, None
     if settings.sealed:
-        keys = RunKeys.fresh(CONSUMER, run)
+        keys = RunKeys.fresh(CONSUMER, run, seed)
         offers = [port.offer(run) for port in market.ports]
         gifts = {gift.taker: gift for gift in keys.gifts(offers, None, lambda _, error: None)}
     if settings.protocol == "cells":
@@ -220,8 +222,14 @@ async def run_in_process(
         )
         return None if keys is None else opened(record.sealed(), market.schema, keys)
     h1 = RandomFourier(features)
+    draw = keys.draw(features) if keys is not None and settings.protocol == "algorithm3" else None
+    if draw is not None and request.share == "rows":
+        raise ConfigError(
+            "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
+            "Set 'share' to \"embedding\", or ask a curator that sees rows.",
+        )
     holder = "consumer" if request.share == "embedding" else "curator"
-    target, cost = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
+    target, cost = release_target(request.target, draw or h1, rows, noise_for(seed, holder)("target"))
     if request.share == "embedding":
         theirs.pass_target(run, target, cost)
         gate.receive_target(target, theirs.declared)
@@ -235,10 +243,15 @@ async def run_in_process(
         market.schema,
         h1,
         target,
-        h1.fixed_point(market.seeds),
+        h1.fixed_point(market.seeds if draw is None else market.seeds[:0]),
         count_seeds=settings.seed_set == "counted",
-        reference=h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
+        reference=(
+            h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed))
+            if keys is None or draw is None
+            else keys.reference(draw, market.schema)
+        ),
         gifts=gifts,
+        hashed=None if draw is None else HashedContent(draw.spec, market.schema.width),
     )
     await conduct(task, settings, market.ports, noise_for(seed, "curator"), record, observer, gate)
-    return None if keys is None else opened(record.sealed(), market.schema, keys)
+    return None if keys is None else opened(record.sealed(), market.schema, keys, draw)

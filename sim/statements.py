@@ -14,7 +14,7 @@ from curator.summary.auctions import PrivAuctionSettings
 from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
-from fedkme.privacy.events import Event, ExactStatistic, MwemCall, PrivAuction
+from fedkme.privacy.events import Event, ExactStatistic, HashedRows, MwemCall, PrivAuction
 from fedkme.privacy.settings import GaussianSettings, MwemTargetSettings, target_event
 from sim.config import SummaryTable
 
@@ -113,7 +113,9 @@ def _of_rows(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[Privacy
 
 
 def _beside_boxes(table: SummaryTable) -> list[Event]:
-    """What a curator that carries sealed rows learns of an owner's; boxes themselves tell it nothing."""
+    """What a curator that carries sealed rows learns of an owner's; boxes themselves tell nothing."""
+    if table.protocol == "algorithm3":
+        return [HashedRows(1)]
     if table.protocol != "cells":
         return []
     noise = table.owner_noise()

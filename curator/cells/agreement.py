@@ -72,6 +72,7 @@ class Agreement:
         document.owners.extend(offer.name for offer in offers)
         document.missing.extend(sorted({*self.members.missing(), *names}.difference(document.owners)))
         document.hashed = True
+        document.secret_draw = self.settings.summary.protocol == "algorithm3"
         with self.store.transaction():
             self.store.update_run(run.name, document=document.SerializeToString())
 

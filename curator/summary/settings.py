@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -36,7 +36,7 @@ class SummarySettings(Settings):
     `uniform` draws p/K rows from each owner and looks at nothing."""
     content: Literal["rows", "hashed"] = "rows"
     """What of a row the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone can
-    open (docs/decisions/009)."""
+    open, with h1 under a draw that the curator does not know where it is to choose (docs/decisions/009)."""
     cells: CellsSettings = CellsSettings()
     """Of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
@@ -55,15 +55,6 @@ class SummarySettings(Settings):
     @classmethod
     def _fill(cls, values: Any) -> Any:
         return with_preset(values) if isinstance(values, dict) else values
-
-    @model_validator(mode="after")
-    def _check_content(self) -> Self:
-        if self.content == "hashed" and self.protocol == "algorithm3":
-            raise ValueError(
-                "content = \"hashed\" goes with the protocols 'cells' and 'uniform', in which a curator need "
-                "not look at what owners send"
-            )
-        return self
 
     @property
     def sealed(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.summary.hashed import HashedContent
 from curator.summary.sealed import fault_of_boxes
 from fedkme.data import Table
 from fedkme.errors import BidMismatchError, DataError, FedkmeError
@@ -40,6 +41,8 @@ class SummaryTask:
         reference: h1 of public rows whose scores set an auction's prices, (r, d); None: the seed set.
         consumer: who receives the summary.
         gifts: the group secret by owner, for rows in boxes; None: rows as they are.
+        hashed: where h1 of rows comes beside their boxes, under a secret draw of the form of `h1`, which is
+            then of no other use.
     """
 
     run: str
@@ -52,16 +55,19 @@ class SummaryTask:
     reference: Features | None = None
     consumer: str = CONSUMER
     gifts: Mapping[str, Gift] | None = None
+    hashed: HashedContent | None = None
 
     def features_of(self, rows: Sequence[AnyRow]) -> Features:
         """h1 of revealed rows, (k, d): computed here, or what came with the boxes."""
         plain = [row.values for row in rows if isinstance(row, Row)]
-        if not plain:
-            return np.array([row.features for row in rows if isinstance(row, HashedRow)], dtype=np.int16)
+        if self.hashed is not None:
+            return self.hashed.features_of([row for row in rows if isinstance(row, HashedRow)])
         return self.h1.fixed_point(self.schema.encode(np.array(plain, dtype=np.float64)))
 
     def fits_schema(self, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
         """Why some of the rows do not fit the public schema, or are no boxes in place of rows, or None."""
+        if self.hashed is not None:
+            return self.hashed.fault(owner, [row for row in rows if isinstance(row, HashedRow)])
         if self.gifts is not None:
             return fault_of_boxes(self.schema.width, owner, rows)
         return fault_of_rows(self.schema, owner, [row for row in rows if isinstance(row, Row)])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from fedkme.errors import ProtocolError
-from fedkme.features.fixed_point import MAX_DIMENSION
+from fedkme.features.fixed_point import MAX_DIMENSION, Features
 from fedkme.sealed.rows import AnyRow, HashedRow, row_box_bytes
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
@@ -65,6 +65,22 @@ def any_rows_from_wire(parts: Iterable[types_pb2.Rows], sealed: bool) -> Sequenc
     if any(row.box or row.features for row in messages):
         raise _odd("a sealed row in a run of rows as they are")
     return [codecs.row_from_wire(row) for row in messages]
+
+
+def hashes_to_wire(features: Features) -> bytes:
+    """Hashes, (k, d) int16."""
+    return features.astype("<i2").tobytes()
+
+
+def hashes_from_wire(data: bytes, rows: int, dimension: int) -> Features:
+    """So many hashes; whether they may be such is for `fault_of_hashes`.
+
+    Raises:
+        ProtocolError: another number of them.
+    """
+    if len(data) != 2 * rows * dimension:
+        raise _odd("another number of hashes than it should")
+    return np.frombuffer(data, dtype="<i2").astype(np.int16).reshape(rows, dimension)
 
 
 def too_large(row: types_pb2.Row, width: int) -> bool:

@@ -50,6 +50,7 @@ def bids_and_reveals(owner: Bidder) -> Iterator[tuple[Bid, list[float], int | No
         number += 1
         if number % 3:  # two rounds in three it is asked
             row = owner.reveal(number, bid.token)
+            assert isinstance(row, Row)
             yield bid, row.values.tolist(), row.label
 
 
@@ -71,7 +72,9 @@ def test_of_equal_rows_the_first_is_bid() -> None:
     owner = prepared(rows)
     bid = owner.bid(Broadcast(1, 0, NOTHING))
     assert bid is not None
-    assert owner.reveal(1, bid.token).label == 1
+    row = owner.reveal(1, bid.token)
+    assert isinstance(row, Row)
+    assert row.label == 1
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])
@@ -182,6 +185,8 @@ def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
     bid = owner.bid(Broadcast(1, 0, NOTHING))
     assert bid is not None
     first, again = owner.reveal(1, bid.token), owner.reveal(1, bid.token)
+    assert isinstance(first, Row)
+    assert isinstance(again, Row)
     assert first.values.tolist() == again.values.tolist()
     assert owner.close(1).rows_sent == 1
 

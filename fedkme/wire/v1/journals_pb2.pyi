@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release", "cells", "histogram", "hashed", "offers", "gifts")
+    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release", "cells", "histogram", "hashed", "offers", "gifts", "secret_draw", "reference")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,8 @@ class RunDocument(_message.Message):
     HASHED_FIELD_NUMBER: _ClassVar[int]
     OFFERS_FIELD_NUMBER: _ClassVar[int]
     GIFTS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_DRAW_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     request: _summaries_pb2.SummaryRequest
     features: _types_pb2.FeatureMap
@@ -40,7 +42,9 @@ class RunDocument(_message.Message):
     hashed: bool
     offers: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeyOffer]
     gifts: _containers.RepeatedCompositeFieldContainer[_types_pb2.Gift]
-    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ...) -> None: ...
+    secret_draw: bool
+    reference: bytes
+    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., secret_draw: _Optional[bool] = ..., reference: _Optional[bytes] = ...) -> None: ...
 
 class CuratorEntry(_message.Message):
     __slots__ = ("answers", "draws", "lines")

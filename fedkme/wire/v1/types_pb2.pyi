@@ -32,7 +32,7 @@ class MeanVector(_message.Message):
     def __init__(self, coordinates: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FeatureMap(_message.Message):
-    __slots__ = ("kind", "dimension", "gamma", "width", "seed")
+    __slots__ = ("kind", "dimension", "gamma", "width", "seed", "commitment")
     class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         KIND_UNSPECIFIED: _ClassVar[FeatureMap.Kind]
@@ -46,12 +46,14 @@ class FeatureMap(_message.Message):
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     kind: FeatureMap.Kind
     dimension: int
     gamma: float
     width: int
     seed: int
-    def __init__(self, kind: _Optional[_Union[FeatureMap.Kind, str]] = ..., dimension: _Optional[int] = ..., gamma: _Optional[float] = ..., width: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
+    commitment: bytes
+    def __init__(self, kind: _Optional[_Union[FeatureMap.Kind, str]] = ..., dimension: _Optional[int] = ..., gamma: _Optional[float] = ..., width: _Optional[int] = ..., seed: _Optional[int] = ..., commitment: _Optional[bytes] = ...) -> None: ...
 
 class Row(_message.Message):
     __slots__ = ("token", "values", "label", "features", "box")
