@@ -9,28 +9,33 @@ import numpy as np
 import pytest
 
 from consumer.keys import RunKeys
+from consumer.sealed import opened
 from curator.cells.gate import CellGate
 from curator.cells.run import CellTask, conduct_cells
+from curator.summary.hashed import HashedContent
 from curator.summary.record import SummaryRecord
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
 from fedkme.data import Table
 from fedkme.errors import FedkmeError, IdentityError, ProtocolError, SealedBoxError
+from fedkme.features.fourier import FourierSpec
+from fedkme.features.hashes import fault_of_hashes
 from fedkme.party import noise_for
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import Disclosure
-from fedkme.protocol import CellAssignment
+from fedkme.protocol import Assignment, Broadcast, CellAssignment
 from fedkme.schema import Label, Numeric, Schema
 from fedkme.sealed import AnyRow, HashedRow, KeyOffer, row_box_bytes
+from fedkme.secagg.keys import public_bytes
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.bidder import Bidder
 from owner.cell_desk import CellDesk
 from owner.filler import Filler
 from owner.gate import Gate
-from owner.keyring import KeyRing
+from owner.keyring import KeyRing, Sealer
 from sim.baselines import Nobody
 from sim.inprocess import DirectPort
 
@@ -217,9 +222,78 @@ def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
         ring["b"].take(RUN, other[0], "consumer")
 
 
+def hashed_assignment(gift: Any, features: Any, protocol: str = "clock-hashed") -> Assignment:
+    target = np.zeros(features.dimension, dtype=np.int32)
+    return Assignment(RUN, features, SCHEMA.digest(), target, "consumer", protocol, 4, gift=gift)
+
+
+PUBLIC = FourierSpec("paired", 64, 1.0, 3, 7)
+
+
+def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None:
+    # "The consumer opens the boxes, mismatched -> typed error".
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    draw = keys.draw(PUBLIC)
+    owner.port._bidder.prepare(hashed_assignment(gifts["a"], draw.spec))
+    owner.port._bidder.quote(Broadcast(1, 0, np.zeros(64, dtype=np.int32)), np.array([0.0]))
+    sent = boxes(owner.port._bidder.sell(1, -1e9))
+    assert len(sent) == 30
+    opened(sent, SCHEMA, keys, draw)
+    assert HashedContent(draw.spec, 3).fault("a", sent) is None
+    events = {(about.observer, about.event.kind) for about in owner.lines.kept if "row" in about.nonce}
+    assert events == {("curator", "hashed-rows"), ("consumer", "raw-rows")}
+    rows = keys.open(sent)
+    liar = Sealer(keys.secret, public_bytes(keys.keys.box))
+    other = liar.seal(rows[:2], np.array([sent[1].features, sent[0].features]))
+    with pytest.raises(SealedBoxError, match="not the one that was chosen"):
+        opened(other, SCHEMA, keys, draw)
+    bare = liar.seal(rows[:2])
+    with pytest.raises(SealedBoxError, match="not the one that was chosen"):
+        opened(bare, SCHEMA, keys, draw)
+
+
+def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
+    # Under a public draw the curator inverts hashes: "a party cannot take a public one for it by mistake".
+    for features_of, protocol in (
+        (lambda keys: PUBLIC, "clock-hashed"),
+        (lambda keys: keys.draw(PUBLIC).spec, "clock"),
+        (lambda keys: keys.draw(PUBLIC).spec, "uniform-sealed"),
+    ):
+        owner = Owner("a", table(1))
+        keys, gifts = given(owner.keys.offer(RUN))
+        with pytest.raises(ProtocolError, match="does not go with the protocol"):
+            owner.port._bidder.prepare(hashed_assignment(gifts["a"], features_of(keys), protocol))
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    another = RunKeys.fresh("consumer", RUN).draw(PUBLIC).spec
+    with pytest.raises(SealedBoxError, match="not the one that its features are drawn from"):
+        owner.port._bidder.prepare(hashed_assignment(gifts["a"], another))
+
+
+def test_a_secret_draw_does_not_outlive_the_process() -> None:
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    said = hashed_assignment(gifts["a"], keys.draw(PUBLIC).spec)
+    owner.port._bidder.prepare(said)
+    with pytest.raises(SealedBoxError, match="was started again"):
+        Owner("a", table(1)).port._bidder.restore_assignment(said)
+
+
+def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
+    # Decision 009: "drawn uniformly over the schema's domain from the group secret".
+    keys, other = RunKeys.fresh("consumer", RUN), RunKeys.fresh("consumer", RUN)
+    draw = keys.draw(PUBLIC)
+    hashes = keys.reference(draw, SCHEMA)
+    assert hashes.shape == (256, 64)
+    assert np.array_equal(hashes, keys.reference(draw, SCHEMA))
+    assert not np.array_equal(hashes, other.reference(other.draw(PUBLIC), SCHEMA))
+    assert fault_of_hashes(hashes, draw.spec) == ""
+
+
 def test_a_policy_that_lets_nothing_of_rows_leave_refuses_sealed_ones_too() -> None:
     from owner.protocols import keeps_to
 
-    for protocol in ("cells-sealed", "uniform-sealed"):
+    for protocol in ("cells-sealed", "uniform-sealed", "clock-hashed", "ask-everyone-hashed"):
         assert [keeps_to(protocol, rows) for rows in ("raw", "hashed", "none")] == [True, True, False]
     assert not keeps_to("cells", "hashed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from io import StringIO
@@ -23,6 +24,7 @@ from curator.records import RunOutcome, read_outcome
 from curator.summary.settings import SummarySettings
 from fedkme.data import load_table, save_table
 from fedkme.errors import SealedBoxError
+from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.wire.sealed import gifts_from_wire
 from owner.settings import PolicySettings
@@ -35,7 +37,7 @@ from tests.system import market as markets
 from .market import SCHEMA, Ear, Market, market, rows
 
 P = 6
-OWNERS = {"north": 25, "south": 30}
+OWNERS = {"north": 25, "east": 30}  # whose rows are of different seeds
 
 
 def summary(protocol: str, content: str = "hashed") -> SummarySettings:
@@ -88,8 +90,8 @@ class Spy:
         self._folder = folder
         fresh = RunKeys.fresh
 
-        def remembered(consumer: str, run: str) -> RunKeys:
-            self.keys.append(fresh(consumer, run))
+        def remembered(consumer: str, run: str, seed: int | None = None) -> RunKeys:
+            self.keys.append(fresh(consumer, run, seed))
             return self.keys[-1]
 
         spy = self
@@ -144,7 +146,7 @@ async def served(
     return spy, bytes(road.seen) + b"".join(spy.files), [*tables, validation]
 
 
-@pytest.mark.parametrize("protocol", ["cells", "uniform"])
+@pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])
 async def test_no_row_and_no_secret_is_in_what_a_hashed_curator_sees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
@@ -160,17 +162,39 @@ async def test_no_row_and_no_secret_is_in_what_a_hashed_curator_sees(
         assert secret not in seen
         assert secret.hex().encode() not in seen
     assert keys.secret.commitment() in seen  # the search finds what is there
+    check_draw(tmp_path, keys, seen, protocol, [received, *tables])
     assert not (tmp_path / "consumer" / "request.open").exists()  # keys go with it
     check_ledgers(tmp_path)
 
 
-@pytest.mark.parametrize("protocol", ["cells", "uniform"])
+@pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])
 async def test_the_same_search_finds_rows_where_they_go_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     _, seen, tables = await served(tmp_path, monkeypatch, summary(protocol, "rows"))
     assert found(tables[:2], seen) >= P
     assert found(tables[2:], seen) == 0  # D_v stays at home either way
+
+
+def check_draw(
+    folder: Path, keys: RunKeys, seen: bytes, protocol: str, tables: Sequence[NDArray[Any]]
+) -> None:
+    """No draw, no h1 of a public row; h1 of owners' rows only where the curator chooses by it."""
+    record = json.loads(next(folder.glob("runs/run-*/record.json")).read_text())
+    h1 = keys.draw(FourierSpec(**record["features"]))
+    assert h1._offset is not None
+    for numbers in (*h1._omega, *h1._omega.T, h1._offset):
+        for start in range(0, len(numbers) - 2, 3):
+            few = numbers[start : start + 3]
+            ways = [few.astype(kind).tobytes() for kind in ("<f8", ">f8", "<f4", ">f4")]
+            ways += [text.encode() for value in few.tolist() for text in (f"{value:.9f}"[:-1], value.hex())]
+            assert not any(way in seen for way in ways)
+    public = load_table(folder / "seeds.npz", SCHEMA, "seeds").values
+    received, *owned, validation = tables
+    for table, hashed in ((public, False), (validation, False), (received, protocol == "algorithm3")):
+        hashes = h1.fixed_point(SCHEMA.encode(table))
+        assert all((row.astype("<i2").tobytes() in seen) == hashed for row in hashes)
+    assert owned
 
 
 def check_ledgers(folder: Path) -> None:
@@ -205,6 +229,21 @@ def tampered(outcome: RunOutcome, how: str) -> RunOutcome:
         case "twice":
             first = rest[0]
     return replace(outcome, sealed=[first, *rest])
+
+
+async def test_a_curator_that_puts_a_row_to_another_hash_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crossed(folder: Path) -> RunOutcome:
+        outcome = read_outcome(folder)
+        first, second, *rest = outcome.sealed
+        pair = replace(first, features=second.features), replace(second, features=first.features)
+        return replace(outcome, sealed=[*pair, *rest])
+
+    monkeypatch.setattr(curator.service, "read_outcome", crossed)
+    async with market(tmp_path, list(OWNERS), summary=summary("algorithm3")) as at:
+        with pytest.raises(SealedBoxError):
+            await run_with(at)
 
 
 @pytest.mark.parametrize("how", ["altered", "under another token", "with a hash", "twice"])
@@ -279,12 +318,12 @@ async def test_a_consumer_that_starts_again_opens_what_was_sealed_for_it_before(
             await watching(name)(again, Ear())
 
 
-@pytest.mark.parametrize("protocol", ["cells", "uniform"])
+@pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])
 def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> None:
     # CLI: `fedkme sim run digits --set protocol=cells --set content=hashed`, over processes with TLS.
     names = [f"protocol={protocol}", "content=hashed", "p=12", "scenario.copies=1", "baselines=[]"]
     assign = [*names, "downstream=false", "cells.code_book=seeds", "cells.bits=3"]
-    received = []
+    received, expected = [], {"cells": 1.0, "uniform": 0.0, "algorithm3": "inf"}
     for engine in ("inprocess", "processes"):
         settings = load_simulation("digits", [*assign, f"engine={engine}"])
         directory, metrics = simulate(settings, tmp_path / engine, PlainProgress(StringIO()))
@@ -293,5 +332,5 @@ def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> No
         assert not (directory / "summary.npz").exists()
         received.append((directory / "consumer" / "summary.npz").read_bytes())
         against_curator = [s for s in metrics["privacy"] if s["observer"] == "curator"]
-        assert [s["epsilon"] for s in against_curator] == [1.0 if protocol == "cells" else 0.0]
+        assert [s["epsilon"] for s in against_curator] == [expected[protocol]]
     assert received[0] == received[1]
