@@ -14,10 +14,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: venv
-	$(BIN)/fedkme sim run digits
+	$(BIN)/fedkme sim run digits --set protocol=cells
 
 test: venv lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: venv
 	$(BIN)/ruff format --check .

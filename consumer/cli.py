@@ -8,7 +8,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from consumer.client import run
-from consumer.runs import Work, cancelling, listing, watching
+from consumer.releases import attaching, load_release_settings
+from consumer.releases import run as run_release
+from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
 from fedkme.config import load_toml, validate
 from fedkme.party import resolve_paths
@@ -37,7 +39,7 @@ def summary(config: Config, supervised: Supervised = False) -> None:
 @app.command()
 def runs(config: Config, json: Annotated[bool, typer.Option("--json")] = False) -> None:
     """List this consumer's runs at its curator."""
-    _do(config, listing(json))
+    _do_any(config, listing(json))
 
 
 @app.command()
@@ -49,7 +51,7 @@ def watch(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -
 @app.command()
 def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """End a run; what it has cost stays counted."""
-    _do(config, cancelling(name))
+    _do_any(config, cancelling(name))
 
 
 @app.command()
@@ -61,18 +63,22 @@ def release(
     supervised: Supervised = False,
 ) -> None:
     """Ask for synthetic data, receive its files; after a failure, go on with the same request."""
-    from consumer import releases  # most verbs need none of it
-
-    def settings() -> releases.ReleaseConsumerSettings:
-        found = validate(releases.ReleaseConsumerSettings, load_toml(config), config.name)
-        return resolve_paths(found, config)
-
-    work = releases.run if attach is None else releases.attaching(attach)
-    raise typer.Exit(run_party(settings, supervised, work))
+    work = run_release if attach is None else attaching(attach)
+    raise typer.Exit(run_party(lambda: load_release_settings(config), supervised, work))
 
 
 def _do(config: Path, work: Work, supervised: bool = False) -> NoReturn:
-    def settings() -> ConsumerSettings:
-        return resolve_paths(validate(ConsumerSettings, load_toml(config), config.name), config)
+    raise typer.Exit(run_party(lambda: _settings(config), supervised, work))
 
-    raise typer.Exit(run_party(settings, supervised, work))
+
+def _do_any(config: Path, work: AnyWork) -> NoReturn:
+    """For the configuration of a summary, or of a release: runs of both kinds are listed and cancelled."""
+
+    def settings() -> AnyConsumer:
+        return load_release_settings(config) if "release" in load_toml(config) else _settings(config)
+
+    raise typer.Exit(run_party(settings, False, work))
+
+
+def _settings(config: Path) -> ConsumerSettings:
+    return resolve_paths(validate(ConsumerSettings, load_toml(config), config.name), config)

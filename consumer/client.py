@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.data import Table, load_table, save_table
 from fedkme.errors import (
+    BudgetError,
     ConfigError,
     ConnectionFailedError,
     FedkmeError,
@@ -137,10 +139,12 @@ async def summarize(
     heard: Callable[[], None] = lambda: None,
     identity: Identity | None = None,
     simulation_seed: int | None = None,
+    afford: Callable[[Event], None] = lambda event: None,
 ) -> Summary:
     """One summary over an open stream; asked again, it is the same request, with the same g~.
 
     Raises:
+        BudgetError: D_v cannot pay for what the plan asks for; nothing of it was computed.
         FedkmeError: the curator's refusal or failure, in its own words.
     """
     messages = _messages(stream)
@@ -152,6 +156,7 @@ async def summarize(
     if not plan.offered:
         known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
         if not known or not document.offer:
+            afford(_shared(request, plan.HasField("cells")))
             keys, gifts = None, list[Gift]()
             if plan.hashed:  # first: where nobody may have the secret, D_v discloses nothing
                 keys, gifts = give(plan, gate.consumer, identity, voice, simulation_seed)
@@ -341,7 +346,7 @@ async def _ask(
     """
     again = pending.document.HasField("request")
     if not again:
-        _check_budget(settings)
+        _check_request(settings)
     request = make_request(settings.request, schema, validation, gate, again)
     pending.take_up(request)
     if again:
@@ -370,6 +375,7 @@ async def _ask(
                         absence.over,
                         None if identity is None else identity.current(),
                         settings.simulation_seed,
+                        lambda event: _check_budget(settings, [event]),
                     )
             return summary
         except ConnectionFailedError as error:
@@ -381,19 +387,38 @@ async def _ask(
             raise
 
 
-def _check_budget(settings: ConsumerSettings) -> None:
-    """Refuse a request that D_v cannot pay for, before anything of D_v is computed.
+def _shared(request: RequestSettings, by_cells: bool) -> Event:
+    """What the curator gets of D_v: which of them, its plan says."""
+    if request.share == "rows":
+        return RawRows(1)
+    return histogram_noise(request.privacy.epsilon).event if by_cells else target_event(request.target)
+
+
+def _check_request(settings: ConsumerSettings) -> None:
+    """Refuse a request that D_v can pay for in no protocol, before the curator hears of it.
+
+    Raises:
+        BudgetError: it can in none.
+    """
+    gamma = settings.request.kernel.gamma == "median-validation"
+    extra: list[Event] = [ExactStatistic("gamma, a median distance of D_v")] if gamma else []
+    try:
+        _check_budget(settings, [_shared(settings.request, False), *extra])
+    except BudgetError:
+        with contextlib.suppress(BudgetError):
+            _check_budget(settings, [_shared(settings.request, True), *extra])
+            return
+        raise
+
+
+def _check_budget(settings: ConsumerSettings, planned: Sequence[Event]) -> None:
+    """Refuse what D_v cannot pay for, before anything of D_v is computed.
 
     Raises:
         BudgetError: it cannot.
     """
     if settings.budget is None:
         return
-    request = settings.request
-    shared: Event = RawRows(1) if request.share == "rows" else target_event(request.target)
-    planned = [shared]
-    if request.kernel.gamma == "median-validation":
-        planned.append(ExactStatistic("gamma, a median distance of D_v"))
     path = settings.output / "ledger.jsonl"
     spent = [entry.disclosure for entry in read_ledger(path)] if path.exists() else []
     check_budget(settings.budget, validation_of(settings.name), CURATOR, spent, planned)

@@ -7,16 +7,17 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError, StoreError
-from fedkme.party import ConsumerName, PartySettings
+from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
-from fedkme.release_settings import AnyRelease
+from fedkme.release_settings import AnyRelease, read_points
 from fedkme.schema import load_schema
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
@@ -50,6 +51,18 @@ class ReleaseConsumerSettings(PartySettings):
     """Folder for the files of the release."""
     release: AnyRelease
     """What is asked for."""
+
+
+def load_release_settings(config: Path) -> ReleaseConsumerSettings:
+    """The settings in a file, with the points of a file that it names read.
+
+    Raises:
+        ConfigError: a key or value is wrong, or there are too many points.
+        DataError: points that do not fit the schema.
+    """
+    found = resolve_paths(validate(ReleaseConsumerSettings, load_toml(config), config.name), config)
+    release = read_points(found.release, load_schema(found.schema_file), config.parent)
+    return found.model_copy(update={"release": release})
 
 
 class Request:
@@ -225,11 +238,13 @@ class Incoming:
         self._partial = folder / f"{name}.part"
 
     def __enter__(self) -> Incoming:
-        self._file = self._partial.open("wb")
+        with self._writing():
+            self._file = self._partial.open("wb")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # of a full disk: it was said when it was written
+            self._file.close()
         self._partial.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
@@ -238,15 +253,27 @@ class Incoming:
         Raises:
             ConfigError: it cannot be written.
         """
-        try:
+        with self._writing():
             self._file.write(data)
-        except OSError as error:
-            raise ConfigError(f"{self._path} cannot be written: {error.strerror}", "Make room.") from None
 
     def finish(self) -> None:
-        """It is whole."""
-        self._file.close()
-        self._partial.replace(self._path)
+        """It is whole.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        with self._writing():
+            self._file.close()
+            self._partial.replace(self._path)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path} cannot be written: {error.strerror}", "Make room, and ask again: it is kept."
+            ) from None
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from consumer.client import receive_summary
 from consumer.pending import Pending
+from consumer.releases import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from fedkme.data import save_table
 from fedkme.errors import ConfigError
@@ -22,33 +23,38 @@ from fedkme.wire.v1 import summaries_pb2_grpc
 
 Stub = summaries_pb2_grpc.SummariesStub
 Work = Callable[[ConsumerSettings, Voice], Awaitable[None]]
+AnyConsumer = ConsumerSettings | ReleaseConsumerSettings
+AnyWork = Callable[[AnyConsumer, Voice], Awaitable[None]]
+"""Of verbs that concern runs of every kind."""
 
 
-def listing(as_json: bool) -> Work:
+def listing(as_json: bool) -> AnyWork:
     """Print every run of this consumer, oldest first."""
 
-    async def work(settings: ConsumerSettings, voice: Voice) -> None:
+    async def work(settings: AnyConsumer, voice: Voice) -> None:
         async def ask(stub: Stub) -> None:
             runs = _checked(await stub.ListRuns(pb.RunQuery(name=settings.name))).runs
             if as_json:
                 sys.stdout.write(json.dumps([_plain(run) for run in runs], indent=2) + "\n")
                 return
-            sys.stdout.write(f"{'run':<24}{'status':<12}{'rows':>12}  opened\n")
+            sys.stdout.write(f"{'run':<24}{'status':<12}{'kind':<12}{'rows':>12}  opened\n")
             for run in runs:
+                plain = _plain(run)
                 rows = f"{run.selected} of {run.rows}" if run.status == "running" else str(run.rows)
+                rows = rows if plain["kind"] == "summary" else "-"
                 ahead = f", {run.ahead} before it" if run.status == "queued" else ""
-                opened = _plain(run)["opened"]
-                sys.stdout.write(f"{run.run:<24}{run.status + ahead:<12}{rows:>12}  {opened}\n")
+                what = f"{run.run:<24}{run.status + ahead:<12}{plain['kind']:<12}"
+                sys.stdout.write(f"{what}{rows:>12}  {plain['opened']}\n")
 
         await _with_stub(settings, voice, ask)
 
     return work
 
 
-def cancelling(run: str) -> Work:
-    """End a run; rows that have come stay counted."""
+def cancelling(run: str) -> AnyWork:
+    """End a run; what it has cost stays counted."""
 
-    async def work(settings: ConsumerSettings, voice: Voice) -> None:
+    async def work(settings: AnyConsumer, voice: Voice) -> None:
         async def ask(stub: Stub) -> None:
             (state,) = _checked(await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))).runs
             voice.say("cancelled", run=state.run, status=state.status)
@@ -92,9 +98,7 @@ def watching(run: str) -> Work:
     return work
 
 
-async def _with_stub(
-    settings: ConsumerSettings, voice: Voice, ask: Callable[[Stub], Awaitable[None]]
-) -> None:
+async def _with_stub(settings: AnyConsumer, voice: Voice, ask: Callable[[Stub], Awaitable[None]]) -> None:
     settings.check_address(settings.curator)
     identity = own_identity(settings.identity, voice)
     async with await dial(settings.curator, identity, settings.connect_s) as channel:
@@ -111,6 +115,7 @@ def _checked(answer: pb.RunList) -> pb.RunList:
 def _plain(run: pb.RunState) -> dict[str, str | int]:
     return {
         "run": run.run,
+        "kind": run.kind or "summary",  # of a curator that knew no other
         "status": run.status,
         "rows": run.rows,
         "selected": run.selected,

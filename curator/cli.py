@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from curator.runs import kind_of
 from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml, validate
@@ -56,11 +57,14 @@ def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
     """List every run, also while the curator serves: whose, how far, since when."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'rows':>8}  opened")
+        typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'kind':<12}{'rows':>8}  opened")
         for row in store.runs():
             document = journals_pb2.RunDocument.FromString(row.document)
             opened = datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds")
-            typer.echo(f"{row.run:<24}{row.peer:<20}{row.status:<12}{document.request.rows:>8}  {opened}")
+            rows = "-" if document.HasField("release") else document.request.rows
+            typer.echo(
+                f"{row.run:<24}{row.peer:<20}{row.status:<12}{kind_of(document):<12}{rows:>8}  {opened}"
+            )
 
 
 def _settings(config: Path) -> CuratorSettings:

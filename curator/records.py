@@ -105,6 +105,7 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
         "faults": [
             {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
         ],
+        **record.released,
         **facts,
     }
     _write(directory / "record.json", json.dumps(summary, indent=2) + "\n")

@@ -130,6 +130,10 @@ class Runs:
         """Runs that began in an earlier process."""
         return list(self._queue)
 
+    def waiting(self) -> list[Run]:
+        """Runs whose consumer has not offered anything yet."""
+        return [run for run in self._open.values() if run.status == "asked"]
+
     def start(self) -> None:
         """Begin what may begin."""
         while not self._held and self._queue and len(self._running) < self._at_once:
@@ -301,12 +305,12 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
     return f"run-{number}" if repeatable else f"run-{number}-{unique()}"
 
 
-def kind_of(run: Run) -> str:
+def kind_of(document: journals_pb2.RunDocument) -> str:
     """What a run makes, for a list of runs."""
-    if not run.is_release:
+    if not document.HasField("release"):
         return "summary"
     with contextlib.suppress(ValueError):
-        kind = json.loads(run.document.release.settings).get("kind")
+        kind = json.loads(document.release.settings).get("kind")
         return str(kind)[:32]
     return "release"
 

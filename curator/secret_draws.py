@@ -42,7 +42,7 @@ def check_secret_draw(document: journals_pb2.RunDocument, schema: Schema, offer:
     """Refuse an offer with which a run of hashes cannot be made.
 
     Raises:
-        ProtocolError: it has no secret, no reference hashes, or D_v itself, of which nothing can be made here.
+        ProtocolError: it has no secret or no reference hashes, or is D_v itself, which is of no use here.
     """
     if not offer.HasField("target"):
         raise ProtocolError("D_v itself came, and the curator has no draw to make g~ with", _REMEDY)

@@ -102,6 +102,7 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
         admission = Admission(settings.revoked, b"" if identity is None else identity.identity.authority, say)
         reception = Reception(settings, runs, names, say, admission)
         agreement = Agreement(settings, schema, encoded, members, kept, ledger, noise_for, say, own_identity)
+        agreed_on = agreement.take_up(runs.waiting())
         service = SummaryService(conductor, runs, reception, agreement)
         release_service = ReleaseService(releases, runs, reception)
         registry = Registry(members, names, settings.connect_s, admission, say)
@@ -114,6 +115,7 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
         port = _listen(server, settings, identity, voice)
         await server.start()
         runs.start()
+        agreement.resume(agreed_on)
         await health.serving(True)
         voice.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
         voice.on_reload = admission.recheck
@@ -123,6 +125,7 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
                 await health.serving(False)
                 await _drain(reception, runs, settings.drain_s, voice)
                 await runs.suspend()
+                await agreement.suspend()
                 await server.stop(None)
             else:
                 await health.serving(False)
@@ -130,6 +133,7 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
                 await server.stop(GRACE_S)
         except asyncio.CancelledError:  # told to stop at once: runs are left open, and owners come back
             await runs.suspend()
+            await agreement.suspend()
             await server.stop(None)
         finally:
             _export(store, settings.directory / "ledger.jsonl")

@@ -26,8 +26,7 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.kernels import median_gamma
-from fedkme.privacy.budget import check_budget
-from fedkme.privacy.events import OWNERS
+from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.protocol import Row
 from fedkme.wire import codecs
@@ -114,7 +113,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             selected=run.selected,
             opened=run.opened,
             ahead=self._runs.ahead(run),
-            kind=kind_of(run),
+            kind=kind_of(run.document),
         )
 
     async def _admit(self, call: Call) -> Run:
@@ -163,6 +162,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         except FedkmeError:
             if run.status == "asked":
                 self._runs.close(run, "failed")
+            self._agreement.forget(run)
             raise
 
     def _open(self, request: pb.SummaryRequest) -> Run:
@@ -204,7 +204,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             for promised in (*self._runs.promised(), rows)
             for event in settings.summary.between_owners(promised, owners)
         ]
-        check_budget(settings.budget, OWNERS, OWNERS, spent, planned)
+        check_owners(settings.budget, spent, planned)
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._conductor.seeds):
@@ -274,8 +274,9 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         await run.over.wait()
         if run.error is not None:
             raise run.error
-        if run.status == "cancelled" and not (self._settings.directory / run.name).exists():
-            raise CancelledRunError(f"{run.name} was cancelled before it began", "Ask again for another run.")
+        if run.status in ("cancelled", "failed") and not (self._settings.directory / run.name).exists():
+            cause = f"{run.name} was cancelled, or failed, before it began"
+            raise CancelledRunError(cause, "Ask again for another run.")
         outcome = read_outcome(self._settings.directory / run.name)
         if run.status == "failed" and outcome.fault is not None:
             raise outcome.fault

@@ -25,6 +25,8 @@ from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.sealed import gift_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 
+MOST_ROWS = 2**53
+"""Rows that an owner can say it has."""
 REFUSALS = (BudgetError, PolicyError, SealedBoxError)
 """Faults of an owner that are its right, and are told as what they are."""
 
@@ -116,13 +118,18 @@ class OwnerSession:
         """See `OwnerPort`."""
         divide = codecs.division_to_wire(assignment)
         reply = await self._exchange(pb.Directive(divide=divide), "prepared")
+        if reply.prepared.rows > MOST_ROWS:
+            raise self._odd("it has more rows than any table")
         return reply.prepared.rows
 
     async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
         """See `OwnerPort`."""
         self._round = round_number
         reply = await self._exchange(pb.Directive(tally=pb.Tally()), "histogram")
-        return codecs.histogram_from_wire(reply.histogram, cells)
+        try:
+            return codecs.histogram_from_wire(reply.histogram, cells)
+        except ProtocolError as error:
+            raise self._odd(error.cause) from None
 
     async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
@@ -175,12 +182,14 @@ class OwnerSession:
             kind = type(fault) if isinstance(fault, REFUSALS) else OwnerFaultError
             raise kind(f"{self.name}, round {self._round}: {fault.cause}", fault.remedy)
         if body not in expected:
-            self._link.cut()
-            raise OwnerFaultError(
-                f"{self.name}, round {self._round}: an answer that was not asked for",
-                "Install the same release of fedkme on both sides.",
-            )
+            raise self._odd("an answer that was not asked for")
         return messages
+
+    def _odd(self, cause: str) -> OwnerFaultError:
+        """For an answer that is none, of somebody who is cut off."""
+        self._link.cut()
+        remedy = "Install the same release of fedkme on both sides."
+        return OwnerFaultError(f"{self.name}, round {self._round}: {cause}", remedy)
 
 
 @functools.lru_cache(maxsize=4)

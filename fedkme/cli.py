@@ -40,6 +40,8 @@ _EXTRAS = {
     "matplotlib": "sim",
     "jax": "release",
     "optax": "release",
+    "mbi": "release",
+    "networkx": "release",
 }
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 _HELP = "usage: fedkme VERB ...\n\n" + "".join(

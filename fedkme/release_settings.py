@@ -268,8 +268,28 @@ class HermiteSettings(_Generated):
     """Weight of all product kernels together in the objective (eq. 16)."""
 
 
+class MarginalsSettings(_Release):
+    """Noisy marginals and a graphical model of them (McKenna 2021, 2022; the package mbi).
+
+    `rows`: synthetic rows, by default as many as owners have.
+    """
+
+    kind: Literal["marginals"] = "marginals"
+    mechanism: Literal["auto", "aim", "mst", "independent"] = "auto"
+    """`aim` chooses marginals by exact counts at a trusted curator; `mst` needs noisy counts alone, as secure
+    aggregation with distributed noise has them; `independent`: each column by itself. `auto`: AIM where it
+    can be."""
+    bins: int = Field(16, ge=1, le=4096)
+    """Of a numeric column, of equal width between its public bounds."""
+    ways: int = Field(3, ge=1, le=5)
+    """AIM's workload: all marginals of so many columns."""
+    iterations: int = Field(1000, ge=1, le=100_000)
+    """Of the last fit."""
+
+
 AnyRelease = Annotated[
-    Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings, Field(discriminator="kind")
+    Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings | MarginalsSettings,
+    Field(discriminator="kind"),
 ]
 """Settings of any method; another one is one more class here."""
 ReleaseSettings = AnyRelease
@@ -278,6 +298,7 @@ KINDS: Mapping[str, type[Settings]] = {
     "balog2": Balog2Settings,
     "merf": MerfSettings,
     "hermite": HermiteSettings,
+    "marginals": MarginalsSettings,
 }
 """Settings by the name of the method."""
 _ANY: TypeAdapter[AnyRelease] = TypeAdapter(AnyRelease)

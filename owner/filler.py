@@ -23,6 +23,9 @@ from owner.protocols import SEALED
 
 IntArray = NDArray[np.int64]
 
+_WHOLE = 1.0 + 1e-9
+"""The largest share of an order, with room for rounding."""
+
 
 class Filler:
     """One owner's side of the cells protocol (docs/decisions/008), for one run.
@@ -48,7 +51,7 @@ class Filler:
         self._assignment: CellAssignment | None = None
         self._book: CodeBook | None = None
         self._counted = False
-        self._sent = 0
+        self._ordered = False
         self._keys = keys or KeyRing(name)
         self._sealer: Sealer | None = None
 
@@ -148,10 +151,8 @@ class Filler:
             BudgetError: they are more than may leave; none does.
         """
         assignment, book = self._begun()
-        odd = (
-            shares.shape != (_size(assignment, book),) or not np.isfinite(shares).all() or (shares < 0).any()
-        )
-        if odd or self._sent or not 0 < count <= assignment.rows:
+        fits = shares.shape == (_size(assignment, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
+        if not fits or self._ordered or not 0 < count <= assignment.rows:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
             )
@@ -161,7 +162,7 @@ class Filler:
         sent = len(chosen) if sealer is None else count
         consumer = "" if sealer is None else assignment.consumer
         self._gate.pass_rows(assignment.run, round_number, range(sent), sealed_for=consumer)
-        self._sent = sent
+        self._ordered = True  # also where it has no row of the cells: a second order could ask for others
         labels = self._table.labels
         found = [
             Row(
@@ -178,7 +179,7 @@ class Filler:
     def restore_rows(self, sent: Sequence[int]) -> None:
         """Rows that another process let out, by their tokens."""
         self._gate.restore_rows(sent)
-        self._sent = len(sent)
+        self._ordered = True
 
     def close(self) -> Closing:
         """This owner's own count of what it sent."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import PolicyError
 from fedkme.party import fault_of_name
-from fedkme.pooling.disclosures import NO_PROMISE
+from fedkme.pooling.disclosures import NO_PROMISE, SKETCH
 from fedkme.pooling.values import Enrolment
 from fedkme.privacy.budget import check_cost
 from fedkme.protocol import Assignment, CellAssignment
@@ -17,7 +19,7 @@ from fedkme.schema import Schema
 from fedkme.store import Store
 from owner.approvals import Asked, left_in, tidy, use
 from owner.history import Admission, History
-from owner.protocols import RELEASES, fault_of_protocol, keeps_to
+from owner.protocols import CELLS, RELEASES, fault_of_protocol, keeps_to
 from owner.settings import PeriodBudget, PolicySettings
 
 DAY_S = 86400.0
@@ -159,7 +161,7 @@ class Policy:
 
     def _check_allowed(self, consumer: str, protocol: str) -> None:
         owner, settings = self._owner, self._settings
-        if settings.protocols and protocol not in settings.protocols:
+        if settings.protocols and not {protocol, serves(protocol)} & set(settings.protocols):
             allowed = ", ".join(settings.protocols)
             raise PolicyError(
                 f"{owner} does not take part in the protocol {protocol!r}, but in {allowed}", _ASK_THE_OWNER
@@ -211,10 +213,27 @@ class Policy:
                 "Ask for a run that costs less, wait, or agree with the owner on a larger budget.",
             )
 
+    def _approved_before(self, admission: Admission) -> str | None:
+        """The approval by which the sketch of the same run was let in, where it is one of the whole run."""
+        before = self._history.admitted.get(sketch_of(admission.run))
+        if admission.protocol != CELLS or before is None or before.protocol != SKETCH:
+            return None
+        covered = before.consumer == admission.consumer and admission.rows <= before.rows
+        return before.approval or None if covered else None
+
     def _use_approval(self, admission: Admission) -> None:
         asked = Asked(admission.run, admission.consumer, admission.protocol, admission.rows, self._clock())
-        fitting = (a for a, _ in left_in(self._approvals, self._store) if a.covers(asked))
-        approval = next(fitting, None)
+        if (approved := self._approved_before(admission)) is not None:
+            with self._store.transaction():
+                admission.by(approved).write(self._store)
+                asked.forget(self._store)
+            return
+        left = [approval for approval, _ in left_in(self._approvals, self._store)]
+        approval = next((a for a in left if a.covers(asked)), None)
+        if approval is None and (whole := serves(admission.protocol)) != admission.protocol:
+            same = (a for a in left if (a.consumer, a.protocol) == (admission.consumer, whole))
+            approval = next(same, None)
+            admission = replace(admission, rows=0 if approval is None else approval.rows)
         if approval is None:
             asked.note(self._store)
             what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
@@ -227,6 +246,11 @@ class Policy:
             admission.by(approval.id).write(self._store)
             asked.forget(self._store)
         tidy(self._approvals, self._store)
+
+
+def serves(protocol: str) -> str:
+    """The protocol that one is a part of: who takes part in summaries by cells takes part in their sketch."""
+    return CELLS if protocol == SKETCH else protocol
 
 
 def since(budget: PeriodBudget, now: float) -> float:

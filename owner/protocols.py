@@ -18,6 +18,8 @@ RELEASES = frozenset({"balog1", "balog2", "hermite", "marginals", "merf", "sketc
 """Protocols of sums: they ask for sums over all rows and for nothing of a row. `sketch` is for the public
 code book of a summary by cells."""
 
+CELLS = "cells"
+
 PROTOCOLS: Mapping[str, RowsLeave] = {
     "ask-everyone": "raw",
     "ask-everyone-hashed": "hashed",

@@ -51,6 +51,7 @@ def assemble(
         "gamma": record["features"]["gamma"],
         "dimension": record["features"]["dimension"],
         "points_accessed": points_accessed(settings, record, rounds),
+        "cells": by_cells(record),
         "mmd2": mmd2,
         "mmd2_counted": _present(evaluations, "mmd2_counted"),
         "mmd2_test": _present(evaluations, "mmd2_test"),
@@ -98,6 +99,21 @@ def points_accessed(
         "bound": bound,
         "validation_points": validation_points,
         "owners_agree": all(by_owner[name] == sent for name, sent in closings.items()),
+    }
+
+
+def by_cells(record: Mapping[str, Any]) -> Metrics:
+    """What is public of a summary by cells, as far as it came; empty for other protocols."""
+    if not record.get("cells"):
+        return {}
+    book = record.get("code_book") or {}
+    return {
+        "rho": record["cells"]["rho"],
+        "code_book": book.get("kind"),
+        "cells": book.get("cells"),
+        "classes": record.get("classes"),
+        "ordered": sum(record["orders"].values()) if "orders" in record else None,
+        "dropped": record.get("dropped"),
     }
 
 

@@ -104,7 +104,11 @@ def _tiles(m: Metrics) -> str:
     if sound:
         note = "proven: see Privacy" if math.isfinite(max(sound)) else "nothing is proven: see Privacy"
         tiles.append(("ε towards owners", short(max(sound)), note))
-    tiles.append(("median round", f"{number(timing.get('round_p50_ms'))} ms", "broadcast to verified row"))
+    if cells := m.get("cells"):
+        tiles.append(("rows asked per row kept", number(cells["rho"]), "ordered by cells, in one round"))
+    else:
+        round_ms = f"{number(timing.get('round_p50_ms'))} ms"
+        tiles.append(("median round", round_ms, "broadcast to verified row"))
     return '<dl class="tiles">{}</dl>'.format(
         "".join(
             f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
@@ -150,6 +154,8 @@ def _method_bars(values: Mapping[str, float]) -> list[Bar]:
 
 
 def _curves(run: Run) -> str:
+    if run.metrics.get("cells"):
+        return ""  # there is one round
     estimates = [(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds]
     counts = run.metrics.get("points_accessed", {}).get("by_round", [])
     accessed = [(float(at), float(count)) for at, count in enumerate(counts, start=1)]
@@ -173,28 +179,38 @@ def _owners(run: Run) -> str:
     by_owner: Mapping[str, int] = access.get("by_owner", {})
     if not by_owner:
         return ""
+    cells = run.metrics.get("cells")
     used = Counter(line.get("owner") for line in run.rounds)
     shown = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:MOST_OWNERS]
     rows = []
     for name in sorted(shown):
         kept, all_rows = min(used[name], by_owner[name]), by_owner[name]
-        rows.append(Bar(name, ((kept, "main"), (all_rows - kept, "waste")), f"{all_rows} ({kept} used)"))
+        parts = ((all_rows, "main"),) if cells else ((kept, "main"), (all_rows - kept, "waste"))
+        rows.append(Bar(name, parts, str(all_rows) if cells else f"{all_rows} ({kept} used)"))
     rest = len(by_owner) - len(shown)
     more = f" The {rest} owners that sent least are left out." if rest else ""
     drawing = bars("Points accessed of each owner", rows)
-    caption = "Rows that left each owner: blue is in the summary, amber was revealed and never used." + more
+    caption = "Rows that left each owner: blue is in the summary, amber was revealed and never used."
+    if cells:
+        caption = "Rows that left each owner to fill its order. Which of them were kept, no owner is told."
+    bound = "rows ordered at most" if cells else "bound on the expected points accessed"
     facts = [
         ("points accessed", number(access.get("total"))),
         ("revealed, never used", number(access.get("wasted"))),
         ("rows of D_v sent to the curator", number(access.get("validation_points"))),
         ("ρ = points accessed / (p + |D_v|)", number(access.get("rho"))),
-        ("bound on the expected points accessed", number(access.get("bound"))),
+        (bound, number(access.get("bound"))),
         (
             "owners and curator count the same",
             {True: "yes", False: "no"}.get(access.get("owners_agree"), "-"),
         ),
     ]
-    figures = [figure("Rows sent", drawing, caption), table("", ("", ">"), facts)]
+    if cells:
+        facts += [
+            ("public cells", number(cells["cells"])),
+            ("share of D_v in cells that no owner seems to have", number(cells["dropped"])),
+        ]
+    figures = [figure("Rows sent", drawing, caption + more), table("", ("", ">"), facts)]
     return pair(figures)
 
 
@@ -250,6 +266,8 @@ def _cost(m: Metrics) -> str:
         ("round, 99th percentile", "round_p99_ms", "ms"),
         ("whole run", "total_s", "s"),
     ]
+    if m.get("cells"):
+        units[2:4] = [("the round", "round_p50_ms", "ms")]
     rows = [
         (name, f"{number(timing[key])} {unit}") for name, key, unit in units if timing.get(key) is not None
     ]
@@ -262,7 +280,7 @@ def _payouts(m: Metrics) -> str:
     rows = [(name, number(by_owner.get(name)), f"{share:.1%}") for name, share in shares.items()]
     text = table("Shares go by rows sent, used or not.", ("owner", ">rows sent", ">share"), rows)
     values = m.get("curator_only", {}).get("value_by_owner", {})
-    if not values:
+    if not values or m.get("cells"):  # nothing was chosen by a gain
         return text
     worth = table(
         "Sum of the marginal gains of an owner's selected rows.",

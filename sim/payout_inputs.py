@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fedkme.cells.histogram import shares
 from fedkme.errors import ConfigError, StoreError
 from sim.rundir import read_record
 
@@ -105,13 +108,23 @@ def read_inputs(directory: Path) -> PayoutInputs:
             value_by_owner={name: float(record["value_by_owner"][name]) for name in owners},
             histograms=None
             if histograms is None
-            else {name: [float(share) for share in shares] for name, shares in histograms.items()},
-            target=None if target is None else [float(share) for share in target],
+            else {
+                name: _shares(counts, int(record["owner_rows"][name]), int(record["classes"]))
+                for name, counts in histograms.items()
+            },
+            target=None if target is None else _shares(target, int(record["validation_rows"]), 0),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(
             f"the record in {directory} is not one that a run wrote", "Restore the run's folder."
         ) from None
+
+
+def _shares(noisy: Sequence[int], rows: int, classes: int) -> list[float]:
+    """Noisy counts by (class and) cell as a distribution over cells."""
+    counts = np.array(noisy, dtype=np.int64).reshape(max(1, classes), -1).sum(axis=0)
+    found: list[float] = (shares(counts, rows) if rows else np.zeros(len(counts))).tolist()
+    return found
 
 
 def _summary(directory: Path) -> Mapping[str, Any]:

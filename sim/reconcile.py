@@ -1,20 +1,21 @@
 """Whether the ledgers of a run are whole, and whether both sides of each exchange wrote the same.
 
-Mirrored are an owner's rows and sums to the curator and what a release of them costs, all that a consumer
-discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and the rows that the
-curator delivers, are in one ledger only: there the chain shows what was changed, and record.json, which holds
-the hash of the curator's last line at the end of its run, a cut.
+Mirrored are an owner's rows, sums and counts by cells to the curator and what they cost towards others, all
+that a consumer discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and
+the rows that the curator delivers, are in one ledger only: there the chain shows what was changed, and
+record.json, which holds the hash of the curator's last line at the end of its run, a cut.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import (
     CONSUMER,
@@ -73,12 +74,13 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
     heard = {
         about.protected
         for about in (entry.disclosure for entry in curator.entries)
-        if _is_row(about) or _is_sums(about) or is_validation(about.protected)
+        if _is_row(about) or _is_sums(about) or _is_histogram(about) or is_validation(about.protected)
     }
     kept = {name for party in parties for name in (party.party, validation_of(party.party))}
     for name in sorted(heard - kept):
         verdicts.append(Verdict(f"{_whose(name)} and {CURATOR}", f"there is no ledger of {_whose(name)}"))
-    return [*verdicts, *(_compare(curator, party) for party in _merged(parties))]
+    runs = {entry.disclosure.run for entry in curator.entries} | _recorded(directory)
+    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}) for party in _merged(parties))]
 
 
 def _merged(parties: Sequence[Found]) -> list[Found]:
@@ -135,6 +137,11 @@ def _consumer(directory: Path) -> str:
     return str(_record(directory).get("consumer", CONSUMER))
 
 
+def _recorded(directory: Path) -> set[str]:
+    """Names of the curator's runs that are over, also of those of which it wrote down nothing."""
+    return {str(_record(folder).get("run", REQUEST)) for folder in (directory, *directory.glob("run-*"))}
+
+
 def _whose(protected: str) -> str:
     return protected.removeprefix(validation_of(""))
 
@@ -167,8 +174,8 @@ def _cut(found: Found, directory: Path) -> str:
     return ""
 
 
-def _compare(curator: Found, party: Found) -> Verdict:
-    runs = {entry.disclosure.run for entry in curator.entries} - {REQUEST}
+def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
+    """Of these runs: a ledger may hold others, with another curator."""
     theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
     if any(_is_shared(entry.disclosure) for entry in theirs):
@@ -197,6 +204,11 @@ def _is_sums(about: Disclosure) -> bool:
     return about.nonce.startswith(("sums ", "release ")) and not is_validation(about.protected)
 
 
+def _is_histogram(about: Disclosure) -> bool:
+    """Whether it is an owner's histogram by cells, towards the curator or, by orders, towards others."""
+    return about.nonce == HISTOGRAM and not is_validation(about.protected)
+
+
 def _is_shared(about: Disclosure) -> bool:
     """Whether it is D_v itself: then the curator makes g~ of it, and writes that alone."""
     return is_validation(about.protected) and isinstance(about.event, RawRows)
@@ -206,7 +218,7 @@ def _is_mirrored(entry: Entry, party: Found) -> bool:
     about = entry.disclosure
     if about.protected == validation_of(party.party):
         return True
-    return about.protected == party.party and (_is_row(about) or _is_sums(about))
+    return about.protected == party.party and (_is_row(about) or _is_sums(about) or _is_histogram(about))
 
 
 def _is_heard(entry: Entry, party: Found) -> bool:

@@ -38,6 +38,7 @@ METHODS = {
     "balog1": "Weighted public points (Balog 2018, Algorithm 1).",
     "balog2": "Weighted points found against the release (Balog 2018, Algorithm 2).",
     "merf": "Rows of a generator trained on random features (DP-MERF, Harder 2021).",
+    "marginals": "Rows of a model of noisy marginals (AIM or MST-like, by the package mbi).",
     "hermite": "Rows of a generator trained on Hermite features (DP-HP, Vinaroz 2022).",
 }
 

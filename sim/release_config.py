@@ -9,7 +9,8 @@ from pydantic import Field
 
 from curator.pooling.settings import PoolingSettings
 from fedkme.config import Settings, load_toml, override, validate
-from fedkme.release_settings import AnyRelease
+from fedkme.errors import ConfigError
+from fedkme.release_settings import AnyRelease, Balog1Settings, FilePoints
 from sim.config import Engine
 from sim.scenarios import ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
@@ -38,7 +39,8 @@ class ReleaseSimulation(Settings):
 def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) -> ReleaseSimulation:
     """Settings of a method on a shipped scenario or a file, with `--set` applied and files spelled out.
 
-    A scenario may say in [release.METHOD] what suits it; its [summary] is not used.
+    A scenario may say in [release.METHOD] what suits it; its [summary] is not used. A file of points is named
+    from the folder of the scenario's file, or from here.
 
     Raises:
         ConfigError: no such scenario, or a key or value is wrong.
@@ -50,13 +52,27 @@ def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) ->
     for unused in ("baselines", "downstream"):
         values.pop(unused, None)
     if isinstance(written, dict) and "kind" in written:  # release.toml of a run's folder
+        if written["kind"] != method:
+            raise ConfigError(
+                f"{path.name} is of a release by {written['kind']!r}",
+                f"Run: fedkme release {written['kind']}",
+            )
         values["release"] = written
     else:
         values["release"] = {"kind": method, **(written.get(method) or {})}
     values = override(values, [_placed(assignment) for assignment in assignments])
     settings = validate(ReleaseSimulation, values, path.name)
     base = path.parent if path == Path(scenario) else None
-    return settings.model_copy(update={"scenario": anchored(settings.scenario, base)})
+    changes = {"scenario": anchored(settings.scenario, base), "release": _anchored(settings.release, base)}
+    return settings.model_copy(update=changes)
+
+
+def _anchored(release: AnyRelease, base: Path | None) -> AnyRelease:
+    """With an absolute path of points, so that it is the same for every process."""
+    if not isinstance(release, Balog1Settings) or not isinstance(release.z, FilePoints):
+        return release
+    path = ((base or Path()) / release.z.path).absolute()
+    return release.model_copy(update={"z": FilePoints(path=str(path))})
 
 
 def _placed(assignment: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from consumer.releases import ReleaseConsumerSettings
 from curator.pooling.gate import PoolGate
 from curator.pooling.oracle import Pool
 from curator.public import public_seed
-from curator.releases.method import Method
+from curator.releases.method import Finished, Method
 from curator.releases.methods import make_method
 from curator.releases.record import ReleaseRecord, write_release
 from curator.summary.roster import Fault
@@ -27,6 +28,7 @@ from fedkme.pooling.values import Enrolment
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.events import CONSUMER, CURATOR, Event, event_from_json
 from fedkme.privacy.ledger import Ledger
+from fedkme.release_settings import read_points
 from owner.gate import Gate
 from owner.pooler import Pooler
 from sim.children import Event as Said
@@ -65,6 +67,7 @@ def simulate_release(
         scenario = build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
         settings = _with_seed(settings)
+        read_points(settings.release, scenario.schema, Path())  # what is wrong with them is said now
         directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         engine = _processes if settings.engine == "processes" else _in_process
@@ -135,7 +138,8 @@ async def _processes(
 async def _in_process(
     scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
 ) -> None:
-    method = make_method(settings.release, scenario.schema, scenario.seeds, settings.release.seed or 0)
+    asked = read_points(settings.release, scenario.schema, Path())
+    method = make_method(asked, scenario.schema, scenario.seeds, asked.seed or 0)
     security = None if settings.pooling.security is None else settings.pooling.security.value()
     enrolment = Enrolment(
         RUN, scenario.schema.digest(), CONSUMER, method.protocol, method.planned(), security
@@ -144,7 +148,7 @@ async def _in_process(
     with run_ledgers(directory, list(scenario.owners)) as ledgers:
         try:
             release = await _pool(scenario, settings, method, enrolment, record, shown, ledgers)
-            finished = await asyncio.to_thread(method.finish, release, shown.stage)
+            finished = await _finish(method, release, shown)
             record.status, record.rows, record.files = "complete", finished.rows, tuple(finished.files)
             files |= finished.files
         except FedkmeError as error:
@@ -156,7 +160,7 @@ async def _in_process(
                 "consumer": CONSUMER,
                 "security": plain(settings.pooling)["security"],
                 "protocol": method.protocol,
-                "settings": plain(settings.release),
+                "settings": plain(asked),
                 "planned": [event.to_json() for event in method.planned()],
                 "bytes": {"sent": 0, "received": 0},
                 "ledger": ledgers[CURATOR].head(),
@@ -164,6 +168,22 @@ async def _in_process(
             write_release(directory, record, files, facts)
     for name, data in files.items():
         (directory / "consumer" / name).write_bytes(data)
+
+
+async def _finish(method: Method, release: bytes, shown: ReleaseShown) -> Finished:
+    """Post-processing, beside the loop that hears an interrupt."""
+    abandoned = threading.Event()
+
+    def tell(stage: str, line: str, fraction: float) -> None:  # in the thread
+        if abandoned.is_set():
+            raise InterruptedRunError("the run was interrupted", "Start it again.")
+        shown.stage(stage, line, fraction)
+
+    try:
+        return await asyncio.to_thread(method.finish, release, tell)
+    except asyncio.CancelledError:
+        abandoned.set()
+        raise
 
 
 async def _pool(
@@ -200,7 +220,9 @@ async def _pool(
     shown.note(f"{len(scenario.owners)} owners are ready")
     try:
         record.owner_rows = await pool.enlist()
-        return await method.ask(pool)
+        release = await method.ask(pool)
+        record.owner_rows = pool.contributions or record.owner_rows
+        return release
     finally:
         ledgers[CURATOR].extend(gate.take())
 

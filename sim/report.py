@@ -21,7 +21,7 @@ from sim.wording import Metrics, distance, method, model, number, percent, size
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
 LISTS = ("privacy", "faults")
 TABLES = (
-    *("points_accessed", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
+    *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
     *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
 )
 OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
@@ -130,6 +130,12 @@ def _access(m: Metrics) -> list[str]:
     )
     if access.get("bound") is not None:
         line += f", bound on their expectation {number(access['bound'])}"
+    if (cells := m.get("cells")) and cells["dropped"] is not None:
+        line = (
+            f"rows ordered {number(cells['ordered'])}, {number(access.get('total'))} accessed, "
+            f"{number(access.get('wasted'))} not kept; {cells['dropped']:.1%} of D_v in cells that no owner "
+            "seems to have"
+        )
     disagree = "  owners and curator disagree on this count: see the ledger"
     return [line, disagree] if access.get("owners_agree") is False else [line]
 
@@ -167,7 +173,6 @@ def _cost(m: Metrics) -> list[str]:
     if not timing:
         return []
     sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received" if traffic else ""
-    return [
-        f"time {number(timing.get('total_s'))} s, rounds {number(timing.get('round_p50_ms'))} ms median, "
-        f"{number(timing.get('round_p99_ms'))} ms p99{sent}"
-    ]
+    p50, p99 = (number(timing.get(f"round_{percentile}_ms")) for percentile in ("p50", "p99"))
+    rounds = f"one round, {p50} ms" if m.get("cells") else f"rounds {p50} ms median, {p99} ms p99"
+    return [f"time {number(timing.get('total_s'))} s, {rounds}{sent}"]

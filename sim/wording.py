@@ -14,8 +14,8 @@ METHODS = {
     "greedy": "non-private greedy",
     "exact_greedy": "exact-kernel greedy",
     "uniform": "uniform sampling",
-    "uniform_pruned": "uniform, rho p pruned",
-    "uniform_5p_pruned": "uniform, 5p pruned",
+    "uniform_pruned": "uniform, pruned",
+    "uniform_5p_pruned": "uniform 5p, pruned",
     "winner_only": "winner only",
     "ask_everyone": "ask everyone",
 }

@@ -2,13 +2,19 @@
 
 The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the
 ledger's lines, are on disk before anybody hears of them; an attempt that died before is asked again where the
-curator is trusted with sums, and costs again where it is not.
+curator is trusted with sums, and costs again where it is not. It does not end with the consumer's call: a
+second attempt would find owners that have left the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +22,28 @@ from numpy.typing import NDArray
 from curator.cells.book import PublicCells, of_owners, of_seeds, sketch_enrolment
 from curator.introductions import introduce
 from curator.members import Members
-from curator.pooling.gate import PoolGate
+from curator.pooling.gate import PoolGate, unwritten
 from curator.pooling.oracle import Pool
 from curator.pooling.session import PoolSession
 from curator.runs import Run
 from curator.settings import CuratorSettings
 from curator.summary.roster import Fault
-from fedkme.errors import SecureAggregationError
+from fedkme.cells.disclosures import sketch_of
+from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.privacy.ledger import Ledger
+from fedkme.pooling.values import Enrolment
+from fedkme.privacy.events import Disclosure, disclosure_from_json
+from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.schema import Schema
 from fedkme.store import Store
 from fedkme.wire import codecs
 from fedkme.wire.sealed import offer_to_wire
+from fedkme.wire.v1 import types_pb2
 
-AGGREGATING = "sketching"
-"""Kind of the entry that says that owners may have opened a sketch."""
+_SKETCH = "sketch/"
+"""Key of an attempt that is not over, by its run: whom it asks, what owners may have disclosed under secure
+aggregation, or why it failed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,24 +60,31 @@ class Agreement:
     noise_for: NoiseFor
     say: Callable[..., None]
     identity: Callable[[], Identity | None] = lambda: None
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def agree(self, run: Run) -> None:
         """Fill in the run's cells, and the keys of its owners where rows go sealed, once.
 
+        Cells go on when whoever waits for them does not; asking for keys begins nothing.
+
         Raises:
             FedkmeError: there are none: too few owners, seeds or rows, or an aggregation that failed.
         """
-        async with run.lock:
-            if self.settings.summary.protocol == "cells" and not run.document.HasField("cells"):
-                await self._divide(run)
-            if self.settings.summary.sealed and not run.document.hashed:
-                await self._introduce(run)
+        if self.settings.summary.protocol == "cells" and not run.document.HasField("cells"):
+            await asyncio.shield(self._task(run))
+        if self.settings.summary.sealed:
+            async with run.lock:
+                if not run.document.hashed:
+                    await self._introduce(run)
 
     async def _introduce(self, run: Run) -> None:
+        """The run's owners, for good, and what the consumer seals the group secret for."""
         quorum = self.settings.summary.quorum
         names = await self.members.gather(quorum, self.settings.connect_s)
         links = [self.members.link(name) for name in names]
         offers = await introduce(links, run.name, quorum, lambda fault: self._left(run, fault))
+        if run.status != "asked":
+            return  # it was cancelled
         document = run.document
         document.offers.extend(offer_to_wire(offer) for offer in offers)
         document.owners.extend(offer.name for offer in offers)
@@ -76,37 +94,95 @@ class Agreement:
         with self.store.transaction():
             self.store.update_run(run.name, document=document.SerializeToString())
 
-    async def _divide(self, run: Run) -> None:
-        gate = None
+    def take_up(self, waiting: Iterable[Run]) -> list[Run]:
+        """Attempts of an earlier process: their owners must not forget them when they come back.
+
+        Args:
+            waiting: runs that wait for what the consumer offers.
+
+        Returns:
+            Those to `resume`.
+        """
+        known = {f"{_SKETCH}{run.name}": run for run in waiting}
+        taken = []
+        for key in self.store.keys(_SKETCH):
+            if key not in known:
+                self.store.delete(key)
+            elif (attempt := self._attempt(known[key])) is not None and set(attempt) == {"owners"}:
+                self.members.enlist(sketch_of(known[key].name), attempt["owners"])
+                taken.append(known[key])
+        return taken
+
+    def resume(self, runs: Iterable[Run]) -> None:
+        """Go on with what was taken up; the consumer hears how it ended when it asks again."""
+        for run in runs:
+            self._task(run)
+
+    def forget(self, run: Run) -> None:
+        """The run is over, and its consumer knows why."""
+        self.store.delete(_key(run))
+
+    async def suspend(self) -> None:
+        """Let go; owners keep their part of it, for the next process."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _task(self, run: Run) -> asyncio.Task[None]:
+        if (task := self._tasks.get(run.name)) is None:
+            task = self._tasks[run.name] = asyncio.create_task(self._agree(run))
+            task.add_done_callback(partial(self._over, run.name))
+        return task
+
+    def _over(self, run: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[run]
+        if not task.cancelled():
+            task.exception()  # it was written down: perhaps nobody waits for it any more
+
+    async def _agree(self, run: Run) -> None:
         if self.settings.summary.cells.code_book == "seeds":
-            document = run.document
-            rows, seed = document.request.validation_rows, document.features.seed
-            cells = of_seeds(self.settings.summary, self.schema, self.seeds, rows, seed)
-        else:
-            cells, gate = await self._sketched(run)
+            rows, seed = run.document.request.validation_rows, run.document.features.seed
+            self._publish(run, of_seeds(self.settings.summary, self.schema, self.seeds, rows, seed))
+            return
+        attempt = self._attempt(run) or {}
+        if "lines" in attempt:
+            self._give_up(run, attempt["lines"])
+        if "fault" in attempt:
+            self.store.delete(_key(run))
+            code, cause, remedy = attempt["fault"]
+            raise codecs.fault_from_wire(types_pb2.Fault(code=code, cause=cause, remedy=remedy))
+        try:
+            await self._sketched(run, attempt.get("owners"))
+        except StoreError:
+            raise
+        except FedkmeError as error:
+            self._note(run, fault=[error.code, error.cause, error.remedy])
+            raise
+
+    def _publish(self, run: Run, cells: PublicCells, gate: PoolGate | None = None) -> None:
+        """What it cost and the cells, on disk; nothing of it left before."""
         gamma, rho = run.document.features.gamma, self.settings.summary.cells.rho
-        book = cells.book.to_json()
-        run.document.cells.CopyFrom(codecs.cells_to_wire(book, gamma, rho, cells.classes))
+        wire = codecs.cells_to_wire(cells.book.to_json(), gamma, rho, cells.classes)
         with self.ledger.together(), self.store.transaction():
             if gate is not None:
                 self.ledger.extend(gate.take())
-            self.store.update_run(run.name, document=run.document.SerializeToString())
+                self.store.delete(_key(run))
+            if run.status == "asked":  # else it was cancelled
+                run.document.cells.CopyFrom(wire)
+                self.store.update_run(run.name, document=run.document.SerializeToString())
 
-    async def _sketched(self, run: Run) -> tuple[PublicCells, PoolGate]:
-        if any(entry.kind == AGGREGATING for entry in self.store.entries(run.name)):
-            raise SecureAggregationError(
-                f"the curator stopped while the owners of {run.name} opened a sketch",
-                "Ask again; what owners disclosed counts, and it costs again.",
-            )
-        release = self.settings.release
+    async def _sketched(self, run: Run, names: list[str] | None) -> None:
+        summary, release = self.settings.summary, self.settings.release
         security = None if release.security is None else release.security.value()
-        summary = self.settings.summary
         enrolment = sketch_enrolment(run.name, summary, self.schema, run.consumer, security)
         quorum = max(summary.quorum, release.quorum)
-        names = await self.members.gather(quorum, self.settings.connect_s)
+        if names is None:
+            names = await self.members.gather(quorum, self.settings.connect_s)
+            self._note(run, owners=names)
         self.members.enlist(enrolment.run, names)
         sessions = [PoolSession(self.members.link(name), enrolment.run) for name in names]
-        gate = PoolGate(enrolment)
+        gate = PoolGate(enrolment, self._written(enrolment))
         pool = Pool(
             sessions,
             enrolment,
@@ -115,25 +191,59 @@ class Agreement:
             noise_for=self.noise_for,
             quorum=quorum,
             identity=self.identity(),
-            begin_aggregation=lambda: self._mark(run),
+            begin_aggregation=lambda: self._note(run, lines=[line.to_json() for line in gate.at_most()]),
             observe=lambda fault: self._left(run, fault),
         )
         try:
             await pool.enlist()
             rows, seed = run.document.request.validation_rows, run.document.features.seed
-            return await of_owners(summary, self.schema, pool, rows, seed), gate
-        except BaseException:
+            self._publish(run, await of_owners(summary, self.schema, pool, rows, seed), gate)
+        except BaseException as error:
             with self.ledger.together(), self.store.transaction():
                 self.ledger.extend(gate.take())  # what came counts, also where nothing is made of it
+            if isinstance(error, FedkmeError) and not isinstance(error, StoreError):
+                await self._end(enrolment.run, sessions)
             raise
-        finally:
-            self.members.discharge(enrolment.run)
-            for session in sessions:
-                await session.dismiss()
+        await self._end(enrolment.run, sessions)
 
-    def _mark(self, run: Run) -> None:
-        with self.store.transaction():
-            self.store.append(run.name, AGGREGATING, b"")
+    async def _end(self, name: str, sessions: Iterable[PoolSession]) -> None:
+        self.members.discharge(name)
+        for session in sessions:
+            await session.dismiss()
+
+    def _give_up(self, run: Run, lines: Iterable[dict[str, Any]]) -> None:
+        """An attempt under secure aggregation died, and may have been opened.
+
+        Raises:
+            SecureAggregationError: always, with what owners may have disclosed in the ledger.
+        """
+        found = [disclosure_from_json(plain) for plain in lines]
+        with self.ledger.together(), self.store.transaction():
+            written = Counter(line for line in self._ledger_lines() if line.run == sketch_of(run.name))
+            self.ledger.extend(unwritten(found, written))
+            self.store.delete(_key(run))
+        raise SecureAggregationError(
+            f"the curator stopped while the owners of {run.name} opened a sketch",
+            "Ask again; what owners disclosed counts, and it costs again.",
+        )
+
+    def _written(self, enrolment: Enrolment) -> list[Disclosure]:
+        """What the ledger says of the sketch already: owners asked again for the same write nothing."""
+        return [line for line in self._ledger_lines() if line.run == enrolment.run]
+
+    def _ledger_lines(self) -> list[Disclosure]:
+        return list(disclosures_in(kept.line for kept in self.store.ledger()))
+
+    def _attempt(self, run: Run) -> dict[str, Any] | None:
+        kept = self.store.get(_key(run))
+        return None if kept is None else dict(json.loads(kept))
+
+    def _note(self, run: Run, **what: Any) -> None:
+        self.store.put(_key(run), json.dumps(what).encode("ascii"))
 
     def _left(self, run: Run, fault: Fault) -> None:
         self.say("owner_left", run=run.name, owner=fault.owner, round=fault.round, line=fault.line)
+
+
+def _key(run: Run) -> str:
+    return f"{_SKETCH}{run.name}"

@@ -1,7 +1,7 @@
 """The public code book of a run: of the seed set, or of a noisy sketch of owners' rows.
 
-docs/decisions/008. A sketch is a question to the pool under the name RUN/cells, before the run itself: the book
-is public from then on, D_v is counted in it, and owners' histograms are too.
+docs/decisions/008. A sketch is a question to the pool under the name RUN/cells, before the run itself: the
+book is public from then on, D_v is counted in it, and owners' histograms are too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from curator.pooling.oracle import Pool
 from curator.summary.settings import SummarySettings
 from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
+from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -79,7 +80,7 @@ def sketch_enrolment(
     """What owners' policies decide by before a sketch."""
     event = settings.owner_noise().sketch_event
     assert event is not None, "without a sketch there is nothing to enlist for"
-    return Enrolment(f"{run}/cells", schema.digest(), consumer, PROTOCOL, (event,), security)
+    return Enrolment(sketch_of(run), schema.digest(), consumer, PROTOCOL, (event,), security)
 
 
 async def of_owners(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +158,7 @@ async def _fill(
         labels=max(1, task.classes),
     )
     orders = make_orders(histograms, min(task.asked, int(sizes.sum())))
+    record.released = _released(task, record, counted, orders)
     asked = {
         name: (count, orders.cells[place])
         for place, (name, count) in enumerate(zip(owners, orders.rows.tolist(), strict=True))
@@ -211,6 +213,23 @@ def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
     rows = task.schema.encode(np.array(plain))
     kept: list[int] = prune(rows, task.validation, task.rows, task.gamma).tolist()
     return kept
+
+
+def _released(
+    task: CellTask, record: SummaryRecord, counted: Mapping[str, IntArray], orders: Orders
+) -> dict[str, Any]:
+    """What payouts and plans may read: noisy counts that were paid for, and functions of them."""
+    owners = list(counted)
+    ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
+    return {
+        "code_book": {"kind": task.book.kind, "cells": task.book.cells},
+        "classes": task.classes,
+        "histograms": {name: counts.tolist() for name, counts in counted.items()},
+        "target_histogram": task.histogram.tolist(),
+        "orders": {name: ordered.get(name, 0) for name in record.owner_rows},
+        "mixture_weights": dict(zip(owners, orders.weights.tolist(), strict=True)),
+        "dropped": orders.dropped,
+    }
 
 
 async def _tally(cells: int, owner: OwnerPort, _: int) -> IntArray:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from curator.pooling.gate import PoolGate
 from curator.pooling.ports import PoolPort
@@ -25,16 +26,19 @@ from curator.summary.roster import Fault
 from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
 from fedkme.cells.sketch import release as release_sketch
 from fedkme.errors import ConfigError
-from fedkme.features.pooling import ROW_UNIT, PooledSum, ReleasedEmbedding
+from fedkme.features.pooling import ROW_UNIT, Layout, PooledSum, ReleasedEmbedding
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.pooling.values import Enrolment, Security, SumQuery
+from fedkme.pooling.values import Enrolment, Marginals, Security, SumQuery
 from fedkme.pooling.vector import SumVector, weighted
+from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.pooled import PooledRelease, release_counts
 from fedkme.schema import Schema
 from fedkme.secagg import NoisePlan, plan_noise
-from fedkme.secagg.noise import LEAST_SHARE
+from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING
 
+MARGINAL_NOISE = 2.0**32
+"""Deviation of noise on counts in steps, about: shares stay within 2^24 to 2^45."""
 PURPOSE = "release"
 """Of the noise that the curator adds."""
 
@@ -113,6 +117,14 @@ class Pool:
         """See `SumOracle`."""
         return self._security is None or not self._security.distributed_noise
 
+    @property
+    def noise_ratio(self) -> float:
+        """See `SumOracle`."""
+        security, owners = self._security, len(self._round.owners)
+        if security is None or not security.distributed_noise:
+            return 1.0
+        return math.sqrt(owners / max(1, owners - security.dropouts - security.colluders))
+
     async def enlist(self) -> dict[str, int]:
         """Let every owner decide; how many rows each has that takes part.
 
@@ -155,6 +167,52 @@ class Pool:
             return from_coordinates(noisy, total.rows, spec.dimension, classes, deviation)
         total = await self._exact(vector)
         return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self._noise)
+
+    @property
+    def noise(self) -> NoiseSource:
+        """See `SumOracle`."""
+        return self._noise
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        """See `SumOracle`."""
+        if sigmas is None and not self.exact_sums:
+            raise ConfigError(
+                "exact counts are asked for and owners add noise to all of them",
+                "Choose a mechanism that needs none, such as 'mst', or trust the curator.",
+            )
+        query = SumQuery((), Layout(), marginals=marginals)
+        if sigmas is None or self.exact_sums:
+            vector = SumVector(query, self._schema)
+            exact = vector.tables((await self._exact(vector)).steps)
+            if sigmas is None:
+                return exact
+            return [
+                counts + self._noise.gaussian(sigma, counts.size)
+                for counts, sigma in zip(exact, sigmas, strict=True)
+            ]
+        assert self._security is not None, "exact sums are for trusted curators"
+        return await self._noisy_tables(query, sigmas, self._security)
+
+    async def _noisy_tables(
+        self, query: SumQuery, sigmas: Sequence[float], security: Security
+    ) -> list[NDArray[np.float64]]:
+        """Counts whose noise is in what owners send: noise s on the vector is s/m on a block of weight m."""
+        largest = max(sigmas)
+        scale = 2.0 ** math.ceil(math.log2(MARGINAL_NOISE / largest))
+        weights = tuple(round(scale * largest / sigma) for sigma in sigmas)
+        vector = SumVector(replace(query, weights=weights), self._schema)
+        # The block whose weight was rounded up most still gets its noise.
+        common = max(sigma * weight for sigma, weight in zip(sigmas, weights, strict=True))
+
+        def plan_for(owners: int) -> NoisePlan:
+            honest = owners - security.dropouts - security.colluders
+            share = math.sqrt((common**2 + SMOOTHING) / honest) * (1.0 + 2.0**-48)
+            return NoisePlan(share, honest, vector.length, vector.diameter)
+
+        total = await self._round.secure_total(vector, security, plan_for)
+        return vector.tables(total.steps)
 
     async def exact(self, query: SumQuery) -> JointRelease:
         """See `SumOracle`."""
@@ -203,7 +261,6 @@ class Pool:
             self._fine, weighted(query, self._schema, release), release, security
         )
 
-        self._check_usable(vector, release, security)
         plan_for = self._shares(vector, release.epsilon, release.delta, security)
         total = await self._round.secure_total(vector, security, plan_for)
         sums, counts = vector.parts(total.steps)
@@ -238,18 +295,6 @@ class Pool:
             )
 
         return plan_for
-
-    def _check_usable(self, vector: SumVector, release: PooledRelease, security: Security) -> None:
-        """Refuse what would be noise with the shares of all owners in it, before anything is asked.
-
-        Raises:
-            NotEnoughRowsError: says which epsilon would do.
-        """
-        owners = len(self._round.owners)
-        honest = max(1, owners - security.dropouts - security.colluders)
-        ratio = math.sqrt(honest / owners)  # of a mean: noise is longer by its inverse
-        for place, phi in enumerate(vector.maps):
-            release.check_usable(place, phi, vector.query.layout, self.rows, ratio)
 
     def _fine(self, query: SumQuery, release: PooledRelease, security: Security) -> SumVector:
         """A question, in finer steps where a share of its noise would have too few of them."""

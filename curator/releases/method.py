@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from curator.releases.joint import JointRelease
-from fedkme.pooling.values import SumQuery
+from fedkme.pooling.values import Marginals, SumQuery
 from fedkme.privacy.events import Event
+from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.pooled import PooledRelease
 
 Tell = Callable[[str, str, float], None]
@@ -29,6 +33,14 @@ class SumOracle(Protocol):
         ...
 
     @property
+    def noise_ratio(self) -> float:
+        """Deviation of a total's noise over the planned one, at least 1.
+
+        Where owners add it, those that are not counted on add it too.
+        """
+        ...
+
+    @property
     def exact_sums(self) -> bool:
         """Whether the curator is trusted with exact sums, so that a mechanism may select by them."""
         ...
@@ -44,6 +56,28 @@ class SumOracle(Protocol):
         Raises:
             QuorumError: too few owners are left.
             NotEnoughRowsError: there are no rows.
+            SecureAggregationError: the aggregation failed; nothing was opened.
+        """
+        ...
+
+    @property
+    def noise(self) -> NoiseSource:
+        """The curator's, for a mechanism that adds its own."""
+        ...
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        """Pooled counts of every marginal, (cells,) each.
+
+        Args:
+            marginals: which.
+            sigmas: least standard deviation of the Gaussian noise on each; None: exact, and the caller
+                accounts for what leaves.
+
+        Raises:
+            ConfigError: exact counts, and the curator is not trusted with them.
+            QuorumError: too few owners are left.
             SecureAggregationError: the aggregation failed; nothing was opened.
         """
         ...

@@ -108,6 +108,9 @@ class SummaryRecord:
     closings: dict[str, int] = field(default_factory=dict)
     """Rows sent by each owner, as its own gate counted them."""
     faults: list[Fault] = field(default_factory=list)
+    released: dict[str, Any] = field(default_factory=dict)
+    """What the protocol released of private rows with noise, and what follows from that, by its name in
+    record.json (docs/metrics.md)."""
 
     def stop(self, error: FedkmeError) -> None:
         """End the run before p rows, keeping what there is."""
@@ -184,11 +187,14 @@ class SummaryRecord:
             "accesses": self.accesses,
             "faults": [[f.round, f.owner, f.code] for f in self.faults],
             "closings": self.closings,
+            "released": _exact(self.released),
         }
 
 
 def _exact(value: Any) -> Any:
     """A float by its bits, so that NaN equals NaN."""
+    if isinstance(value, dict):
+        return {key: _exact(each) for key, each in value.items()}
     return value.hex() if isinstance(value, float) else value
 
 

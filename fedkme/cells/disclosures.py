@@ -9,6 +9,11 @@ HISTOGRAM = "histogram"
 """The nonce of its lines."""
 
 
+def sketch_of(run: str) -> str:
+    """The name in ledgers of the run of sums from which a run's cells come."""
+    return f"{run}/cells"
+
+
 def histogram_disclosures(run: str, owner: str, event: Event) -> list[Disclosure]:
     """An owner's histogram: the curator sees it, and orders that follow from it go to other owners."""
     return [

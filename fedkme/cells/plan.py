@@ -34,6 +34,8 @@ from fedkme.privacy.gaussian import gaussian_sigma
 
 MARGIN = 1e-9
 """Relative; far above the rounding of `joint_delta`, far below anything that matters."""
+SLACK = 1e-5
+"""Relative; epsilon left unused, so that accountants on a grid, which round up, stay within it too."""
 SKETCH_SHARE = 0.3
 """Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
 
@@ -119,10 +121,10 @@ def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE
         return OwnerNoise(None, histogram_noise(epsilon), epsilon, 0.0)
     multiplier = gaussian_sigma(sketch_share * epsilon, delta)
     # Basic composition holds at the low end; beyond epsilon the histogram alone breaks the bound.
-    low, high = (1.0 - sketch_share) * epsilon, epsilon + 1.0
+    low, high = (1.0 - sketch_share) * epsilon * (1.0 - SLACK), epsilon + 1.0
     while high - low > 1e-9 * low:
         middle = 0.5 * (low + high)
-        if joint_delta(multiplier, 2.0 / middle, epsilon) * (1.0 + MARGIN) <= delta:
+        if joint_delta(multiplier, 2.0 / middle, epsilon * (1.0 - SLACK)) * (1.0 + MARGIN) <= delta:
             low = middle
         else:
             high = middle

@@ -4,13 +4,13 @@ Relation: replace one row (with its label) of one owner by another, N public.
 
 **Query.** For a row with z = z(x), ||z|| <= 1, and class c of C:
 
-    v(x, c) = (z_i^2 for all i,  r z_i z_j for i < j,  z e_c',  e_c / 2),      r = 41/29 < sqrt 2
+    v(x, c) = (z_i^2 for all i,  t z_i z_j for i < j,  z e_c',  e_c / 2),      t = 41/29 < sqrt 2
 
 and the query is its sum over rows; without labels the class sums are one vector s and the counts are left
 out.
 
 **Sensitivity.** ||v - v'|| <= 3/sqrt 2 = 2.1213, and that is all: labels and counts cost nothing.
-*Proof.* Write r = z.y. With sqrt 2 for r the first two blocks are an isometry of ||zz' - yy'||_F, and 41/29
+*Proof.* Write r = z.y. With sqrt 2 for t the first two blocks are an isometry of ||zz' - yy'||_F, and 41/29
 is less, so they add at most ||z||^4 + ||y||^4 - 2 r^2. Same class: the third block adds ||z||^2 + ||y||^2 -
 2 r. For fixed r the sum grows with both norms, and |r| stays feasible, so both norms are 1:
 2 - 2r^2 + 2 - 2r is largest at r = -1/2, where it is 9/2. Another class: the third block adds
@@ -20,8 +20,8 @@ a, b on the third and fourth block in general: (2 + a^2)^2/2 while b <= a^2/2.)
 Coordinates of z are whole multiples of 2^-12, so every coordinate of the query is a whole multiple of
 2^-24/29: sums are integers, the same for any split of the rows over owners, in any order, in blocks of any
 size, and this bound holds for them as it stands, without a term for rounding. One deviation fits all
-coordinates, as secure aggregation needs it. Noise is Gaussian, once, symmetric by construction: the matrix
-is built from its upper triangle.
+coordinates, as secure aggregation needs it (diameter DIAMETER_STEPS, bound `largest_step`; its own step is
+1). Noise is Gaussian, once, symmetric by construction: the matrix is built from its upper triangle.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ STEP = Z_UNIT**2 / _DIAGONAL
 """What one step of the integer coordinates is worth."""
 DIAMETER_STEPS = SENSITIVITY / STEP
 """The sensitivity in steps."""
-LARGEST_STEPS = _OFF * round(1 / Z_UNIT**2)
-"""No row has a larger coordinate, in steps: |z_i z_j| <= 1 of whole multiples of Z_UNIT."""
 _BLOCK_ROWS = 4096
 ROW_LIMIT = int(2.0**53 / (_OFF / Z_UNIT**2))
 """Rows whose sums float64 still holds exactly."""
@@ -76,6 +74,11 @@ def length(dimension: int, classes: int | None) -> int:
     """Coordinates of the query: what secure aggregation is told."""
     labelled = 0 if classes is None else classes
     return dimension * (dimension + 1) // 2 + max(1, labelled) * dimension + labelled
+
+
+def largest_step(rows: int) -> int:
+    """No coordinate of the query over so many rows is larger: the bound that secure aggregation is given."""
+    return _OFF * round(Z_UNIT**-2) * rows
 
 
 def coordinates(rows: Rows, labels: IntArray | None, projection: Projection, classes: int | None) -> IntArray:

@@ -15,6 +15,8 @@ from fedkme.privacy.events import Event
 
 MOST_MAPS = 256
 """Feature maps of one question."""
+MOST_CLIQUES = 2**14
+"""Marginals of one question."""
 MOST_WEIGHT = 2**44
 """Of a block of the vector."""
 
@@ -56,6 +58,29 @@ class Enrolment:
 
 
 @dataclass(frozen=True, slots=True)
+class Marginals:
+    """Counts of all rows by the codes of some columns: mean embeddings of one-hot products, times N.
+
+    Attributes:
+        bins: of a numeric column, at most (fedkme.features.binning).
+        cliques: columns of each table of counts, ascending; the label is the last column.
+
+    Raises:
+        ConfigError: on construction: there are none, or one is no set of columns.
+    """
+
+    bins: int
+    cliques: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
+        if not self.cliques or not ordered or not 1 <= len(self.cliques) <= MOST_CLIQUES:
+            raise ConfigError(
+                f"a question asks for no marginals, or for more than {MOST_CLIQUES}", "Ask in parts."
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class SumQuery:
     """One question: the vector of all these sums over all rows, block after block, the class counts last.
 
@@ -67,6 +92,7 @@ class SumQuery:
             (docs/decisions/007); empty for 1.
         sketch: in place of maps and counts: the second moments of this projection (fedkme.cells.sketch),
             with sums by class where the layout has classes.
+        marginals: in place of maps and counts; each is a block with a weight.
 
     Raises:
         ConfigError: on construction: it asks for nothing or too much, or the weights do not fit.
@@ -77,13 +103,19 @@ class SumQuery:
     counts: bool = False
     weights: tuple[int, ...] = ()
     sketch: ProjectionSpec | None = None
+    marginals: Marginals | None = None
 
     def __post_init__(self) -> None:
         blocks = len(self.specs) + self.counts
-        if self.sketch is not None:
-            if blocks or self.weights:
-                raise ConfigError("a sketch is asked for by itself", "Ask for sums in another question.")
-            return
+        if self.sketch is not None or self.marginals is not None:
+            together = self.sketch is not None and (self.marginals is not None or self.weights)
+            if blocks or together:
+                raise ConfigError(
+                    "a sketch or marginals are asked for with other sums", "Ask in another question."
+                )
+            if self.marginals is None:
+                return
+            blocks = len(self.marginals.cliques)
         if not blocks or len(self.specs) > MOST_MAPS:
             raise ConfigError(
                 f"a question asks for nothing, or for more than {MOST_MAPS} sums",

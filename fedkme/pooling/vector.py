@@ -22,6 +22,8 @@ from fedkme.cells import sketch
 from fedkme.cells.projection import Projection
 from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError
+from fedkme.features.binning import Binning
+from fedkme.features.counts import L2_STEP, marginal_cells, marginal_counts
 from fedkme.features.maps import EmbeddingMap, make_map
 from fedkme.features.pooling import ROW_UNIT, SLACK, PooledSum, pooled_sum
 from fedkme.pooling.values import SumQuery
@@ -69,12 +71,22 @@ class SumVector:
         self.maps = tuple(maps) or tuple(make_map(spec, schema) for spec in query.specs)
         columns = query.layout.columns
         self._projection = None if query.sketch is None else Projection(query.sketch, schema)
+        self._binning: Binning | None = None
         if query.sketch is not None:
             self._sizes = [sketch.length(query.sketch.dimension, query.layout.classes)]
             self.length = self._sizes[0]
             return
+        if query.marginals is not None:
+            self._binning = Binning(schema, query.marginals.bins)
+            self._sizes = [marginal_cells(clique, self._binning.sizes) for clique in query.marginals.cliques]
+            self.length = sum(self._sizes)
+            self._check_length()
+            return
         self._sizes = [each.dimension * columns for each in self.maps] + [columns] * query.counts
         self.length = sum(self._sizes)
+        self._check_length()
+
+    def _check_length(self) -> None:
         if self.length > MAX_LENGTH:
             raise ConfigError(
                 f"a question asks for {self.length} numbers and {MAX_LENGTH} are the most",
@@ -97,6 +109,8 @@ class SumVector:
         """L2 diameter of the whole vector under replace-one, in steps; see the head of the module."""
         if self._projection is not None:
             return math.nextafter(sketch.DIAMETER_STEPS, math.inf)
+        if self._binning is not None:  # a row leaves one cell of each marginal and enters another
+            return math.nextafter(L2_STEP * math.hypot(*self.weights) * (1.0 + 2.0**-48), math.inf)
         units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
         within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
@@ -136,7 +150,9 @@ class SumVector:
 
     def _bounds(self, rows: int) -> list[int]:
         if self._projection is not None:
-            return [rows * sketch.LARGEST_STEPS]
+            return [sketch.largest_step(rows)]
+        if self._binning is not None:
+            return [rows * weight for weight in self.weights]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
         return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
 
@@ -153,6 +169,10 @@ class SumVector:
         if self._projection is not None:
             rows, labels = self._schema.encode(table.values), None if layout.classes is None else table.labels
             return sketch.coordinates(rows, labels, self._projection, layout.classes)
+        if self._binning is not None and self.query.marginals is not None:
+            codes, sizes = self._binning.encode(table, "an owner"), self._binning.sizes
+            tables = zip(self.query.marginals.cliques, self.weights, strict=True)
+            return np.concatenate([marginal_counts(codes, c, sizes) * weight for c, weight in tables])
         blocks: list[IntArray] = []
         count: IntArray | None = None
         for each, weight in zip(self.maps, self.weights, strict=False):
@@ -164,6 +184,12 @@ class SumVector:
                 count = _counts(table, layout.columns)
             blocks.append(count * self.weights[-1])
         return np.concatenate(blocks)
+
+    def tables(self, vector: NDArray[np.float64] | IntArray) -> list[FloatArray]:
+        """Counts of every marginal of a total, (cells,) float64 each."""
+        ends = np.cumsum(self._sizes)[:-1]
+        parts = np.split(vector.astype(np.float64), ends)
+        return [part / weight for part, weight in zip(parts, self.weights, strict=True)]
 
     def parts(self, vector: NDArray[np.float64] | IntArray) -> tuple[list[FloatArray], FloatArray | None]:
         """Sums of every map, (J, C) float64 in their own units, and the class counts, (C,), of a total."""

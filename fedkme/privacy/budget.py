@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fedkme.config import Settings
 from fedkme.errors import BudgetError
-from fedkme.privacy.events import Disclosure, Event
+from fedkme.privacy.events import OWNERS, Disclosure, Event, is_validation
 
 
 class Budget(Settings):
@@ -43,6 +43,27 @@ def check_budget(
         tuple(planned),
         "Ask for a smaller epsilon, or agree on a larger budget.",
     )
+
+
+def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[Event]) -> None:
+    """Refuse a plan by which any owner's rows would cost more towards other owners than a budget.
+
+    Args:
+        budget: the total of each owner.
+        spent: what the curator's ledger holds, about all owners at once or about one.
+        planned: what is about to be released of each owner's rows.
+
+    Raises:
+        BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
+    """
+    from fedkme.privacy.accountants import paid
+
+    told = [d for d in dict.fromkeys(spent) if d.observer == OWNERS and not is_validation(d.protected)]
+    names = {d.protected for d in told if d.protected != OWNERS} or {OWNERS}
+    remedy = "Ask for a smaller epsilon, or agree on a larger budget."
+    events = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in sorted(names)}
+    for before in events:  # owners of equal past cost the same
+        check_cost(budget, f"{OWNERS} towards {OWNERS}", before, tuple(planned), remedy)
 
 
 def check_cost(

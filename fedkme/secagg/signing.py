@@ -34,7 +34,8 @@ class KeyBinding:
         chain: PEM, the party's certificate first.
         key: Ed25519, 32 bytes.
         signature: ECDSA with SHA-256 by the certificate's key.
-        owner: whose key it is said to be, where there are no certificates: chain and signature are empty then.
+        owner: whose key it is said to be where there are no certificates; then chain and signature are
+            empty.
     """
 
     chain: bytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError, MessageTooLargeError, ProtocolError, SecureAggregationError
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.pooling import ROW_UNIT, Layout
-from fedkme.pooling.values import MOST_MAPS, Enrolment, Security, SumQuery
+from fedkme.pooling.values import MOST_MAPS, Enrolment, Marginals, Security, SumQuery
 from fedkme.secagg import (
     Advertisement,
     Delivery,
@@ -93,6 +94,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
             counts=query.counts,
             weights=query.weights,
             sketch="" if query.sketch is None else json.dumps(query.sketch.to_json(), sort_keys=True),
+            marginals="" if query.marginals is None else json.dumps(asdict(query.marginals)),
         )
     )
 
@@ -109,11 +111,16 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         if message.sketch:
             projection = ProjectionSpec(**json.loads(message.sketch))
             return SumQuery((), Layout(message.classes or None), message.counts, sketch=projection)
+        if message.marginals:
+            said = json.loads(message.marginals)
+            cliques = tuple(tuple(int(column) for column in clique) for clique in said["cliques"])
+            marginals = Marginals(int(said["bins"]), cliques)
+            return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
         specs = tuple(spec_from_json(json.loads(text)) for text in message.maps)
         return SumQuery(specs, Layout(message.classes or None), message.counts, tuple(message.weights))
     except ConfigError as error:
         raise ProtocolError(f"a question cannot be read: {error.cause}", error.remedy) from None
-    except (ValueError, TypeError, ArithmeticError, RecursionError):
+    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         raise ProtocolError("a question asks for a feature map that cannot be read", _REMEDY) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
-from sim.audit import auctions, clock, h2, joint, means, public
+from sim.audit import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.audit.finding import Subject
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
@@ -20,6 +20,11 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "exact": means.exact,
     "clock": clock.clock,
     "clock-broadcasts": joint.clock_and_broadcasts,
+    "cells-histogram": cells.owner_histogram,
+    "cells-validation": cells.validation_histogram,
+    "cells-sketch": cells.sketched,
+    "cells-joint": cells.joint,
+    "cells-orders": cells_run.orders,
     "privauction-rule": auctions.privauction_rule,
     "privauction": auctions.privauction,
     "winner-only": auctions.winner_only,

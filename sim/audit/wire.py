@@ -30,7 +30,9 @@ from fedkme.wire.dial import dial
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
 from owner.bidder import Bidder
+from owner.cell_desk import CellDesk
 from owner.desk import Desk
+from owner.filler import Filler
 from owner.gate import Allowance
 from owner.office import Office, Outbox
 from sim.inprocess import DirectPort
@@ -38,7 +40,8 @@ from sim.inprocess import DirectPort
 _PATIENCE_S = 60.0  # for an answer or a connection; a game that waits as long has failed
 _GRACE_S = 1.0  # for streams to end
 
-Seat = Callable[[Sequence[Bidder]], Sequence[OwnerPort]]
+Party = Bidder | Filler
+Seat = Callable[[Sequence[Party]], Sequence[OwnerPort]]
 """Begins a run: owners, always of the same names, take the places of those of the run before."""
 
 
@@ -57,7 +60,19 @@ class Engine:
 
 @contextlib.asynccontextmanager
 async def _direct(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
-    yield lambda bidders: [DirectPort(bidder) for bidder in bidders]
+    yield lambda parties: [_port(party) for party in parties]
+
+
+class _FillerPort(DirectPort):
+    """An owner that takes part in summaries by cells alone."""
+
+    def __init__(self, filler: Filler) -> None:
+        self._filler = filler
+        self.name = filler.name
+
+
+def _port(party: Party) -> DirectPort:
+    return _FillerPort(party) if isinstance(party, Filler) else DirectPort(party)
 
 
 @contextlib.asynccontextmanager
@@ -73,11 +88,11 @@ async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
     try:
         await members.gather(len(names), _PATIENCE_S)
 
-        def seat(bidders: Sequence[Bidder]) -> Sequence[OwnerPort]:
+        def seat(parties: Sequence[Party]) -> Sequence[OwnerPort]:
             run = f"audit-{next(runs)}"
-            for bidder in bidders:
-                places[bidder.name].take(bidder)
-            return [OwnerSession(members.link(bidder.name), run) for bidder in bidders]
+            for party in parties:
+                places[party.name].take(party)
+            return [OwnerSession(members.link(party.name), run) for party in parties]
 
         yield seat
     finally:
@@ -90,20 +105,33 @@ class _Place:
     """Where an owner sits: a stream outlives a run, and the owners of the next run are others."""
 
     def __init__(self, name: str, width: int) -> None:
-        self._bidder: Bidder | None = None
+        self._party: Party | None = None
         self._width = width
         nothing = Table(np.empty((0, 0)), None)
         store = open_store(":memory:", name)
-        self.office = Office(name, "audit", nothing, store, Allowance(), self._desk, runs_at_once=1)
+        self.office = Office(
+            name,
+            "audit",
+            nothing,
+            store,
+            Allowance(),
+            self._desk,
+            runs_at_once=1,
+            open_cell_desk=self._cell_desk,
+        )
 
-    def take(self, bidder: Bidder) -> None:
+    def take(self, party: Party) -> None:
         """The next run's owner; the run before is forgotten."""
-        self._bidder = bidder
+        self._party = party
         self.office.welcome(())
 
     def _desk(self, run: str, outbox: Outbox) -> Desk:
-        assert self._bidder is not None
-        return Desk(run, self._bidder, self._width)
+        assert isinstance(self._party, Bidder)
+        return Desk(run, self._party, self._width)
+
+    def _cell_desk(self, run: str, outbox: Outbox) -> CellDesk:
+        assert isinstance(self._party, Filler)
+        return CellDesk(run, self._party)
 
 
 async def _attend(address: str, name: str, office: Office) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from consumer.releases import ReleaseConsumerSettings, load_release_settings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml, validate
@@ -38,13 +39,17 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
     if role is None:
         raise ConfigError(
             f"{path.name} is the configuration of no party",
-            "An owner's has 'data', a consumer's 'request', a curator's 'directory'.",
+            "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'.",
         )
+    if role == "consumer" and "release" in values:
+        return load_release_settings(path)
     return resolve_paths(validate(_PARTIES[role][0], values, path.name), path)
 
 
 def role_of(settings: PartySettings | SimulationSettings) -> str:
     """owner, consumer, curator or simulation."""
+    if isinstance(settings, ReleaseConsumerSettings):
+        return "consumer"
     return next((role for role, (kind, _) in _PARTIES.items() if isinstance(settings, kind)), "simulation")
 
 

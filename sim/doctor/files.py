@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from consumer.releases import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from fedkme.data import load_table
@@ -108,7 +109,7 @@ def _folders(settings: PartySettings) -> Iterator[Path]:
     match settings:
         case CuratorSettings():
             yield settings.directory
-        case ConsumerSettings():
+        case ConsumerSettings() | ReleaseConsumerSettings():
             yield settings.output
     if settings.log_file is not None:
         yield settings.log_file.parent

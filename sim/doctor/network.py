@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from consumer.releases import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.health import CLOCK, RELEASE, VERSIONS
 from curator.settings import CuratorSettings
@@ -37,7 +38,7 @@ def check_network(settings: PartySettings) -> Iterator[Finding]:
         case CuratorSettings():
             yield from looked("address", lambda: _own_address(settings))
             yield from looked("port", lambda: _own_port(settings))
-        case OwnerSettings() | ConsumerSettings():
+        case OwnerSettings() | ConsumerSettings() | ReleaseConsumerSettings():
             if settings.curator == "-":
                 yield Finding("ok", "address", "the launcher will say the curator's")
                 return

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from fedkme.errors import ConfigError
-from sim.experiments import balog, images, mixtures, regression, scores, tables
+from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.synthesis import Method
 from sim.scenarios.base import place
 
@@ -50,6 +50,8 @@ class Name(StrEnum):
     MERF_STUDENT = "merf-student"
     HERMITE_STUDENT = "hermite-student"
     MIXTURE_NLL = "mixture-nll"
+    CELLS = "cells"
+    AIM_MARGINALS = "aim-marginals"
     ALL = "all"
 
 
@@ -112,6 +114,21 @@ def _mixtures(file: Path, quick: bool) -> None:
     mixtures.run(mixtures.RELEASES, _data(), quick, file, told=typer.echo)
 
 
+def _cells(file: Path, quick: bool) -> None:
+    cells.main([str(_data()), "--out", str(file), *(["--quick"] if quick else [])])
+
+
+def _aim(file: Path, quick: bool) -> None:
+    from sim.experiments import marginals_mbi  # jax: only where it is needed
+
+    table = _data() / "adult_discretized" / "dphp_sdgym_simple_adult.npz"
+    if not table.exists():
+        typer.echo(f"skipped: there is no {table}")
+        return
+    few = ["--methods", "mst", "independent", "--epsilons", "0.3", "--seeds", "1"] if quick else []
+    marginals_mbi.main([str(table), "--out", str(file), *few])
+
+
 def _data() -> Path:
     return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
 
@@ -147,6 +164,8 @@ _RUNS: Mapping[Name, Run] = {
     Name.ENCODED_MNIST: partial(_encoded, "mnist"),
     Name.ENCODED_FASHION: partial(_encoded, "fashion"),
     Name.MIXTURE_NLL: _mixtures,
+    Name.CELLS: _cells,
+    Name.AIM_MARGINALS: _aim,
     Name.MERF_WINE: partial(_regression, "wine", "merf"),
     Name.HERMITE_WINE: partial(_regression, "wine", "hermite"),
     Name.MERF_STUDENT: partial(_regression, "student", "merf"),

@@ -70,7 +70,7 @@ class Size:
     rate: float = 0.02
     noise_multiplier: float = 2.0
     features: int = 2000
-    gamma: float = 1.0
+    gamma: float = 0.5
     steps: int = 800
     rows: int = 6000
     names: tuple[str, ...] | None = None
@@ -165,7 +165,7 @@ def synthesise_codes(
         parameters = train_private(network, private, pooled_by(trainers), noise, seed, report)
     else:
         rows = public if public is not None and origin == "public" else _joined(owners)
-        parameters = train_openly(network, rows, size.steps_encoder * 4, seed)
+        parameters = train_openly(network, rows, size.steps_encoder * 7, seed)
     spec = FourierMapSpec(dimension=size.features, gamma=size.gamma, seed=seed)
     plan = EncodedPlan(network, spec, NOMINAL, EPSILON, DELTA, origin, private)
     codes = [network.encoded(parameters, rows) for rows in owners]

@@ -27,7 +27,8 @@ from fedkme.privacy.noise import simulated
 from sim.experiments import marginals
 from sim.experiments.adult import load_codes
 from sim.experiments.pooled_aim import pooled_aim
-from sim.experiments.tables import DELTA, summary
+from sim.experiments.seeds import summary
+from sim.experiments.synthesis import DELTA
 
 Method = Literal["aim", "mst", "independent", "pooled"]
 METHODS: tuple[Method, ...] = ("aim", "mst", "independent", "pooled")

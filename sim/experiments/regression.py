@@ -94,7 +94,7 @@ def _wine() -> Target:
     numbers = [Numeric(name=name, bounds=bounds, clip=True) for name, bounds in _WINE.items()]
     colour = Category(name="colour", categories=("red", "white"))
     scales = {"chlorides": 2.0, "quality": 4.0}
-    choice = Choice(gamma=2.0, joint=True, scales=scales, hermite={"epochs": 60, "product_columns": 2})
+    choice = Choice(gamma=2.0, joint=True, scales=scales, hermite={"epochs": 12, "product_columns": 2})
     return Target("wine_quality.parquet", Schema(columns=(*numbers, colour)), "quality", choice)
 
 

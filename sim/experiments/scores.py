@@ -40,11 +40,10 @@ _CENSUS_SCALES = {
 CHOICES: Mapping[str, Choice] = {
     "census": Choice(
         gamma=2.0,
-        weight=4.0,
         scales=_CENSUS_SCALES,
         hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05},
     ),
-    "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 10, "sum_length": 0.2}),
+    "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 5, "sum_length": 0.3}),
     "cervical": Choice(
         gamma=0.3,
         features=200,
@@ -56,7 +55,7 @@ CHOICES: Mapping[str, Choice] = {
     "isolet": Choice(
         features=500, gamma=0.01, hermite={"epochs": 0, "sum_order": 2, "sum_length": 0.5}, even=True
     ),
-    "intrusion": Choice(gamma=0.5, weight=4.0, hermite={"epochs": 0, "sum_order": 30, "sum_length": 0.05}),
+    "intrusion": Choice(gamma=0.5, hermite={"epochs": 0, "sum_order": 30, "sum_length": 0.05}),
     "covtype": Choice(
         gamma=2.0,
         weight=4.0,

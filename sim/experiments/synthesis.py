@@ -40,7 +40,8 @@ class Choice:
         gamma: of its kernel.
         weight: of its one-hot part. With many more 0/1 columns than categories it is cheap: squared spread is
             4 + 2 weight^2 c'/W (fedkme.features.fourier_map), so weight 4 on 8 categories of 102 names costs
-            a fifth more noise on numbers and takes three quarters off the names'.
+            a quarter more noise on numbers and takes two thirds off the names'. Training heeds errors by
+            weight squared, so numbers may suffer (those of census do, those of covtype do not).
         scales: a factor for each named column before its kernel; others have 1.
         hermite: fields of `HermitePlan` that differ from its defaults; None: as `default_hermite` has them.
         hidden: layers of the generator.

@@ -156,7 +156,7 @@ def _estimates(facts: PublicFacts) -> list[Estimate]:
         found.append(
             Estimate(
                 f"cells, rho {rho:g}",
-                f"protocol=cells rho={rho:g}",
+                f"protocol=cells cells.rho={rho:g}",
                 value,
                 low / _BELOW,
                 high * _ABOVE,

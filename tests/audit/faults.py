@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction, PrivAuctionSettings
+from fedkme.cells import sketch
+from fedkme.cells.histogram import HistogramNoise, IntegerNoise, noisy_counts
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.accountants import Sound
@@ -20,7 +22,8 @@ from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid, Broadcast
 from owner.bidder import Bidder
-from sim.audit import auctions, clock, h2, joint, means, public
+from owner.filler import Filler
+from sim.audit import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.audit.finding import Claim, Subject
 
 Floats = NDArray[np.float64]
@@ -208,6 +211,79 @@ def half_counted() -> Subject:
     return h2.h2(run_claim=Claim(epsilon, 1e-5, "replace one row"))
 
 
+class ScaledIntegers:
+    """A source whose discrete Laplace scale is wrong by a factor."""
+
+    def __init__(self, source: Any, factor: float) -> None:
+        self._source = source
+        self._factor = factor
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self._source.discrete_laplace(self._factor * scale, size)
+        return found
+
+
+class FirstIsExact:
+    """A source that leaves the first count without noise."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self._source.discrete_laplace(scale, size)
+        found[0] = 0
+        return found
+
+
+def filler_with(wrap: Callable[[Any], Any]) -> type[Filler]:
+    class Faulty(Filler):
+        def __init__(self, name: str, table: Any, schema: Any, noise: Any, gate: Any) -> None:
+            super().__init__(name, table, schema, wrap(noise), gate)
+
+    return Faulty
+
+
+class CountsAgain(Filler):
+    """A histogram as often as it is asked for."""
+
+    def tally(self, round_number: int) -> NDArray[np.int64]:
+        self._counted = False
+        return super().tally(round_number)
+
+
+def in_two_cells(
+    found: NDArray[np.int64], size: int, how: HistogramNoise | None, noise: IntegerNoise
+) -> NDArray[np.int64]:
+    """Each row counts in its cell and in the next."""
+    return noisy_counts(np.concatenate([found, (found + 1) % size]), size, how, noise)
+
+
+def doubled_steps(*arguments: Any) -> NDArray[np.int64]:
+    """Off-diagonals as if 41/29 were 2 sqrt 2."""
+    steps = sketch.coordinates(*arguments)
+    steps[2] *= 2
+    return steps
+
+
+def sketched_with(factor: float) -> Subject:
+    def release(*arguments: Any) -> sketch.Sketch:
+        *said, noise = arguments
+        total, rows, dimension, classes, multiplier = said
+        return sketch.release(total, rows, dimension, classes, multiplier, ScaledNoise(noise, factor))
+
+    return cells.sketched(cells.SketchParts(release=release))
+
+
+def sketched_cheaply() -> Subject:
+    """Less noise in the sketch than the joint plan has for it."""
+
+    def release(*arguments: Any) -> sketch.Sketch:
+        total, rows, dimension, classes, multiplier, noise = arguments
+        return sketch.release(total, rows, dimension, classes, 0.8 * multiplier, noise)
+
+    return cells.joint(parts=cells.SketchParts(release=release))
+
+
 FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "Laplace scale half of what is claimed": ("sensitivity", lambda: h2.h2(make=HalfLaplace)),
     "T releases counted instead of 2 T": ("recount", half_counted),
@@ -257,6 +333,34 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     ),
     "rows counted again after they were sent": ("sensitivity", lambda: clock.clock(bidder=StaleEpoch)),
     "tau fires one round late": ("law", lambda: auctions.privauction_rule(off_by_one_tau)),
+    "counts with half of the noise": (
+        "sensitivity",
+        lambda: cells.owner_histogram(filler_with(lambda noise: ScaledIntegers(noise, 0.5))),
+    ),
+    "counts with 10 % too little noise": (
+        "law",
+        lambda: cells.owner_histogram(filler_with(lambda noise: ScaledIntegers(noise, 0.9))),
+    ),
+    "no noise in one cell": ("sensitivity", lambda: cells.owner_histogram(filler_with(FirstIsExact))),
+    "a second histogram": ("recount", lambda: cells.owner_histogram(CountsAgain)),
+    "counts of D_v of which a row is in two": (
+        "sensitivity",
+        lambda: cells.validation_histogram(in_two_cells),
+    ),
+    "sketch of another sensitivity": (
+        "sensitivity",
+        lambda: cells.sketched(cells.SketchParts(coordinates=doubled_steps)),
+    ),
+    "sketch with 4 % too little noise": ("law", lambda: sketched_with(0.96)),
+    "sketch that takes more than its share": ("recount", sketched_cheaply),
+    "counts with a tenth of the noise, beside a sketch": (
+        "black box",
+        lambda: cells.joint(filler_with(lambda noise: ScaledIntegers(noise, 0.1))),
+    ),
+    "counts with a tenth of the noise, seen in orders": (
+        "black box",
+        lambda: cells_run.orders(filler_with(lambda noise: ScaledIntegers(noise, 0.1))),
+    ),
     "the last bidder is not asked": ("sensitivity", lambda: auctions.ask_everyone(lambda noise: SkipsLast())),
 }
 """The layer that must catch it, at least, and the audit of the faulty mechanism."""

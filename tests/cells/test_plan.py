@@ -48,14 +48,14 @@ def test_the_plan_is_tight_and_beats_basic_composition(share: float) -> None:
 
 
 def test_the_accountant_reads_the_same_from_the_ledger() -> None:
-    # Privacy loss distributions, rounded up, of the events that the plan writes: never below the truth,
-    # and within a percent of it.
+    # Privacy loss distributions, rounded up, of the events that the plan writes: within the total that was
+    # asked for, so that a budget of that total takes a run, and hardly below it.
     plan = owner_noise(1.0, 1e-5)
     event = plan.event
     assert isinstance(event, Composed)
     assert event.events == (Gaussian(plan.multiplier or 0.0), plan.histogram.event)
     figure = Sound().epsilon([event], 1e-5)
-    assert 1.0 - 1e-6 <= figure.epsilon < 1.01
+    assert 1.0 - 2e-5 <= figure.epsilon <= 1.0
     assert figure.method == "PLD"
 
 

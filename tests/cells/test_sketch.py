@@ -9,8 +9,11 @@ import pytest
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, ProjectionSpec, spec_for
 from fedkme.errors import ConfigError, DataError
+from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import SecureNoise, simulated
 from fedkme.schema import Category, Numeric, Schema
+from fedkme.secagg.noise import plan_noise
+from tests.secagg.runs import Run, parameters
 
 PLANE = Schema(columns=(Numeric(name="x", bounds=(0, 1)), Numeric(name="y", bounds=(0, 1))))
 IMAGES = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=30),))
@@ -151,3 +154,27 @@ def test_tables_are_centred_by_their_public_domain() -> None:
     assert spec_for(IMAGES, 1, 6).centre == "row"
     z = Projection(spec, schema)(schema.encode(np.array([[5.0, 0.0], [5.0, 1.0]])))
     assert np.allclose(z, [[0.0, 0.7071, -0.7071], [0.0, -0.7071, 0.7071]], atol=3e-4)
+
+
+def test_secure_aggregation_carries_the_sketch() -> None:
+    # Decision 006: owners' integers go in, the sum of all comes out, with distributed noise
+    # of the deviation that a trusted curator would add (no drop-outs, no colluders).
+    rng = np.random.default_rng(6)
+    rows = rng.random((60, 30))
+    parts = {
+        f"o{i:03d}": sketch.coordinates(rows[20 * i : 20 * (i + 1)], None, SHORT, None) for i in range(3)
+    }
+    whole = sketch.coordinates(rows, None, SHORT, None)
+    size, bound = sketch.length(6, None), sketch.largest_step(60)
+    assert np.abs(whole).max() <= bound
+    plain = parameters(owners=3, dropouts=0, length=size, bits=64, bound=bound, step=1.0)
+    assert np.array_equal(Run(plain, parts).total().steps, whole)
+    plan = plan_noise(
+        0.3, 1e-5, owners=3, dropouts=0, colluders=0, length=size, diameter=sketch.DIAMETER_STEPS
+    )
+    noisy = parameters(owners=3, dropouts=0, length=size, bits=64, bound=bound, step=1.0, noise=plan.share)
+    total = Run(noisy, parts, noise=lambda name: simulated(0, name, "sketch")).total().steps
+    deviation = float((total - whole).std()) / sketch.DIAMETER_STEPS
+    assert deviation == pytest.approx(gaussian_sigma(0.3, 1e-5), rel=0.6)  # 27 draws: 4 standard errors
+    found = sketch.from_coordinates(total.astype(np.float64), 60, 6, None, deviation)
+    assert np.array_equal(found.second, found.second.T)

@@ -394,7 +394,7 @@ def test_find_scenario(tmp_path: Path) -> None:
     assert find_scenario(str(mine)) == mine
     assert find_scenario("mnist").name == "mnist.toml"
     with pytest.raises(
-        ConfigError, match=r"Did you mean 'digits'\? Shipped: csv, digits, hospitals, mnist\."
+        ConfigError, match=r"Did you mean 'digits'\? Shipped: adult, csv, digits, hospitals, mnist\."
     ):
         find_scenario("digit")
     with pytest.raises(ConfigError, match="neither a shipped scenario nor a file"):

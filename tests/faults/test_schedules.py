@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from curator.cells.settings import CellsSettings
 from curator.summary.auctions import ClockSettings, PrivAuctionSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.privacy.events import OWNERS, RawRows
@@ -23,15 +24,20 @@ from .world import OWNERS as NAMES
 from .world import RUN, SCHEMA, Fate, World
 
 SMALL = FeatureSettings(dimension=8)
+CELLS = SummarySettings(features=SMALL, protocol="cells")
 PROTOCOLS = {
+    "cells": CELLS.model_copy(update={"cells": CellsSettings(bits=2, code_book="seeds")}),
     "clock": SummarySettings(features=SMALL, auction=ClockSettings(block=3)),
     "privauction": SummarySettings(
         preset="published", features=SMALL, broadcast=ExactSettings(), auction=PrivAuctionSettings()
     ),
+    "sketch": CELLS.model_copy(update={"cells": CellsSettings(bits=2)}),
     "uniform": SummarySettings(features=SMALL, protocol="uniform"),
 }
 SCHEDULES = 200
 PARTIES = ("curator", *NAMES)
+BY_CELLS = ("cells", "sketch")
+"""Of one round, of four directives; with a sketch two more before."""
 
 
 def play(folder: Path, protocol: str, **happenings: Any) -> tuple[dict[str, Any], World]:
@@ -92,7 +98,7 @@ def test_every_schedule_of_faults_ends_as_the_undisturbed_run(
     # summary, ledger and points accessed". All of them at once here, as the seed says; a curator whose
     # disk is full stops, and goes on when somebody has made room.
     chance = random.Random(schedule)
-    protocol = sorted(PROTOCOLS)[schedule % 3]
+    protocol = sorted(PROTOCOLS)[schedule % len(PROTOCOLS)]
     expected, undisturbed = references[protocol]
     steps = {name: fate.step for name, fate in undisturbed.fates.items()}
     clock = time.time
@@ -116,7 +122,7 @@ def test_schedules_do_disturb(protocol: str, references: dict[str, tuple[dict[st
     # the curator more of them than rounds.
     _, world = references[protocol]
     assert all(fate.step >= 5 for fate in world.fates.values())
-    assert world.fates["curator"].step > world.rows
+    assert world.fates["curator"].step > (world.rows if protocol not in BY_CELLS else 20)
 
 
 @pytest.mark.parametrize("step", range(1, 60))
@@ -146,6 +152,22 @@ def test_an_owner_killed_at_any_step_goes_on_to_the_same_end(
     assert world.lives == len(PARTIES) + 1
 
 
+@pytest.mark.parametrize("protocol", BY_CELLS)
+@pytest.mark.parametrize("party", ["curator", "owner-2"])
+@pytest.mark.parametrize("step", range(1, 40))
+def test_a_summary_by_cells_goes_on_whoever_is_killed_at_any_step(
+    step: int, party: str, protocol: str, references: dict[str, tuple[dict[str, Any], World]], tmp_path: Path
+) -> None:
+    # The same for the few directives of the cells protocol, and for the sketch before its plan: a trusted
+    # curator that died asks again for the same sums, and owners write and pay nothing a second time.
+    expected, undisturbed = references[protocol]
+    if step > undisturbed.fates[party].step:
+        pytest.skip("the run has fewer steps")
+    happened, world = play(tmp_path / "world", protocol, fates={party: Fate(frozenset([step]))})
+    assert happened == expected
+    assert world.lives == len(PARTIES) + 1
+
+
 @pytest.mark.parametrize("schedule", range(20))
 def test_an_owner_with_a_full_disk_lets_nothing_out_that_is_not_written(
     schedule: int, tmp_path: Path
@@ -153,7 +175,7 @@ def test_an_owner_with_a_full_disk_lets_nothing_out_that_is_not_written(
     # "or stop with a clear reason and lose nothing": the run goes on without the owner, says so, and every
     # row that the curator has seen is in the ledger of its owner.
     chance = random.Random(schedule)
-    protocol = sorted(PROTOCOLS)[schedule % 3]
+    protocol = sorted(PROTOCOLS)[schedule % len(PROTOCOLS)]
     full = {"owner-1": Fate(full=frozenset([chance.randint(2, 16)]))}
     happened, _ = play(tmp_path / "world", protocol, seed=schedule, fates=full)
     for fault in fact(happened, "faults"):

@@ -18,12 +18,15 @@ from typing import Any
 
 import numpy as np
 
+from curator.cells.agreement import Agreement
 from curator.conductor import Conductor
 from curator.members import Members
 from curator.runs import Run, Runs
 from curator.settings import CuratorSettings
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
+from fedkme.cells.codebook import code_book_from_json
+from fedkme.cells.histogram import counts
 from fedkme.data import Table
 from fedkme.errors import ConnectionFailedError, FedkmeError, StoreError
 from fedkme.features.fixed_point import quantize_mean
@@ -36,14 +39,20 @@ from fedkme.wire import codecs
 from fedkme.wire.v1 import journals_pb2, summaries_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.bidder import Bidder
+from owner.cell_desk import CellDesk
 from owner.desk import Desk
+from owner.filler import Filler
 from owner.gate import Allowance, Gate
 from owner.office import Office, Outbox
+from owner.pool_desk import PoolDesk
+from owner.pooler import Pooler
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
 OWNERS = ("owner-1", "owner-2", "owner-3")
 RUN = "run-1"
+SEEDS = np.random.default_rng(8).random((30, 3), dtype=np.float32)
+"""Public rows, for cells."""
 
 
 class Killed(BaseException):
@@ -275,16 +284,15 @@ class World:
             summary=self.summary,
         )
         members = Members(OWNERS, 60, 1000)
+        seeds = SEEDS if self.summary.protocol == "cells" else SEEDS[:0]
+        say = self._say
+        common = (settings, SCHEMA, seeds, members, store, stored_ledger("curator", store))
+        agreement = Agreement(*common, noise_for(self.seed, "curator"), say)
         conductor = MortalConductor(
             process,
-            settings,
-            SCHEMA,
-            np.empty((0, SCHEMA.encoded_width), dtype=np.float32),
-            members,
-            store,
-            stored_ledger("curator", store),
+            *common,
             noise_for(self.seed, "curator"),
-            lambda event, **fields: self.faults.append(f"{event} {fields}") if event == "suspended" else None,
+            say,
         )
         outcome: dict[str, SummaryRecord] = {}
 
@@ -297,15 +305,37 @@ class World:
         runs = Runs(store, conduct, 4)
         for run in runs.left_open():
             members.enlist(run.name, run.document.owners)
+        agreed_on = agreement.take_up(runs.waiting())
         self.members, self.curator_process = members, process
         self._outcome = outcome
         runs.start()
+        agreement.resume(agreed_on)
+        try:
+            await self._ask(runs, store, agreement, process)
+        finally:
+            await agreement.suspend()
+
+    def _say(self, event: str, **fields: Any) -> None:
+        if event == "suspended":
+            self.faults.append(f"{event} {fields}")
+
+    async def _ask(self, runs: Runs, store: Any, agreement: Agreement, process: Process) -> None:
+        """What a consumer's call does, in each life of the curator; until the run is over."""
         known = store.run(RUN)
         if known is None or known.status == "asked":
+            if known is not None:
+                await asyncio.sleep(1.0)  # owners are back before the consumer is
             run = runs.find(RUN) or runs.ask(RUN, self._document())
-            spec = codecs.features_from_wire(run.document.features, SCHEMA.encoded_width)
-            target = quantize_mean(RandomFourier(spec).normalised(table("owner-9").values[:5]).mean(axis=0))
-            run.document.target.CopyFrom(codecs.mean_to_wire(target))
+            validation = table("owner-9").values[:5]
+            if self.summary.protocol == "cells":
+                await agreement.agree(run)
+                book = code_book_from_json(codecs.code_book_from_wire(run.document.cells), SCHEMA)
+                held = counts(book.cells_of(SCHEMA.encode(validation)), book.cells)
+                run.document.histogram.CopyFrom(codecs.histogram_to_wire(held))
+            else:
+                spec = codecs.features_from_wire(run.document.features, SCHEMA.encoded_width)
+                target = quantize_mean(RandomFourier(spec).normalised(validation).mean(axis=0))
+                run.document.target.CopyFrom(codecs.mean_to_wire(target))
             runs.enqueue(run)
         while (found := runs.find(RUN)) is not None and found.open:
             await found.over.wait()
@@ -315,7 +345,7 @@ class World:
     def _document(self) -> journals_pb2.RunDocument:
         spec = FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 7)
         request = summaries_pb2.SummaryRequest(
-            rows=self.rows, name="consumer", request_id=b"1" * 16, gamma=1.0
+            rows=self.rows, name="consumer", request_id=b"1" * 16, gamma=1.0, validation_rows=5
         )
         return journals_pb2.RunDocument(
             consumer="consumer", request=request, features=codecs.features_to_wire(spec)
@@ -334,8 +364,18 @@ class World:
                 SCHEMA.encoded_width,
             )
 
+        def open_pool_desk(run: str, outbox: Outbox) -> PoolDesk:
+            gate = Gate(name, outbox, allowance)
+            return PoolDesk(run, Pooler(name, rows, SCHEMA, noise_for(self.seed, name)("sums"), gate))
+
+        def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
+            gate = Gate(name, outbox, allowance)
+            return CellDesk(run, Filler(name, rows, SCHEMA, noise_for(self.seed, name)("histogram"), gate))
+
         try:
-            office = Office(name, "curator", rows, store, allowance, open_desk, 4)
+            office = Office(
+                name, "curator", rows, store, allowance, open_desk, 4, open_pool_desk, open_cell_desk
+            )
             instance = self.chance.randbytes(16)
             while True:
                 with contextlib.suppress(ConnectionFailedError):

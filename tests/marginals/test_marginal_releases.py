@@ -35,7 +35,7 @@ jax: Any = pytest.importorskip("jax")
 
 SIZES = (3, 3, 2, 2)
 ROWS = 4000
-SETTINGS = AimSettings(ways=2, start=12, batch=2, iterations=100, last_iterations=300)
+SETTINGS = AimSettings(ways=2, start=3, batch=2, iterations=100, last_iterations=300)
 
 
 def _codes() -> IntArray:

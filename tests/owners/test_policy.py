@@ -102,7 +102,7 @@ def test_the_empty_policy_lets_any_run_in(tmp_path: Path) -> None:
 
 def test_owners_know_the_protocols_that_curators_have() -> None:
     kinds = {auction.model_fields["kind"].default for auction in get_args(get_args(AnyAuction)[0])}
-    assert set(PROTOCOLS) - RELEASES == kinds | {"uniform"}
+    assert set(PROTOCOLS) - RELEASES == kinds | {"cells", "uniform"}
 
 
 def test_no_more_runs_are_open_than_may_be(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_curator_cannot_make_an_owner_write_down_something_else(tmp_path: Path
     ("policy", "words"),
     [
         ({"protocols": ["clok"]}, "'clok' is no protocol; did you mean 'clock'"),
-        ({"protocols": ["x"]}, "known are ask-everyone, clock"),
+        ({"protocols": ["x"]}, "known are ask-everyone, cells"),
         ({"consumers": ["owners"]}, "stands for something else"),
         ({"budgets": [BUDGET | {"observer": "curator"}]}, "the curator and consumers see rows as they are"),
         ({"budgets": [BUDGET | {"day": 3}]}, "'policy.budgets.0.day' is not a key"),

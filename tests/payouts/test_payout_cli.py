@@ -84,8 +84,10 @@ def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Pa
     """A record with private histograms: both values follow from them alone, and gains are refused."""
     record = json.loads((finished / "record.json").read_text())
     names = sorted(record["owner_rows"])
-    record["histograms"] = {name: [float(i == j) for j in range(5)] for i, name in enumerate(names)}
-    record["target_histogram"] = [0.0, 0.7, 0.3, 0.0, 0.0]
+    rows, m = record["owner_rows"], record["validation_rows"]
+    record["histograms"] = {name: [rows[name] * (i == j) for j in range(5)] for i, name in enumerate(names)}
+    record["target_histogram"] = [0, 7 * m, 3 * m, 0, 0]
+    record["validation_rows"], record["classes"] = 10 * m, 0
     (tmp_path / "record.json").write_text(json.dumps(record))
     assert read_inputs(tmp_path).protocol == "cells"
     mixture = call(tmp_path, "--method", "mixture")

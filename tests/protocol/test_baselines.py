@@ -60,9 +60,11 @@ def test_every_baseline_costs_the_rows_that_its_rule_says() -> None:
     assert list(found) == list(get_args(Baseline))
     accessed = {name: result.points_accessed for name, result in found.items()}
     assert 3 * P >= accessed.pop("ask_everyone") > P
-    assert accessed == {"greedy": P, "winner_only": P, "uniform": P, "exact_greedy": 60}
+    drawn = {"uniform_pruned": 2 * P, "uniform_5p_pruned": 60}  # all rows there are are 60
+    assert accessed == {"greedy": P, "winner_only": P, "uniform": P, "exact_greedy": 60} | drawn
     error = {name: result.evaluation.mmd2 for name, result in found.items()}
     assert error["exact_greedy"] < error["greedy"] < error["uniform"]
+    assert error["uniform_5p_pruned"] <= error["uniform_pruned"] < error["uniform"]
 
 
 def test_only_the_baselines_that_are_named_run() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("jax")
 
+import jax
 import jax.numpy as jnp
 
 from curator.releases.autoencoder import (
@@ -67,17 +68,11 @@ def test_one_row_moves_a_step_by_its_sensitivity_at_most() -> None:
 
 
 def test_a_gradient_is_that_of_the_loss() -> None:
-    parameters, row = NETWORK.initial(1), rows(1)
-    steps = gradient_sum(NETWORK, parameters, row, 100.0)
-    encoded = jnp.asarray(SCHEMA.encode(row.values)[0])
-    for i in (0, 7, NETWORK.size - 1):
-        moved = np.zeros(NETWORK.size)
-        moved[i] = 1e-2
-        slope = (
-            NETWORK.loss(jnp.asarray(parameters + moved), encoded)
-            - NETWORK.loss(jnp.asarray(parameters - moved), encoded)
-        ) / 2e-2
-        assert steps[i] * 100.0 * GRADIENT_STEP == pytest.approx(float(slope), abs=2e-3)
+    parameters, table = NETWORK.initial(1), rows(3)
+    encoded = jnp.asarray(SCHEMA.encode(table.values))
+    expected = sum(np.asarray(jax.grad(NETWORK.loss)(jnp.asarray(parameters), row)) for row in encoded)
+    found = gradient_sum(NETWORK, parameters, table, 100.0) * 100.0 * GRADIENT_STEP
+    assert found == pytest.approx(expected, abs=1e-4)
 
 
 def test_pooled_owners_answer_as_one_and_nobody_is_needed() -> None:
@@ -163,7 +158,7 @@ def test_a_wrong_answer_of_the_owners_is_refused() -> None:
 def test_rows_come_back_through_a_privately_trained_encoder() -> None:
     """With little noise DP-SGD over owners learns, and codes of a generator give rows of both classes."""
     table = rows(300)
-    training = PrivateTraining(150, 0.4, 120.0, 0.3, clip=1.0, learning_rate=5e-2)
+    training = PrivateTraining(150, 0.4, 120.0, 0.3, clip=1.0)
     parts = [table.take(part) for part in np.array_split(np.arange(300), 3)]
     owners = [
         GradientOwner(NETWORK, part, training.rate, training.clip, simulated(0, f"o{i}", "coins"))
@@ -185,7 +180,7 @@ def test_rows_come_back_through_a_privately_trained_encoder() -> None:
         return float(np.square(NETWORK.decoded(values, codes).values - table.values).mean())
 
     assert error(parameters) < 0.3 * error(NETWORK.initial(0))
-    openly = train_openly(NETWORK, table, 200, 0, learning_rate=5e-2)
+    openly = train_openly(NETWORK, table, 200, 0, learning_rate=3e-2)
     assert error(openly) < 0.3 * error(NETWORK.initial(0))
     spec = FourierMapSpec(dimension=100, gamma=2.0, seed=0)
     plan = EncodedPlan(NETWORK, spec, 300, None, 1e-5, "private", training)

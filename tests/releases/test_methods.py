@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
@@ -21,11 +22,12 @@ from curator.releases.methods import make_method
 from curator.releases.settings import release_settings
 from fedkme.data import Table, load_table
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
-from fedkme.pooling.values import SumQuery
+from fedkme.features.pooling import Layout
+from fedkme.pooling.values import Marginals, SumQuery
 from fedkme.pooling.vector import SumVector
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import ExactStatistic
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.pooled import PooledRelease
 from fedkme.release_file import from_bytes
 from fedkme.schema import Category, Label, Numeric, Schema
@@ -71,6 +73,7 @@ class Owners:
     """A SumOracle over tables in memory; noise is simulated."""
 
     exact_sums = True
+    noise_ratio = 1.0
 
     def __init__(self, table: Table, schema: Schema, owners: int = 5) -> None:
         self.tables = [table.take(part) for part in np.array_split(np.arange(len(table)), owners)]
@@ -95,6 +98,21 @@ class Owners:
 
     async def exact(self, query: SumQuery) -> JointRelease:
         return await self.joint(query, None)
+
+    @property
+    def noise(self) -> NoiseSource:
+        return simulated(3, "curator", "release")
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        self.asked += 1
+        vector = SumVector(SumQuery((), Layout(), marginals=marginals), self.schema)
+        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
+        exact = vector.tables(total)
+        if sigmas is None:
+            return exact
+        return [a + self.noise.gaussian(s, a.size) for a, s in zip(exact, sigmas, strict=True)]
 
 
 def method_of(name: str, **changes: Any) -> tuple[Method, Schema]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from consumer.estimators import distribution, expectation, mmd, probability, resample
 from consumer.released import Released, load_release
@@ -18,9 +20,9 @@ from curator.releases.methods import make_method
 from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.pooling import Layout
-from fedkme.pooling.values import SumQuery
+from fedkme.pooling.values import Marginals, SumQuery
 from fedkme.pooling.vector import SumVector
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.pooled import PooledRelease
 from fedkme.release_settings import release_settings
 from fedkme.schema import Label, Numeric, Schema
@@ -42,6 +44,7 @@ class Curator:
     """One pool of rows as a SumOracle."""
 
     exact_sums = True
+    noise_ratio = 1.0
     owners = 1
 
     def __init__(self, table: Table) -> None:
@@ -56,6 +59,15 @@ class Curator:
 
     async def exact(self, query: SumQuery) -> JointRelease:
         return await self.joint(query, None)
+
+    @property
+    def noise(self) -> NoiseSource:
+        return simulated(5, "curator", "release")
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        raise NotImplementedError
 
 
 @cache

@@ -60,7 +60,10 @@ async def test_a_consumer_lists_watches_and_cancels_its_runs(
         assert np.array_equal(ours["x"], theirs["x"])
         await listing(as_json=False)(caller(at), Ear())
         lines = capsys.readouterr().out.splitlines()
-        assert [line.split()[:2] for line in lines[1:]] == [["run-1", "complete"], ["run-2", "cancelled"]]
+        assert [line.split()[:3] for line in lines[1:]] == [
+            ["run-1", "complete", "summary"],
+            ["run-2", "cancelled", "summary"],
+        ]
         with pytest.raises(ConfigError, match="no run"):
             await watching("run-1")(caller(at, name="another"), Ear())
 
@@ -88,4 +91,4 @@ async def test_an_operator_lists_runs_of_a_curator_that_serves(tmp_path: Path) -
         config.write_text(dump_toml(settings), encoding="utf-8")
         shown = CliRunner().invoke(curator_app, ["runs", str(config)])
         assert shown.exit_code == 0
-        assert shown.output.splitlines()[1].split()[:4] == ["run-1", "consumer", "complete", "6"]
+        assert shown.output.splitlines()[1].split()[:5] == ["run-1", "consumer", "complete", "summary", "6"]

@@ -349,7 +349,7 @@ async def test_a_curator_that_fails(tmp_path: Path) -> None:
 
     async with fake_curator(tmp_path, FakeCurator(finish=fail)) as at:
         with pytest.raises(ConnectionFailedError, match="an error that it did not foresee") as caught:
-            await at.owner("a")
+            await at.owner("a", connect_s=1.0)
     assert "0.123456" not in str(caught.value)
 
 

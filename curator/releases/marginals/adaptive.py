@@ -6,7 +6,7 @@ columns that S shares with the workload; measure them with noise. A marginal of 
 more than the noise that measuring would add. When a round moved the model by less than its noise would, the
 next spends four times as much per marginal.
 
-Different from the paper: a round chooses and measures a few marginals, not one, and is fitted by `quick_fit`,
+Different from the paper: a round may choose and measure several marginals, and is fitted by `quick_fit`,
 the budget is Gaussian DP and not zCDP, the relation is replace-one (see `budget`), and the total is the
 public N. Owners are asked once, for the whole workload.
 """
@@ -43,8 +43,8 @@ class AimSettings:
         ways: the workload is all marginals of so many columns, and candidates are those of fewer too.
         oneway_share: of the budget, for the columns at the start.
         selection_share: of a round's budget, for choices.
-        start: marginals that the budget would last for at the first round's noise.
-        batch: marginals of a round.
+        start: marginals a column that the budget would last for at the first round's noise.
+        batch: marginals of a round; those of one round are chosen on the same errors and tend to overlap.
         cells: of the model when the budget is spent; before that in proportion to what is spent.
         iterations: of fitting in a round.
         last_iterations: of fitting at the end.
@@ -53,8 +53,8 @@ class AimSettings:
     ways: int = 3
     oneway_share: float = 0.1
     selection_share: float = 0.1
-    start: int = 60
-    batch: int = 3
+    start: int = 16
+    batch: int = 1
     cells: int = 1 << 17
     iterations: int = 300
     last_iterations: int = 1000
@@ -111,7 +111,9 @@ async def aim(
 
     measure(columns, sigma)
     model = quick_fit(sizes, measured, rows, settings.iterations)
-    piece = budget.left / settings.start  # of the budget, for choosing and measuring one marginal
+    piece = budget.left / (
+        settings.start * len(sizes)
+    )  # of the budget, for choosing and measuring one marginal
     batch = min(settings.batch, len(candidates))
     last = len(sizes) < 2
     while not last:
@@ -119,12 +121,13 @@ async def aim(
             piece, last = budget.left / batch * (1.0 - 1e-12), True
         sigma = measurement_sigma((1.0 - settings.selection_share) * piece)
         limit = settings.cells * (budget.spent + batch * piece) / budget.total
+        wrong = {c: _error(model, counts, c, rows) for c, counts in exact.items()}
         chosen: list[Clique] = []
         for _ in range(batch):
             taken = tuple({m.clique for m in measured} | set(chosen))
             pool = _affordable(candidates, taken, chosen, sizes, limit)
             weights = np.asarray([candidates[c] for c in pool])
-            errors = np.asarray([_error(model, exact[c], c, rows) for c in pool])
+            errors = np.asarray([wrong[c] for c in pool])
             cells = np.asarray([exact[c].size for c in pool])
             scores = weights * (errors - math.sqrt(2.0 / math.pi) * sigma * cells)
             chosen.append(pool[budget.select(scores, weights, settings.selection_share * piece, noise)])

@@ -104,6 +104,9 @@ class Budget:
     ) -> int:
         """Pay for and make one choice by the exponential mechanism.
 
+        One number of 53 bits draws it, which misses the chances by about candidates 2^-53, as in
+        fedkme.privacy.mwem; no figure counts that.
+
         Args:
             scores: w_S (||M_S - e_S||_1 - constant) of every candidate.
             weights: w_S, not negative.

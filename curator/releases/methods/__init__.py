@@ -8,7 +8,13 @@ from curator.releases.methods.balog2 import Balog2
 from curator.releases.methods.hermite import Hermite
 from curator.releases.methods.merf import Merf
 from fedkme.data import Table
-from fedkme.release_settings import AnyRelease, Balog1Settings, Balog2Settings, MerfSettings
+from fedkme.release_settings import (
+    AnyRelease,
+    Balog1Settings,
+    Balog2Settings,
+    MarginalsSettings,
+    MerfSettings,
+)
 from fedkme.schema import Schema
 
 
@@ -33,5 +39,9 @@ def make_method(settings: AnyRelease, schema: Schema, seeds: Table | None, publi
             return Balog2(settings, schema, seeds, public_seed)
         case MerfSettings():
             return Merf(settings, schema, seeds, public_seed)
+        case MarginalsSettings():
+            from curator.releases.methods.marginals import MarginalsMethod
+
+            return MarginalsMethod(settings, schema, public_seed)
         case _:
             return Hermite(settings, schema, public_seed)

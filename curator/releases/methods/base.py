@@ -74,12 +74,18 @@ class Question:
                 "Use fewer points, or the basis 'cholesky', which is not sent.",
             )
 
-    def usable_epsilon(self, rows: int) -> float:
-        """An epsilon at which no embedding is mere noise, see `PooledRelease.check_usable`; 0: this one."""
+    def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
+        """An epsilon at which no embedding is mere noise, see `PooledRelease.check_usable`; 0: this one.
+
+        Args:
+            rows: N.
+            noise_ratio: see `SumOracle`.
+        """
         if self.release is None:
             return 0.0
         release, layout = self.release, self.layout
-        return max(release.usable_epsilon(i, phi, layout, rows) for i, phi in enumerate(self.maps))
+        ratio = 1.0 / noise_ratio
+        return max(release.usable_epsilon(i, phi, layout, rows, ratio) for i, phi in enumerate(self.maps))
 
 
 class EmbeddingMethod(Generic[SettingsT]):
@@ -129,7 +135,7 @@ class EmbeddingMethod(Generic[SettingsT]):
         rows = oracle.rows
         if rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        question = await asyncio.to_thread(self._usable, rows)
+        question = await asyncio.to_thread(self._usable, rows, oracle.noise_ratio)
         released = await oracle.joint(question.query, question.release)
         return await asyncio.to_thread(self._kept, question, released, oracle.owners)
 
@@ -148,14 +154,14 @@ class EmbeddingMethod(Generic[SettingsT]):
         finished = self.made(stored, tell)
         return Finished({"release.npz": release, **finished.files}, finished.rows)
 
-    def _usable(self, rows: int) -> Question:
+    def _usable(self, rows: int, noise_ratio: float) -> Question:
         epsilon, delta = self.settings.epsilon, self.settings.delta
         question = self.question(rows, epsilon)
         question.check(self.schema)
-        usable = needed = question.usable_epsilon(rows)
+        usable = needed = question.usable_epsilon(rows, noise_ratio)
         while needed:  # less noise may ask for a finer basis, which wants less noise
             usable = needed
-            needed = self.question(rows, usable).usable_epsilon(rows)
+            needed = self.question(rows, usable).usable_epsilon(rows, noise_ratio)
         if usable:
             raise NotEnoughRowsError(
                 f"{rows} rows are too few at epsilon {epsilon:g}: the release would be nothing but noise",

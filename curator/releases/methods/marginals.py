@@ -1,0 +1,223 @@
+"""Marginals as a release: AIM where the curator sees exact counts, else MST-like, or columns alone.
+
+Every measurement is a pooled sum (docs/decisions/007): counts by the codes of some columns. Which are
+measured is chosen in curator.releases.marginals, under a budget that ends at exactly (epsilon, delta).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.releases.files import synthetic_files
+from curator.releases.marginals.adaptive import WORKLOAD_CELLS, AimSettings, aim
+from curator.releases.marginals.model import Measurement, fit
+from curator.releases.marginals.pooled import PAIR_CELLS, independent, mst
+from curator.releases.marginals.release import MarginalRelease
+from curator.releases.method import Finished, SumOracle, Tell
+from curator.releases.synthetic import DataCard
+from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
+from fedkme.features.binning import Binning, check_domain
+from fedkme.features.counts import Clique, IntArray, marginal_cells
+from fedkme.npz import npz_arrays, npz_bytes
+from fedkme.pooling.values import Marginals
+from fedkme.privacy.events import Event, Gaussian
+from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.release_settings import MarginalsSettings
+from fedkme.schema import Schema
+
+FloatArray = NDArray[np.float64]
+CELLS_AT_ONCE = 2**20
+"""Counts of one question: a workload of three columns has more, and goes in parts."""
+NAMES = {
+    "aim": "AIM (McKenna 2022), pooled, Gaussian DP filter",
+    "mst": "MST-like (McKenna 2021), noisy pooled counts alone",
+    "independent": "independent columns",
+}
+
+
+class MarginalsMethod:
+    """Marginals with noise, and rows that have them."""
+
+    protocol = "marginals"
+
+    def __init__(self, settings: MarginalsSettings, schema: Schema, public_seed: int) -> None:
+        """Settle what is public.
+
+        Raises:
+            ConfigError: the domain is too large for the mechanism, or there is no noise.
+            MissingDependencyError: the package mbi is not installed.
+        """
+        if importlib.util.find_spec("mbi") is None:
+            raise MissingDependencyError(
+                "releases of marginals need the package mbi", "Run: pip install 'fedkme[release]'."
+            )
+        if math.isinf(settings.epsilon):
+            raise ConfigError("marginals without noise are no release", "Give a finite epsilon.")
+        seed = public_seed if settings.seed is None else settings.seed
+        self.settings = settings.model_copy(update={"seed": seed})
+        self._schema = schema
+        self._binning = Binning(schema, settings.bins)
+        width = len(self._binning.sizes)
+        if settings.mechanism == "aim":
+            check_domain(self._binning.sizes, min(settings.ways, width), WORKLOAD_CELLS)
+        elif settings.mechanism == "mst":
+            check_domain(self._binning.sizes, min(2, width), PAIR_CELLS)
+
+    def planned(self) -> tuple[Event, ...]:
+        """See `Method`: the whole release as one Gaussian, whatever is chosen in it."""
+        return (Gaussian(gaussian_sigma(self.settings.epsilon, self.settings.delta)),)
+
+    async def ask(self, oracle: SumOracle) -> bytes:
+        """See `Method`.
+
+        Raises:
+            NotEnoughRowsError: there are no rows.
+            ConfigError: AIM is asked for and the curator may not see exact counts.
+        """
+        if oracle.rows < 1:
+            raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
+        mechanism = self.settings.mechanism
+        if mechanism == "auto":
+            mechanism = "aim" if oracle.exact_sums else "mst"
+        if mechanism == "aim" and not oracle.exact_sums:
+            raise ConfigError(
+                "AIM chooses by exact counts, which this curator may not see",
+                "Set 'mechanism' to \"mst\", or agree on a trusted curator.",
+            )
+        # Fitting takes seconds between questions: in a thread, with a loop of its own.
+        counts = Counts(oracle, self._binning, asyncio.get_running_loop())
+        made = await asyncio.to_thread(asyncio.run, self._run(mechanism, counts, oracle))
+        return self._kept(made, mechanism, oracle)
+
+    async def _run(self, mechanism: str, counts: Counts, oracle: SumOracle) -> MarginalRelease:
+        sizes, rows = self._binning.sizes, oracle.rows
+        epsilon, delta = self.settings.epsilon, self.settings.delta
+        if mechanism == "aim":
+            how = AimSettings(ways=min(self.settings.ways, len(sizes)))
+            return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how)
+        if mechanism == "mst":
+            return await mst(counts, sizes, rows, epsilon, delta)
+        return await independent(counts, sizes, rows, epsilon, delta)
+
+    def _kept(self, made: MarginalRelease, mechanism: str, oracle: SumOracle) -> bytes:
+        about = {
+            "version": 1,
+            "protocol": self.protocol,
+            "settings": self.settings.model_dump(mode="json"),
+            "mechanism": mechanism,
+            "schema": self._schema.model_dump(mode="json"),
+            "rows": made.rows,
+            "owners": oracle.owners,
+            "cliques": [list(measured.clique) for measured in made.measurements],
+            "sigmas": [measured.sigma for measured in made.measurements],
+            "event": made.event.to_json(),
+            "pieces": made.pieces.to_json(),
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            f"counts{i}": measured.values for i, measured in enumerate(made.measurements)
+        }
+        text = json.dumps(about, sort_keys=True, allow_nan=False)
+        return npz_bytes(arrays | {"about": np.frombuffer(text.encode(), dtype=np.uint8)})
+
+    def finish(self, release: bytes, tell: Tell) -> Finished:
+        """See `Method`.
+
+        Raises:
+            DataError: the bytes are no release of marginals.
+        """
+        about, measured = read_marginals(release)
+        sizes, rows = self._binning.sizes, int(about["rows"])
+        tell("fitting", f"{len(measured)} marginals", 0.0)
+        event = self.planned()[0]
+        model = fit(sizes, measured, rows, self.settings.iterations)
+        tell("fitting", f"{len(measured)} marginals", 1.0)
+        count = self.settings.rows or rows
+        generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
+        table = self._binning.decode(model.sample(count, generator), generator)
+        card = DataCard(
+            NAMES[about["mechanism"]],
+            self._schema,
+            count,
+            rows,
+            int(about["owners"]),
+            event,
+            "replace-one",
+            self.settings.delta,
+            settings=about["settings"],
+            notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
+        )
+        return Finished({"release.npz": release, **synthetic_files(table, card)}, count)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Pooled counts as the mechanisms take them, from their own thread."""
+
+    oracle: SumOracle
+    binning: Binning
+    loop: asyncio.AbstractEventLoop
+
+    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+        """See `CountOracle`."""
+        found = await self._asked(cliques, None)
+        return [np.rint(counts).astype(np.int64) for counts in found]
+
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
+        """See `NoisyOracle`."""
+        return await self._asked(cliques, sigmas)
+
+    async def _asked(self, cliques: Sequence[Clique], sigmas: Sequence[float] | None) -> list[FloatArray]:
+        found: list[FloatArray] = []
+        for start, end in _parts(cliques, lambda clique: marginal_cells(clique, self.binning.sizes)):
+            question = Marginals(self.binning.bins, tuple(cliques[start:end]))
+            part = None if sigmas is None else list(sigmas[start:end])
+            asked = asyncio.run_coroutine_threadsafe(self.oracle.marginals(question, part), self.loop)
+            answer: list[FloatArray] = await asyncio.wrap_future(asked)
+            found += answer
+        return found
+
+
+def read_marginals(release: bytes) -> tuple[dict[str, Any], list[Measurement]]:
+    """What `MarginalsMethod.ask` made.
+
+    Raises:
+        DataError: it is none.
+    """
+    arrays = npz_arrays(release, "the release")
+    try:
+        about: dict[str, Any] = json.loads(arrays["about"].astype(np.uint8).tobytes())
+        measured = [
+            Measurement(tuple(clique), arrays[f"counts{i}"].astype(np.float64), float(sigma))
+            for i, (clique, sigma) in enumerate(zip(about["cliques"], about["sigmas"], strict=True))
+        ]
+        if about["protocol"] != MarginalsMethod.protocol or about["version"] != 1:
+            raise ValueError
+    except (KeyError, ValueError, TypeError):
+        raise DataError("the release is none of marginals", "Fetch it again.") from None
+    return about, measured
+
+
+def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tuple[int, int]]:
+    """Places that go into one question each."""
+    parts, start, size = [], 0, 0
+    for place, clique in enumerate(cliques):
+        more = cells(clique)
+        if size and size + more > CELLS_AT_ONCE:
+            parts.append((start, place))
+            start, size = place, 0
+        size += more
+    return [*parts, (start, len(cliques))]
+
+
+def _spelled(measured: Sequence[Measurement], binning: Binning) -> str:
+    names = binning.names
+    return "; ".join(sorted({" x ".join(names[c] for c in each.clique) for each in measured}))

@@ -1,0 +1,134 @@
+"""Releases by both engines and over gRPC (issue 5, "Done means" and "Bad input"; docs/decisions/007)."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.privacy.accountants import Sound, matrix
+from fedkme.privacy.ledger import Ledger, file_writer, read_ledger
+from sim.reconcile import disclosures, verify
+
+from .release_market import METHODS, release, scenario
+
+NAMES = ("north", "south", "west")
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return scenario(tmp_path_factory.mktemp("scenario"))
+
+
+def sound(directory: Path) -> bool:
+    return not [verdict for verdict in verify(directory) if verdict.fault]
+
+
+@pytest.mark.parametrize("security", ["trusted", "secure"])
+@pytest.mark.parametrize("method", METHODS)
+def test_engines_make_the_same_release(here: Path, tmp_path: Path, method: str, security: str) -> None:
+    # "All four run over `inprocess` and `processes`, trusted and secure"; DESIGN, decision 1: the same bits.
+    more = ("pooling.security.dropouts=0",) if security == "secure" else ()
+    made = {
+        engine: release(here, method, engine, tmp_path / engine, *more)[0]
+        for engine in ("inprocess", "processes")
+    }
+    one, other = made.values()
+    record = json.loads((one / "record.json").read_text())
+    assert record["status"] == "complete"
+    assert "release.npz" in record["files"]
+    for name in record["files"]:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+        assert (one / name).read_bytes() == (other / "consumer" / name).read_bytes()
+    assert (one / "ledger.jsonl").read_bytes() == (other / "ledger.jsonl").read_bytes()
+    assert sound(one)
+    assert sound(other)
+
+
+@pytest.fixture(scope="module")
+def whole(here: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release by a trusted curator."""
+    return release(here, "balog1", "inprocess", tmp_path_factory.mktemp("whole") / "run")[0]
+
+
+@pytest.fixture
+def spoiled(whole: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+def test_a_changed_byte_is_found(spoiled: Path) -> None:
+    # "Altering one byte of a ledger is detected", also of a run that has no rows in it.
+    path = spoiled / "owners" / "south.jsonl"
+    text = bytearray(path.read_bytes())
+    text[text.index(b"\n") + 5] ^= 1
+    path.write_bytes(text)
+    (fault,) = [verdict for verdict in verify(spoiled) if verdict.fault]
+    assert (fault.about, fault.fault[:8]) == (str(path), "line 2: ")
+
+
+@pytest.mark.parametrize("left_out", ["sums 1", "release 0"])
+@pytest.mark.parametrize("path", ["ledger.jsonl", "owners/south.jsonl"])
+def test_a_line_that_one_side_alone_wrote_is_found(spoiled: Path, path: str, left_out: str) -> None:
+    # Decision 007: "Both sides write the same line, so that ledgers can be compared."
+    entries = read_ledger(spoiled / path)
+    lines = [entry.disclosure for entry in entries]
+    hidden = [line for line in lines if (line.protected, line.nonce) == ("south", left_out)]
+    assert len(hidden) == 1
+    (spoiled / "record.json").unlink()  # which has the curator's last hash, and finds it already
+    file = io.StringIO()
+    ledger = Ledger(entries[0].party, file_writer(file))
+    ledger.extend(line for line in lines if line not in hidden)
+    (spoiled / path).write_text(file.getvalue())
+    (fault,) = [verdict for verdict in verify(spoiled) if verdict.fault]
+    assert fault.about.startswith("south and curator")
+    assert f"of south in run-1, round 1 ({left_out}) is not in {spoiled / path}" in fault.fault
+
+
+def test_a_ledger_that_is_not_there_is_missed(spoiled: Path) -> None:
+    (spoiled / "owners" / "west.jsonl").unlink()
+    assert "there is no ledger of west" in [verdict.fault for verdict in verify(spoiled)]
+
+
+def test_what_the_matrix_says_of_a_trusted_curator(whole: Path) -> None:
+    # Issue 5: the consumer learns (epsilon, delta) of a row, the curator the sums themselves.
+    rows = {(row.protected, row.observer): row for row in matrix(disclosures(whole), Sound(), 1e-5)}
+    assert set(rows) == {(owner, seen) for owner in NAMES for seen in ("consumer", "curator")}
+    for owner in NAMES:
+        assert rows[owner, "consumer"].figure.epsilon == pytest.approx(1.0, abs=1e-6)
+        assert math.isinf(rows[owner, "curator"].figure.epsilon)
+
+
+def test_what_the_matrix_says_under_secure_aggregation(here: Path, tmp_path: Path) -> None:
+    # "With distributed noise not even the exact sum": the curator learns no more than the consumer.
+    secure = ("pooling.security.dropouts=1", "epsilon=2")
+    directory, metrics = release(here, "balog1", "inprocess", tmp_path / "run", *secure)
+    rows = matrix(disclosures(directory), Sound(), 1e-5)
+    assert [(row.protected, row.observer) for row in rows] == [
+        (owner, seen) for owner in NAMES for seen in ("consumer", "curator")
+    ]
+    assert all(1.9 < row.figure.epsilon <= 2.0 + 1e-9 for row in rows)
+    assert metrics["privacy"]["sound"]["epsilon"] == pytest.approx(2.0, abs=1e-6)
+
+
+def test_a_folder_is_repeated_by_its_own_settings(whole: Path, tmp_path: Path) -> None:
+    # `fedkme release METHOD DIR/release.toml` repeats the run; another method's settings are refused.
+    again = release(whole / "release.toml", "balog1", "inprocess", tmp_path / "again")[0]
+    assert (again / "release.npz").read_bytes() == (whole / "release.npz").read_bytes()
+    with pytest.raises(ConfigError, match="is of a release by 'balog1'"):
+        release(whole / "release.toml", "merf", "inprocess", tmp_path / "other")
+
+
+def test_points_of_a_file_are_read_by_who_asks(here: Path, tmp_path: Path) -> None:
+    # "z from a public subset, from N(0, s^2 I) or from a file": by both engines; the curator opens no path.
+    points = ("z.kind=file", "z.path=validation.csv")
+    made = [release(here, "balog1", e, tmp_path / e, *points)[0] for e in ("inprocess", "processes")]
+    first, second = ((directory / "weighted.npz").read_bytes() for directory in made)
+    assert first == second
+    with pytest.raises(DataError, match=r"gone\.csv"):
+        release(here, "balog1", "inprocess", tmp_path / "gone", "z.kind=file", "z.path=gone.csv")

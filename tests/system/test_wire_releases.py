@@ -1,0 +1,394 @@
+"""Releases over gRPC: owners and curators that are lost, requests that come again, refusals (issue 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import pytest
+from typer.testing import CliRunner
+
+import curator.cli
+from consumer.releases import ReleaseConsumerSettings, attaching
+from consumer.runs import cancelling, listing
+from curator.pooling.session import PoolSession
+from curator.pooling.settings import SecuritySettings
+from curator.release_conductor import ReleaseConductor
+from fedkme.errors import (
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    NotEnoughRowsError,
+    ProtocolError,
+    QuorumError,
+    SchemaError,
+    SecureAggregationError,
+)
+from fedkme.privacy.ledger import read_ledger
+from fedkme.release_file import from_bytes
+from fedkme.release_settings import release_settings
+from fedkme.schema import Numeric, Schema
+from fedkme.wire.v1 import releases_pb2 as pb
+from fedkme.wire.v1 import releases_pb2_grpc
+from owner.settings import PeriodBudget, PolicySettings
+from sim.reconcile import verify
+
+from .launches import read_json
+from .market import Ear
+from .release_market import BALOG1, OWNERS, ReleaseMarket, hold, lose, release_market
+
+ROWS = 150
+SECURE = SecuritySettings()
+TOLERANT = SecuritySettings(dropouts=1)
+
+
+def come(at: ReleaseMarket, *names: str, **changes: Any) -> dict[str, asyncio.Task[None]]:
+    """Let owners join."""
+    return {name: at.owner(name, ROWS, simulation_seed=0, **changes) for name in names or OWNERS}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def faults(folder: Path) -> list[str]:
+    """What `fedkme audit verify` finds between a curator's folder and its owners' ledgers."""
+    others = sorted(folder.glob("owner-*.jsonl"))
+    assert others
+    return [verdict.fault for verdict in verify(folder / "runs", others) if verdict.fault]
+
+
+async def calm(folder: Path, security: SecuritySettings | None = None) -> dict[str, bytes]:
+    """What a consumer receives of a run in which nothing happens."""
+    async with release_market(folder, security) as at:
+        come(at)
+        await at.asks()
+    assert not faults(folder)
+    return files(folder / "consumer")
+
+
+@pytest.mark.parametrize("phase", ["advertise", "mask", "unmask"])
+async def test_owners_may_be_lost_up_to_the_stated_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    # "Shamir shares for drop-out (t of n)": in every phase; the record says of whose rows the release is.
+    async with release_market(tmp_path, TOLERANT, grace_s=0.05) as at:
+        lose(monkeypatch, phase, {"owner-2": come(at)["owner-2"]})
+        await at.asks(epsilon=20.0)
+    record = read_json(at.run() / "record.json")
+    inside = ["owner-1", "owner-3"] if phase != "unmask" else list(OWNERS)
+    assert list(record["owner_rows"]) == inside
+    assert [fault["owner"] for fault in record["faults"]] == ["owner-2"]
+    kept = from_bytes(files(tmp_path / "consumer")["release.npz"])
+    assert (kept.owners, kept.rows) == (len(inside), ROWS * len(inside))
+    assert not faults(tmp_path)
+
+
+@pytest.mark.parametrize("security", [SECURE, TOLERANT], ids=["none", "one"])
+async def test_beyond_that_number_nothing_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings
+) -> None:
+    # "Drop-outs under the threshold: typed errors, nothing leaks."
+    asked = hold(monkeypatch, PoolSession, "unmask")
+    async with release_market(tmp_path, security, grace_s=0.05) as at:
+        owners = come(at)
+        lose(monkeypatch, "mask", {name: owners[name] for name in OWNERS[: security.dropouts + 1]})
+        with pytest.raises((SecureAggregationError, QuorumError)):
+            await at.asks(epsilon=20.0)
+    assert asked.calls == 0
+    record = read_json(at.run() / "record.json")
+    assert (record["status"], record["files"]) == ("failed", [])
+    assert not list((tmp_path / "consumer").iterdir())
+    assert not faults(tmp_path)
+
+
+@pytest.mark.parametrize("quorum", [2, 3])
+async def test_a_trusted_curator_goes_on_without_an_owner_that_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quorum: int
+) -> None:
+    # Decision 007: "A plain total is that of the owners that answered", down to the quorum.
+    async with release_market(tmp_path, grace_s=0.05, quorum=quorum) as at:
+        lose(monkeypatch, "embed", {"owner-2": come(at)["owner-2"]})
+        asking = at.asks()
+        if quorum == 3:
+            with pytest.raises(QuorumError):
+                await asking
+        else:
+            await asking
+            assert list(read_json(at.run() / "record.json")["owner_rows"]) == ["owner-1", "owner-3"]
+    assert read_json(at.run() / "record.json")["code"] == (21 if quorum == 3 else 0)
+    assert not faults(tmp_path)
+
+
+@pytest.mark.parametrize("security", [None, SECURE], ids=["trusted", "secure"])
+async def test_a_curator_killed_once_the_release_is_kept_asks_nobody_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings | None
+) -> None:
+    # Decision 007: "The release is the one durable point": everything after is post-processing of it.
+    quiet = await calm(tmp_path / "calm", security)
+    async with release_market(tmp_path / "troubled", security) as at:
+        come(at)
+        asking = at.asks()
+        with monkeypatch.context() as patch:
+            held = hold(patch, ReleaseConductor, "_finish")
+            await held.reached()
+            image = at.image()
+            await at.crash(image)
+        asked = hold(monkeypatch, PoolSession, "enlist")
+        asked.go.set()
+        await at.start()
+        await asking
+    assert asked.calls == 0
+    assert files(tmp_path / "troubled" / "consumer") == quiet
+    assert not faults(tmp_path / "troubled")
+
+
+async def test_a_trusted_curator_killed_before_that_asks_again_and_it_costs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # "With a trusted curator it asks again, for sums are a function of the rows, until noise is added."
+    quiet = await calm(tmp_path / "calm")
+    async with release_market(tmp_path / "troubled") as at:
+        come(at)
+        asking = at.asks()
+        with monkeypatch.context() as patch:
+            await hold(patch, PoolSession, "embed").reached()
+            image = at.image()
+            patch.undo()
+            await at.crash(image)
+        await at.start()
+        await asking
+    assert files(tmp_path / "troubled" / "consumer") == quiet
+    assert not faults(tmp_path / "troubled")
+    assert len(read_ledger(tmp_path / "troubled" / "owner-1.jsonl")) == 2
+
+
+async def test_a_trusted_curator_that_is_stopped_with_sums_in_hand_writes_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What came counts when a process stops, and is no news when the next one is given the same bits.
+    answered, work = asyncio.Event(), PoolSession.embed
+
+    async def slow(self: PoolSession, *arguments: Any) -> Any:
+        answer = await work(self, *arguments)
+        if self.name == "owner-1":
+            answered.set()
+            return answer
+        return await asyncio.Event().wait()
+
+    async with release_market(tmp_path) as at:
+        come(at)
+        with monkeypatch.context() as patch:
+            patch.setattr(PoolSession, "embed", slow)
+            asking = at.asks()
+            await answered.wait()
+            await asyncio.sleep(0)  # the vector is counted when its owner's task goes on
+            await at.stop()
+        await at.start()
+        await asking
+    assert not faults(tmp_path)
+
+
+async def test_a_curator_killed_while_a_sum_is_opened_says_that_it_costs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # "With secure aggregation the noise is in what owners sent: the run ends with a typed error and asking
+    # again costs again"; ledgers agree on what the first attempt cost.
+    async with release_market(tmp_path, SECURE) as at:
+        come(at)
+        asking = at.asks()
+        with monkeypatch.context() as patch:
+            await hold(patch, PoolSession, "endorse").reached()
+            image = at.image()
+            await at.crash(image)
+        await at.start()
+        with pytest.raises(SecureAggregationError, match="it costs again") as caught:
+            await asking
+        assert caught.value.code == 58
+        await at.asks()  # in the same folder: another run
+    assert (tmp_path / "consumer" / "release.npz").exists()
+    assert not faults(tmp_path)
+    lines = [entry.disclosure for entry in read_ledger(tmp_path / "owner-2.jsonl")]
+    assert [(line.run, line.observer) for line in lines] == [
+        (run, observer) for run in ("run-1", "run-2") for observer in ("curator", "consumer")
+    ]
+
+
+async def test_who_asks_again_gets_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # "Requests of consumers are idempotent"; a run is followed by name too, by whoever asked for it alone.
+    async with release_market(tmp_path) as at:
+        come(at)
+        first = at.asks()
+        with monkeypatch.context() as patch:
+            held = hold(patch, ReleaseConductor, "_finish")
+            await held.reached()
+            first.cancel()
+            await asyncio.wait([first])
+            with pytest.raises(ConfigError, match="holds another request"):
+                await at.asks(epsilon=2.0)
+            second = at.asks()
+            held.go.set()
+            await second
+        assert held.calls == 1
+        assert not (tmp_path / "consumer" / "release.open").exists()
+        settings = consumer(at, "attached")
+        await attaching("run-1")(settings, Ear())
+        assert files(tmp_path / "attached") == files(tmp_path / "consumer")
+        with pytest.raises(ConfigError, match="there is no run 'run-1' of yours"):
+            await attaching("run-1")(settings.model_copy(update={"name": "other"}), Ear())
+    assert not (tmp_path / "runs" / "run-2").exists()
+
+
+def consumer(at: ReleaseMarket, output: str = "consumer", **changes: Any) -> ReleaseConsumerSettings:
+    """Settings of verbs that follow no request."""
+    return ReleaseConsumerSettings(
+        curator=at.address,
+        plaintext=True,
+        schema_file=at.folder / "schema.toml",
+        output=at.folder / output,
+        release=release_settings({**BALOG1, **changes}),
+    )
+
+
+async def refused(at: ReleaseMarket, kind: type[FedkmeError], why: str, **changes: Any) -> None:
+    with pytest.raises(kind, match=why):
+        await at.asks(**changes)
+
+
+async def test_what_a_curator_refuses_before_anybody_is_asked(tmp_path: Path) -> None:
+    # "Bad input": another schema, more than this curator takes part in, no noise outside of simulations.
+    other = Schema(columns=(Numeric(name="y", bounds=(0, 1), count=3),))
+    (tmp_path / "other.toml").write_text(other.to_toml(), encoding="utf-8")
+    async with release_market(tmp_path, simulation_seed=None, most_epsilon=6.0) as at:
+        await refused(at, SchemaError, "different schemas", schema_file=tmp_path / "other.toml")
+        await refused(at, ConfigError, "epsilon 7 is asked for and this curator's limit is 6", epsilon=7.0)
+        await refused(at, ConfigError, "without noise", epsilon=math.inf)
+        await refused(at, ConfigError, "has none", z={"kind": "seeds"})
+        assert not list((tmp_path / "runs").glob("run-*"))
+        assert not (tmp_path / "consumer" / "release.open").exists()
+
+
+async def test_a_simulation_may_do_without_noise_and_ledgers_say_so(tmp_path: Path) -> None:
+    async with release_market(tmp_path) as at:
+        come(at)
+        await at.asks(epsilon=math.inf)
+    towards = [e.disclosure for e in read_ledger(tmp_path / "owner-1.jsonl")]
+    assert [(line.observer, line.event.kind) for line in towards] == [
+        ("curator", "exact-statistic"),
+        ("consumer", "exact-statistic"),
+    ]
+    assert not faults(tmp_path)
+
+
+async def test_owners_that_do_not_take_part_leave_with_a_line(tmp_path: Path) -> None:
+    # "An empty owner, over budget": the run goes on without them; each says why.
+    async with release_market(tmp_path, owners=(*OWNERS, "owner-4", "owner-5")) as at:
+        come(at, "owner-1")
+        come(at, "owner-2", policy=PolicySettings(budgets=(PeriodBudget(epsilon=4.0, delta=1e-5),)))
+        come(at, "owner-3", policy=PolicySettings(sums="aggregated"))
+        at.owner("owner-4", 0)
+        come(at, "owner-5")
+        await at.asks()
+    record = read_json(at.run() / "record.json")
+    assert list(record["owner_rows"]) == ["owner-1", "owner-5"]
+    codes = {fault["owner"]: fault["code"] for fault in record["faults"]}
+    assert codes == {"owner-2": 52, "owner-3": 54, "owner-4": 24}
+    assert not faults(tmp_path)
+
+
+@pytest.mark.parametrize("security", [None, TOLERANT], ids=["trusted", "secure"])
+async def test_too_few_rows_say_which_epsilon_would_do(
+    tmp_path: Path, security: SecuritySettings | None
+) -> None:
+    # "N too small for the asked epsilon (say what epsilon would be usable)", with all owners' noise in it.
+    async with release_market(tmp_path, security) as at:
+        for name in OWNERS:
+            at.owner(name, 4)
+        with pytest.raises(NotEnoughRowsError) as caught:
+            await at.asks(epsilon=0.3, tolerance=0.01)
+        found = re.search(r"Use epsilon ([0-9.]+) or more", caught.value.remedy)
+        assert found
+        await at.asks(epsilon=float(found[1]), tolerance=0.01)
+    (released,) = from_bytes(files(tmp_path / "consumer")["release.npz"]).embeddings
+    assert released.sigma * math.sqrt(released.mean.size) <= 1.0  # the longest that a mean can be
+    assert all(entry.disclosure.run == "run-2" for entry in read_ledger(tmp_path / "owner-1.jsonl"))
+
+
+async def test_runs_are_listed_by_kind_and_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # What it has cost stays counted; the thread that trains is not waited for.
+    async with release_market(tmp_path) as at:
+        come(at)
+        with monkeypatch.context() as patch:
+            held = hold(patch, ReleaseConductor, "_finish")
+            asking = at.asks()
+            await held.reached()
+            await cancelling("run-1")(consumer(at), Ear())
+            with pytest.raises(CancelledRunError):
+                await asking
+        await listing(False)(consumer(at), Ear())
+        assert re.search(r"run-1 +cancelled +balog1 +- ", capsys.readouterr().out)
+        config = tmp_path / "curator.toml"
+        config.write_text('plaintext = true\ndirectory = "runs"\nschema_file = "schema.toml"\n')
+        told = CliRunner().invoke(curator.cli.app, ["runs", str(config)]).stdout
+        assert re.search(r"run-1 +consumer +cancelled +balog1 +- ", told)
+    assert read_json(at.run() / "record.json")["code"] == 56
+    assert not faults(tmp_path)
+
+
+class Liar(releases_pb2_grpc.ReleasesServicer):
+    """Sends what it was given to send."""
+
+    def __init__(self, *messages: pb.ReleaseMessage) -> None:
+        self._messages = messages
+
+    async def Release(self, request: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
+        for message in self._messages:
+            await context.write(message)
+
+
+def part(name: str, data: bytes = b"x", last: bool = True) -> pb.ReleaseMessage:
+    return pb.ReleaseMessage(file=pb.FilePart(name=name, data=data, last=last))
+
+
+LIES = {
+    "a path": [part("../stolen.npz")],
+    "another folder": [part("/tmp/release.npz")],
+    "the open request": [part("release.open")],
+    "a key": [part("key.pem")],
+    "a configuration": [part("consumer.toml")],
+    "one file in another": [part("release.npz", last=False), part("synthetic.npz")],
+    "a file twice": [part("release.npz"), part("release.npz")],
+    "no end": [part("release.npz", b"", last=False)],
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_curator_s_files_stay_in_the_folder_and_keep_their_place(tmp_path: Path, lie: str) -> None:
+    # A curator is not trusted with a consumer's disk: what is there is not overwritten, the request is kept.
+    output = tmp_path / "consumer"
+    output.mkdir()
+    for name in ("key.pem", "consumer.toml"):
+        (output / name).write_text("mine")
+    server = grpc.aio.server()
+    plan = pb.ReleaseMessage(plan=pb.ReleasePlan(version=1, run="run-1"))
+    releases_pb2_grpc.add_ReleasesServicer_to_server(Liar(plan, *LIES[lie]), server)
+    at = ReleaseMarket(tmp_path)
+    at.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    (tmp_path / "schema.toml").write_text(Schema(columns=(Numeric(name="x", bounds=(0, 1)),)).to_toml())
+    await server.start()
+    try:
+        with pytest.raises(ProtocolError):
+            await at.asks()
+    finally:
+        await server.stop(None)
+    there = files(output)
+    assert there.pop("release.open")
+    assert there.pop("release.npz", b"x") == b"x"
+    assert there == {"key.pem": b"mine", "consumer.toml": b"mine"}
+    assert list(files(tmp_path)) == ["schema.toml"]
