@@ -21,9 +21,10 @@ from consumer.runs import watching
 from consumer.settings import ConsumerSettings, RequestSettings
 from curator.cells.settings import CellsSettings
 from curator.records import RunOutcome, read_outcome
+from curator.secret_draws import check_secret_draw
 from curator.summary.settings import SummarySettings
 from fedkme.data import load_table, save_table
-from fedkme.errors import SealedBoxError
+from fedkme.errors import ConfigError, ProtocolError, SealedBoxError
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.wire.sealed import gifts_from_wire
@@ -334,3 +335,43 @@ def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> No
         against_curator = [s for s in metrics["privacy"] if s["observer"] == "curator"]
         assert [s["epsilon"] for s in against_curator] == [expected[protocol]]
     assert received[0] == received[1]
+
+
+async def test_a_sealed_summary_is_the_one_that_rows_as_they_are_would_make(tmp_path: Path) -> None:
+    # Decision 009: by cells the consumer prunes either way, so nothing is lost.
+    made = []
+    for content in ("rows", "hashed"):
+        folder = tmp_path / content
+        folder.mkdir()
+        save_table(folder / "seeds.npz", rows(12, 7))
+        settings = summary("cells", content)
+        async with market(folder, list(OWNERS), summary=settings, seeds=folder / "seeds.npz") as at:
+            for name, count in OWNERS.items():
+                at.owner(name, count, simulation_seed=5)
+            await at.consumer(P, simulation_seed=5)
+        made.append((folder / "consumer" / "summary.npz").read_bytes())
+    assert made[0] == made[1]
+
+
+async def test_a_curator_that_chooses_by_hashes_is_not_given_rows_of_d_v(tmp_path: Path) -> None:
+    async with market(tmp_path, ["north"], summary=summary("algorithm3")) as at:
+        at.owner("north", 20)
+        with pytest.raises(ConfigError, match="is of no use to it"):
+            await at.consumer(P, share="rows")
+
+
+@pytest.mark.parametrize("missing", ["reference", "gifts", "target"])
+async def test_an_offer_without_what_hashes_need_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    kept = check_secret_draw
+
+    def without(document: Any, schema: Any, offer: Any) -> None:
+        offer.ClearField(missing)
+        kept(document, schema, offer)
+
+    monkeypatch.setattr("curator.service.check_secret_draw", without)
+    async with market(tmp_path, ["north"], summary=summary("algorithm3")) as at:
+        at.owner("north", 20)
+        with pytest.raises(ProtocolError):
+            await at.consumer(P, target=GaussianSettings())
