@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.gate import Gate
-from consumer.pending import Pending
+from consumer.keys import RunKeys
+from consumer.offers import make_offer
+from consumer.pending import Pending, forget_keys, keep_keys
+from consumer.sealed import give, keys_for, opened
 from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
 from consumer.spending import check_request, check_spending, shared_event
-from fedkme.cells.codebook import code_book_from_json
-from fedkme.cells.histogram import histogram_noise, noisy_counts
-from fedkme.cells.noise import on_integers
 from fedkme.data import Table, load_table, save_table
 from fedkme.errors import (
     ConfigError,
@@ -27,19 +27,21 @@ from fedkme.errors import (
     ProtocolError,
     StoreError,
 )
-from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.features.fourier import FourierSpec
 from fedkme.kernels import median_gamma
 from fedkme.party import NoiseFor
+from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event
 from fedkme.privacy.ledger import open_ledger
-from fedkme.privacy.settings import release_target
-from fedkme.protocol import Row
 from fedkme.schema import Schema, load_schema
+from fedkme.sealed import Gift
 from fedkme.supervision import Voice
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.rows import any_rows_from_wire, hashes_to_wire
+from fedkme.wire.sealed import gift_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
@@ -128,6 +130,8 @@ async def summarize(
     gate: Gate,
     pending: Pending,
     heard: Callable[[], None] = lambda: None,
+    identity: Identity | None = None,
+    simulation_seed: int | None = None,
     afford: Callable[[Event], None] = lambda event: None,
 ) -> Summary:
     """One summary over an open stream; asked again, it is the same request, with the same g~.
@@ -146,7 +150,17 @@ async def summarize(
         known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
         if not known or not document.offer:
             afford(shared_event(request, plan.HasField("cells")))
-            outgoing = _offer(request, plan, features, schema, validation, noise_for, gate)
+            keys, gifts = None, list[Gift]()
+            if plan.hashed:  # first: where nobody may have the secret, D_v discloses nothing
+                keys, gifts = give(plan, gate.consumer, identity, voice, simulation_seed)
+            draw = keys.draw(features) if keys is not None and plan.secret_draw else None
+            outgoing = make_offer(request, plan, draw or features, schema, validation, noise_for, gate)
+            outgoing[0].gifts.extend(gift_to_wire(gift) for gift in gifts)
+            if keys is not None and draw is not None:
+                outgoing[0].reference = hashes_to_wire(keys.reference(draw, schema))
+            forget_keys(document)
+            if keys is not None:
+                keep_keys(document, keys)
             document.run = plan.run
             document.features.CopyFrom(plan.features)
             document.cells.CopyFrom(plan.cells)
@@ -155,42 +169,14 @@ async def summarize(
             pending.keep()
         for said_now in document.offer:
             await stream.write(said_now)
-    return await _receive(plan.run, messages, schema, features, voice)
+    keys = keys_for(plan, document, gate.consumer)
+    return await _receive(plan, messages, schema, features, voice, keys)
 
 
-def _offer(
-    request: RequestSettings,
-    plan: pb.Plan,
-    features: FourierSpec,
-    schema: Schema,
-    validation: Table,
-    noise_for: NoiseFor,
-    gate: Gate,
-) -> list[pb.ConsumerMessage]:
-    """g~, or D_v by cells, or D_v, and what is declared about it."""
-    run = plan.run
-    if request.share == "rows":
-        gate.pass_rows(run, len(validation))
-        outgoing = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(_rows(validation))]
-    elif plan.HasField("cells"):
-        book = code_book_from_json(codecs.code_book_from_wire(plan.cells), schema)
-        how = histogram_noise(request.privacy.epsilon)
-        cells = book.cells_of(schema.encode(validation.values))
-        counts = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
-        gate.pass_histogram(run, how.event)
-        outgoing = [pb.ConsumerMessage(histogram=codecs.histogram_to_wire(counts))]
-    else:
-        h1 = RandomFourier(features)
-        encoded, noise = schema.encode(validation.values), noise_for("target")
-        target, cost = release_target(request.target, h1, encoded, noise)
-        gate.pass_target(run, target, cost)
-        outgoing = [pb.ConsumerMessage(target=codecs.mean_to_wire(target))]
-    outgoing[0].disclosures.extend(event.canonical().decode("ascii") for event in gate.declared)
-    return outgoing
-
-
-async def receive_summary(run: str, stream: Stream, schema: Schema, voice: Voice) -> Summary:
-    """The summary of a run, on a stream that is attached to it.
+async def receive_summary(
+    run: str, stream: Stream, schema: Schema, voice: Voice, pending: Pending | None = None, consumer: str = ""
+) -> Summary:
+    """The summary of a run, on a stream that is attached to it; `pending` has the keys of sealed rows.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
@@ -198,7 +184,9 @@ async def receive_summary(run: str, stream: Stream, schema: Schema, voice: Voice
     messages = _messages(stream)
     plan = await _plan(messages)
     features = codecs.features_from_wire(plan.features, schema.encoded_width)
-    return await _receive(run, messages, schema, features, voice)
+    keys = keys_for(plan, None if pending is None else pending.document, consumer)
+    plan.run = run
+    return await _receive(plan, messages, schema, features, voice, keys)
 
 
 async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
@@ -211,9 +199,15 @@ async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
 
 
 async def _receive(
-    run: str, messages: AsyncIterator[pb.CuratorMessage], schema: Schema, features: FourierSpec, voice: Voice
+    plan: pb.Plan,
+    messages: AsyncIterator[pb.CuratorMessage],
+    schema: Schema,
+    features: FourierSpec,
+    voice: Voice,
+    keys: RunKeys | None = None,
 ) -> Summary:
     """Progress, rows, and how the run ended."""
+    run, draw = plan.run, keys.draw(features) if keys is not None and plan.secret_draw else None
     parts = []
     async for message in messages:
         match message.WhichOneof("body"):
@@ -224,7 +218,7 @@ async def _receive(
             case "summary":
                 parts.append(message.summary)
             case "outcome":
-                table = _table(codecs.rows_from_wire(parts), schema)
+                table = opened(any_rows_from_wire(parts, keys is not None), schema, keys, draw)
                 outcome = message.outcome
                 complete = outcome.status == pb.Outcome.STATUS_COMPLETE
                 return Summary(
@@ -245,21 +239,6 @@ async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
         if message.HasField("fault"):
             raise codecs.fault_from_wire(message.fault)
         yield message
-
-
-def _rows(table: Table) -> list[Row]:
-    return [Row(index, values.astype(np.float64), None) for index, values in enumerate(table.values)]
-
-
-def _table(rows: list[Row], schema: Schema) -> Table:
-    values = codecs.values_of(rows, schema.width)
-    labels: list[int] = [row.label for row in rows if row.label is not None]
-    labelled: NDArray[np.int64] | None = (
-        np.array(labels, dtype=np.int64) if rows and len(labels) == len(rows) else None
-    )
-    table = Table(values, labelled)
-    schema.check(table, "the summary")
-    return table
 
 
 async def run(settings: ConsumerSettings, voice: Voice) -> None:
@@ -294,9 +273,11 @@ async def run(settings: ConsumerSettings, voice: Voice) -> None:
 
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
-    """The p rows that match D_v best, chosen here: nobody else learns which."""
+    """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
     from fedkme.cells.prune import prune  # by the cells protocol alone
 
+    if len(summary.table) <= p:
+        return replace(summary, complete=len(summary.table) == p)
     rows = schema.encode(summary.table.values)
     kept = prune(rows, schema.encode(validation.values), p, summary.features.gamma)
     return replace(summary, table=summary.table.take(kept))
@@ -345,6 +326,8 @@ async def _ask(
                         gate,
                         pending,
                         absence.over,
+                        None if identity is None else identity.current(),
+                        settings.simulation_seed,
                         lambda event: check_spending(settings, [event]),
                     )
             return summary

@@ -8,11 +8,33 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
+from consumer.keys import RunKeys
 from fedkme.errors import ConfigError
+from fedkme.sealed import GroupSecret, PartyKeys
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import summaries_pb2 as pb
 
 FILE = "request.open"
+
+
+def keep_keys(document: journals_pb2.RequestDocument, keys: RunKeys) -> None:
+    """Put the keys of the request's run into it: who starts again opens what owners sealed before."""
+    document.box_key, document.signing_key = keys.keys.box, keys.keys.signing
+    document.secret = keys.secret.exposed()
+
+
+def kept_keys(document: journals_pb2.RequestDocument, consumer: str) -> RunKeys | None:
+    """The keys of the request's run, where its rows go sealed."""
+    if not document.secret:
+        return None
+    keys = PartyKeys(consumer, document.run, document.box_key, document.signing_key)
+    return RunKeys(keys, GroupSecret(document.run, document.secret))
+
+
+def forget_keys(document: journals_pb2.RequestDocument) -> None:
+    """Those of another run."""
+    for field in ("box_key", "signing_key", "secret"):
+        document.ClearField(field)
 
 
 class Pending:

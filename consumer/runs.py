@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from consumer.client import receive_summary
+from consumer.pending import Pending
 from consumer.releases import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from fedkme.data import save_table
@@ -72,7 +73,9 @@ def watching(run: str) -> Work:
         async def ask(stub: Stub) -> None:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
-            summary = await receive_summary(run, stream, schema, voice)
+            summary = await receive_summary(
+                run, stream, schema, voice, Pending(settings.output), settings.name
+            )
             try:
                 settings.output.mkdir(parents=True, exist_ok=True)
                 save_table(settings.output / "summary.npz", summary.table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from curator.gate import Gate
 from curator.ports import OwnerPort
@@ -43,7 +44,10 @@ async def conduct(
         )
     owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
     assignment = _assignment(task, settings, owners, h2, gate)
-    arguments = dict.fromkeys(roster.names, assignment)
+    arguments = {
+        name: replace(assignment, gift=None if task.gifts is None else task.gifts.get(name))
+        for name in roster.names
+    }
     record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
@@ -76,15 +80,22 @@ def _assignment(
         heard = gate.to_be_heard(mean, auction.event(task.rows, owners))
     return Assignment(
         task.run,
-        task.h1.spec,
+        task.h1.spec if task.hashed is None else task.hashed.spec,
         task.schema.digest(),
         task.target,
         task.consumer,
-        "uniform" if h2 is None else settings.auction.kind,
+        _protocol(task, settings),
         task.rows,
         tuple(settings.between_owners(task.rows, owners)),
         heard,
     )
+
+
+def _protocol(task: SummaryTask, settings: SummarySettings) -> str:
+    """The name that owners' policies know."""
+    if settings.protocol == "uniform":
+        return "uniform" if task.gifts is None else "uniform-sealed"
+    return settings.auction.kind if task.hashed is None else f"{settings.auction.kind}-hashed"
 
 
 async def close(roster: Roster[OwnerPort], record: SummaryRecord) -> None:

@@ -24,6 +24,7 @@ from curator.members import Members
 from curator.public import reference_rows
 from curator.records import write_run
 from curator.runs import Run, Status
+from curator.secret_draws import content_of, reference_of
 from curator.sessions import OwnerSession
 from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord, columns
@@ -41,8 +42,10 @@ from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
 from fedkme.schema import Schema
+from fedkme.sealed import Gift
 from fedkme.store import Store
 from fedkme.wire import codecs
+from fedkme.wire.sealed import gifts_from_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import summaries_pb2 as pb
 
@@ -201,7 +204,10 @@ class Conductor:
             self.store.update_run(run.name, document=document.SerializeToString())
         self.members.enlist(run.name, document.owners)
         width = self.schema.width
-        return [OwnerSession(self.members.link(name), run.name, journal, width) for name in document.owners]
+        return [
+            OwnerSession(self.members.link(name), run.name, journal, width, document.hashed)
+            for name in document.owners
+        ]
 
     async def _carry_out(
         self,
@@ -220,16 +226,23 @@ class Conductor:
         def noise_for(purpose: str) -> NoiseSource:
             return JournaledNoise(self.noise_for(purpose), journal, purpose)
 
+        hashed = content_of(document, self.schema) if document.secret_draw else None
         task = SummaryTask(
             run.name,
             document.request.rows,
             self.schema,
             h1,
             self._target(document, h1, gate, noise_for),
-            h1.fixed_point(self.seeds),
+            h1.fixed_point(self.seeds if hashed is None else self.seeds[:0]),
             count_seeds=self.settings.summary.seed_set == "counted",
-            reference=h1.fixed_point(reference_rows(self.schema, self.seeds, h1.spec.seed)),
+            reference=(
+                h1.fixed_point(reference_rows(self.schema, self.seeds, h1.spec.seed))
+                if hashed is None
+                else reference_of(document)
+            ),
             consumer=run.consumer,
+            gifts=_gifts(document),
+            hashed=hashed,
         )
         watcher = self._begin(run, record, sessions, journal)
         try:
@@ -262,6 +275,7 @@ class Conductor:
             encoded,
             plan.classes,
             run.consumer,
+            _gifts(document),
         )
         watcher = self._begin(run, record, sessions, journal)
         try:
@@ -349,8 +363,13 @@ class Conductor:
             ) from None
 
 
+def _gifts(document: journals_pb2.RunDocument) -> dict[str, Gift] | None:
+    """The group secret by owner; None where rows come as they are."""
+    return gifts_from_wire(document.gifts) if document.hashed else None
+
+
 def _cells_facts(document: journals_pb2.RunDocument) -> dict[str, Any] | None:
     """What record.json says of the cells protocol, where it is one: whether the consumer is to prune."""
     if not document.HasField("cells"):
         return None
-    return {"rho": document.cells.rho, "prune": document.HasField("histogram")}
+    return {"rho": document.cells.rho, "prune": document.HasField("histogram") or document.hashed}

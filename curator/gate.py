@@ -32,11 +32,22 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
+from fedkme.privacy.rows import row_disclosures
 from fedkme.protocol import Row
+from fedkme.sealed import AnyRow, HashedRow
 
-_ROW = RawRows(1)
 _PROGRESS = ExactStatistic("points accessed, round by round")
 _UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not declare")
+
+
+def row_lines(run: str, number: int, owner: str, rows: Sequence[AnyRow], consumer: str) -> list[Disclosure]:
+    """What rows of an owner disclose that came in a round, by how they came."""
+    lines = []
+    for sealed_for, kind in ((consumer, HashedRow), ("", Row)):
+        these = [row for row in rows if isinstance(row, kind)]
+        hashed = any(isinstance(row, HashedRow) and len(row.features) for row in these)
+        lines += row_disclosures(run, number, owner, [row.token for row in these], sealed_for, hashed)
+    return lines
 
 
 class Gate:
@@ -136,17 +147,14 @@ class Gate:
             self._last_auction = number
             self._write(number, OWNERS, OWNERS, self._auction, None, "auction")
 
-    def receive_rows(self, number: int, owner: str, rows: Iterable[Row]) -> None:
-        """Take in rows that did not come before."""
-        if self._ledger is not None:
-            self._ledger.extend(
-                Disclosure(self._run, number, owner, CURATOR, _ROW, "replace-one", None, f"row {row.token}")
-                for row in rows
-            )
+    def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
+        """Take in rows that did not come before; what is sealed is the consumer's from then on."""
+        if self._ledger is not None and rows:
+            self._ledger.extend(row_lines(self._run, number, owner, rows, self._consumer))
 
     def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
-        """Let the summary out to the consumer: rows of owners, as they are."""
-        for owner, count in sorted(Counter(row.owner for row in selected).items()):
+        """Let the summary out to the consumer, as it is; sealed rows were written down when they came."""
+        for owner, count in sorted(Counter(row.owner for row in selected if row.sealed is None).items()):
             self._write(number, owner, self._consumer, RawRows(count), None, "summary")
 
     def _check(self, declared: Sequence[Disclosure]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fedkme.errors import ConnectionFailedError, OwnerFaultError, OwnerLostError
+from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
 
 LEAST_WORDS = 2**14
@@ -77,7 +78,7 @@ class Call:
             )
         rows = message.rows
         self.rows += len(rows.rows)
-        if self.width is not None and any(len(row.values) > self.width for row in rows.rows):
+        if self.width is not None and any(too_large(row, self.width or 0) for row in rows.rows):
             return "rows with more columns than the schema"
         if self.rows > self.most_rows or (not rows.last and not len(rows.rows)):
             return "more rows than it was asked for"

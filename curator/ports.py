@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
+from fedkme.sealed import AnyRow
 
 
 class OwnerPort(Protocol):
@@ -28,16 +29,16 @@ class OwnerPort(Protocol):
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         """The owner's best unsent row, or None when it has none left."""
 
-    async def reveal(self, round_number: int, token: int) -> Row:
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
         """Ask for a row that was bid. The owner will not bid it again."""
 
     async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         """How many of its unsent rows have a marginal gain of at least each price, (k,)."""
 
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         """All unsent rows with a marginal gain of at least the price, by the last quote; `due` of them."""
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""
 
     async def divide(self, assignment: CellAssignment) -> int:
@@ -46,7 +47,7 @@ class OwnerPort(Protocol):
     async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
         """How many rows are in each of the cells, with the owner's noise, (B,)."""
 
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """At most `count` rows, chosen by the owner to match shares of cells, (B,)."""
 
     async def close(self, last_round: int) -> Closing:

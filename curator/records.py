@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from curator.summary.record import RoundRecord, SummaryRecord, round_row
 from fedkme.data import Table, read_arrays, save_table, table_from_arrays
 from fedkme.errors import DataError, FedkmeError, StoreError
+from fedkme.npz import npz_bytes
+from fedkme.sealed import HashedRow
+
+SEALED = "sealed.npz"
+"""The summary's rows in boxes that the consumer alone opens, in place of summary.npz."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +34,7 @@ class RunOutcome:
         rounds: how many there were.
         points_accessed: how many rows came to the curator.
         prune: whether there are more than were asked for, for the consumer to choose from.
+        sealed: the rows in their boxes, in place of a table.
     """
 
     table: Table | None
@@ -34,6 +44,7 @@ class RunOutcome:
     rounds: int
     points_accessed: int
     prune: bool = False
+    sealed: Sequence[HashedRow] = ()
 
 
 def read_outcome(directory: Path) -> RunOutcome:
@@ -44,8 +55,10 @@ def read_outcome(directory: Path) -> RunOutcome:
     """
     try:
         record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
-        table = None
-        if record["selected"]:
+        table, sealed = None, list[HashedRow]()
+        if record["selected"] and record.get("sealed"):
+            sealed = boxes_from_arrays(read_arrays(directory / SEALED, directory.name))
+        elif record["selected"]:
             arrays = read_arrays(directory / "summary.npz", directory.name)
             table = table_from_arrays(arrays["x"], arrays.get("y"))
     except (OSError, ValueError, KeyError, DataError):
@@ -62,6 +75,7 @@ def read_outcome(directory: Path) -> RunOutcome:
         record["rounds"],
         sum(record["accessed"].values()),
         bool((record.get("cells") or {}).get("prune")),
+        sealed,
     )
 
 
@@ -87,6 +101,7 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
         "value_by_owner": record.value_by_owner(),
         "owner_rows": record.owner_rows,
         "closings": record.closings,
+        "sealed": bool(record.sealed()),
         "faults": [
             {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
         ],
@@ -98,8 +113,27 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
         writer = csv.writer(file)
         writer.writerow(RoundRecord.__slots__)
         writer.writerows(round_row(row) for row in record.rounds)
-    if record.selected:
+    if sealed := record.sealed():
+        (directory / SEALED).write_bytes(npz_bytes(boxes_to_arrays(sealed)))
+    elif record.selected:
         save_table(directory / "summary.npz", Table(record.values(), record.labels()))
+
+
+def boxes_to_arrays(rows: Sequence[HashedRow]) -> dict[str, NDArray[Any]]:
+    """Sealed rows of one run as arrays: `token` (k,), `features` (k, d), `box` (k, bytes)."""
+    return {
+        "token": np.array([row.token for row in rows], dtype=np.uint64),
+        "features": np.array([row.features for row in rows], dtype=np.int16),
+        "box": np.array([np.frombuffer(row.box, dtype=np.uint8) for row in rows]),
+    }
+
+
+def boxes_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[HashedRow]:
+    """The same."""
+    return [
+        HashedRow(int(token), features, box.tobytes())
+        for token, features, box in zip(arrays["token"], arrays["features"], arrays["box"], strict=True)
+    ]
 
 
 def _write(path: Path, text: str) -> None:

@@ -237,6 +237,8 @@ class Runs:
         run.document.ClearField("target")
         run.document.ClearField("validation")
         run.document.ClearField("histogram")
+        run.document.ClearField("gifts")
+        run.document.ClearField("reference")
         with self._store.transaction():
             self._store.update_run(
                 run.name, status=status, document=run.document.SerializeToString(), ended=True

@@ -13,6 +13,7 @@ from curator.public import draw_features, public_seed
 from curator.reception import Call, Reception
 from curator.records import read_outcome
 from curator.runs import Run, Runs, kind_of, next_run
+from curator.secret_draws import check_secret_draw
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.data import Table
 from fedkme.errors import (
@@ -29,6 +30,8 @@ from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.protocol import Row
 from fedkme.wire import codecs
+from fedkme.wire.rows import any_rows_to_wire
+from fedkme.wire.sealed import gifts_from_wire
 from fedkme.wire.v1 import journals_pb2, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1.types_pb2 import Rows
@@ -131,7 +134,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._reception.admit(call, request.name, request.request_id)
         before = self._runs.asked_before(request.name, request.request_id)
         run = self._open(request) if before is None else _summary(before)
-        if self._settings.summary.protocol == "cells" and run.status == "asked":
+        settings = self._settings.summary
+        if (settings.protocol == "cells" or settings.sealed) and run.status == "asked":
             await self._agree(run)
         offered = run.status != "asked"
         plan = _plan(version, run, offered)
@@ -146,7 +150,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         return run
 
     async def _agree(self, run: Run) -> None:
-        """The public cells of the run, before its plan.
+        """What owners have to do with the run before its plan.
 
         Raises:
             FedkmeError: there are none, and the run is over.
@@ -217,7 +221,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         by_cells = document.HasField("cells")
         message = await line.hear("histogram" if by_cells else "target", "validation")
         codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
-        declared = list(message.disclosures)
+        declared, gifts = list(message.disclosures), list(message.gifts)
+        if document.secret_draw:
+            check_secret_draw(document, self._schema, message)
+        else:
+            gifts_from_wire(gifts)
         if message.HasField("target"):
             codecs.mean_from_wire(message.target, document.features.dimension)
             if run.status == "asked":  # else another call of the same consumer was faster
@@ -253,6 +261,10 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         if run.status == "asked":
             del document.disclosures[:]
             document.disclosures.extend(declared)
+            del document.gifts[:]
+            document.gifts.extend(gifts if document.hashed else ())
+            if document.secret_draw:
+                document.reference = message.reference
 
     async def _follow(self, line: Line, run: Run) -> None:
         """Pass on progress, then the rows and how the run ended."""
@@ -268,8 +280,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         outcome = read_outcome(self._settings.directory / run.name)
         if run.status == "failed" and outcome.fault is not None:
             raise outcome.fault
-        rows = _rows(outcome.table)
-        for part in codecs.rows_to_wire(rows):
+        for part in any_rows_to_wire(outcome.sealed or _rows(outcome.table)):
             await line.tell(pb.CuratorMessage(summary=part))
         ended = pb.Outcome(
             status=pb.Outcome.STATUS_COMPLETE if outcome.complete else pb.Outcome.STATUS_STOPPED,
@@ -287,6 +298,8 @@ def _plan(version: int, run: Run, offered: bool) -> pb.Plan:
     plan = pb.Plan(version=version, run=run.name, features=document.features, offered=offered)
     if document.HasField("cells"):
         plan.cells.CopyFrom(document.cells)
+    plan.hashed, plan.secret_draw = document.hashed, document.secret_draw
+    plan.offers.extend(document.offers)
     return plan
 
 

@@ -10,14 +10,24 @@ from numpy.typing import NDArray
 
 from curator.journal import RunJournal
 from curator.link import OwnerLink, Traffic
-from fedkme.errors import BudgetError, OwnerFaultError, OwnerLostError, PolicyError, ProtocolError
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
+from fedkme.errors import (
+    BudgetError,
+    OwnerFaultError,
+    OwnerLostError,
+    PolicyError,
+    ProtocolError,
+    SealedBoxError,
+)
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
+from fedkme.sealed import AnyRow
 from fedkme.wire import codecs
+from fedkme.wire.rows import any_rows_from_wire
+from fedkme.wire.sealed import gift_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 
 MOST_ROWS = 2**53
 """Rows that an owner can say it has."""
-REFUSALS = (BudgetError, PolicyError)
+REFUSALS = (BudgetError, PolicyError, SealedBoxError)
 """Faults of an owner that are its right, and are told as what they are."""
 
 
@@ -30,7 +40,12 @@ class OwnerSession:
     """
 
     def __init__(
-        self, link: OwnerLink, run: str, journal: RunJournal | None = None, width: int | None = None
+        self,
+        link: OwnerLink,
+        run: str,
+        journal: RunJournal | None = None,
+        width: int | None = None,
+        sealed: bool = False,
     ) -> None:
         """Open for one run.
 
@@ -39,6 +54,7 @@ class OwnerSession:
             run: the run's name.
             journal: where answers are kept, and taken from; None to keep nothing.
             width: columns of the schema; None to take rows of any.
+            sealed: whether rows come in boxes.
         """
         self.name = link.name
         self.traffic = Traffic()
@@ -46,6 +62,7 @@ class OwnerSession:
         self._run = run
         self._journal = journal
         self._width = width
+        self._sealed = sealed
         self._round = 0
         self._seq = 0
 
@@ -60,6 +77,7 @@ class OwnerSession:
             rows=assignment.rows,
             planned=[codecs.event_to_wire(event) for event in assignment.planned],
             heard=[codecs.disclosure_to_wire(about) for about in assignment.heard],
+            gift=None if assignment.gift is None else gift_to_wire(assignment.gift),
         )
         reply = await self._exchange(pb.Directive(prepare=prepare), "prepared")
         return reply.prepared.rows
@@ -70,7 +88,7 @@ class OwnerSession:
         reply = await self._exchange(pb.Directive(broadcast=_to_wire(broadcast)), "bid", "dry")
         return Bid(reply.bid.value, reply.bid.token) if reply.HasField("bid") else None
 
-    async def reveal(self, round_number: int, token: int) -> Row:
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
         """See `OwnerPort`."""
         self._round = round_number
         rows = await self._rows(pb.Directive(ask=pb.Ask(token=token)), most=1)
@@ -86,12 +104,12 @@ class OwnerSession:
         reply = await self._exchange(pb.Directive(quote=message), "counts")
         return codecs.counts_from_wire(reply.counts.at_least)
 
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         self._round = round_number
         return await self._rows(pb.Directive(sell=pb.Sell(price=price)), most=due)
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         self._round = round_number
         return await self._rows(pb.Directive(draw=pb.Draw(count=count)), most=count)
@@ -113,7 +131,7 @@ class OwnerSession:
         except ProtocolError as error:
             raise self._odd(error.cause) from None
 
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         self._round = round_number
         return await self._rows(pb.Directive(herd=pb.Herd(count=count, shares=shares.tolist())), most=count)
@@ -128,9 +146,13 @@ class OwnerSession:
         """Let the owner forget the run."""
         await self._link.tell(pb.Directive(at=pb.Position(run=self._run), dismiss=pb.Dismiss()))
 
-    async def _rows(self, directive: pb.Directive, most: int) -> list[Row]:
+    async def _rows(self, directive: pb.Directive, most: int) -> Sequence[AnyRow]:
         parts = await self._messages(directive, most, "rows")
-        return codecs.rows_from_wire(part.rows for part in parts)
+        try:
+            return any_rows_from_wire((part.rows for part in parts), self._sealed)
+        except ProtocolError as error:
+            self._link.cut()
+            raise OwnerFaultError(f"{self.name}, round {self._round}: {error.cause}", error.remedy) from None
 
     async def _exchange(self, directive: pb.Directive, *expected: str) -> pb.OwnerMessage:
         return (await self._messages(directive, 0, *expected))[-1]

@@ -219,6 +219,13 @@ class SecureAggregationError(FedkmeError):
     title = "secure aggregation"
 
 
+class SealedBoxError(FedkmeError):
+    """Something sealed does not open, is for another run or key, or the keys that would open it are gone."""
+
+    code = 59
+    title = "sealed box"
+
+
 class InterruptedRunError(FedkmeError):
     """The user interrupted the run; what was gathered so far is kept."""
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.features.fixed_point import MeanVector
-from fedkme.features.fourier import FourierSpec
+from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
+
+if TYPE_CHECKING:
+    from fedkme.sealed.group import Gift  # which knows rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +26,7 @@ class Assignment:
 
     Attributes:
         run: name of the run.
-        features: the public draw of h1.
+        features: the draw of h1, or what is public of it.
         schema: digest of the public schema that the rows must follow.
         target: g~, the released mean of h1 over D_v, (d,).
         consumer: who will receive the summary.
@@ -31,10 +34,11 @@ class Assignment:
         rows: p.
         planned: what owners' rows will cost towards other owners in the whole run.
         heard: what owners will hear of each other's rows, as the curator's ledger will say it of round 1.
+        gift: the group secret for this owner, where rows go sealed.
     """
 
     run: str
-    features: FourierSpec
+    features: FourierSpec | SecretFourierSpec
     schema: str
     target: MeanVector
     consumer: str = "consumer"
@@ -42,6 +46,7 @@ class Assignment:
     rows: int = 0
     planned: tuple[Event, ...] = ()
     heard: tuple[Disclosure, ...] = ()
+    gift: Gift | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +63,8 @@ class CellAssignment:
         rows: that all owners will be asked for together, rho p.
         planned: what an owner's rows will cost towards other owners in the whole run.
         classes: of the label by which each cell is counted; 0 for cells alone.
+        protocol: by which the owner's policy decides.
+        gift: the group secret for this owner, where rows go sealed.
     """
 
     run: str
@@ -70,6 +77,7 @@ class CellAssignment:
     planned: tuple[Event, ...]
     classes: int = 0
     protocol: str = "cells"
+    gift: Gift | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,7 @@ from owner.desk import Desk
 from owner.filler import Filler
 from owner.gate import Allowance, Gate
 from owner.history import History
+from owner.keyring import KeyRing
 from owner.office import Office, Outbox
 from owner.policy import Policy, check_columns
 from owner.pool_desk import PoolDesk
@@ -123,13 +124,14 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
         def open_desk(run: str, outbox: Outbox) -> Desk:
             noise = settings.noise_for(settings.name)("draw")
             gate = Gate(settings.name, outbox, allowance, policy, refused)
-            return Desk(run, Bidder(settings.name, table, schema, noise, gate), schema.encoded_width)
+            return Desk(run, Bidder(settings.name, table, schema, noise, gate, keys), schema.encoded_width)
 
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
         own = own_identity(settings.identity, voice)
         revoked = _revocation(settings, own)
+        keys = KeyRing(settings.name, lambda: None if own is None else own.current(), revoked)
 
         def open_pool_desk(run: str, outbox: Outbox) -> PoolDesk:
             noise = settings.noise_for(settings.name)("sums")
@@ -140,7 +142,7 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
         def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
             noise = settings.noise_for(settings.name)("histogram")
             gate = Gate(settings.name, outbox, allowance, policy, refused)
-            return CellDesk(run, Filler(settings.name, table, schema, noise, gate))
+            return CellDesk(run, Filler(settings.name, table, schema, noise, gate, keys))
 
         at_once = settings.policy.runs_at_once
         with contextlib.ExitStack() as open_now:
@@ -160,6 +162,7 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
                 at_once,
                 open_pool_desk,
                 open_cell_desk,
+                keys,
             )
             await _serve(settings, address, office, voice, metrics, own)
         voice.say("left", rows_sent=allowance.rows)

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from fedkme.data import Table
 from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import ScoredFeatures
-from fedkme.features.fourier import RandomFourier
+from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
+from fedkme.features.secret_fourier import SecretFourier
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from fedkme.schema import Schema
+from fedkme.sealed import AnyRow, check_same
 from owner.gate import Gate
+from owner.keyring import KeyRing, Sealer, lost_keys
+from owner.protocols import HASHED, SEALED
 
 
 class Bidder:
@@ -26,7 +30,15 @@ class Bidder:
     Memory: the rows as they were loaded, h1 of them in int16, and 33 bytes a row.
     """
 
-    def __init__(self, name: str, table: Table, schema: Schema, noise: NoiseSource, gate: Gate) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        schema: Schema,
+        noise: NoiseSource,
+        gate: Gate,
+        keys: KeyRing | None = None,
+    ) -> None:
         schema.check(table, name)
         self.name = name
         self._table = table
@@ -40,6 +52,10 @@ class Bidder:
         self._left = len(table)
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
+        self._keys = keys or KeyRing(name)
+        self._sealed_for = ""
+        self._sealer: Sealer | None = None
+        self._hashed = False
 
     def prepare(self, assignment: Assignment) -> int:
         """Compute h1 of every row once, block by block; forget earlier runs.
@@ -51,24 +67,51 @@ class Bidder:
             SchemaError: the curator's public schema is another one.
             PolicyError: the owner does not take part in such a run.
             BudgetError: no row may leave any more.
+            SealedBoxError: rows are to be sealed and the group secret is not here.
+            IdentityError: likewise, and it is not the consumer's.
         """
         if assignment.schema != self._schema.digest():
             raise SchemaError(
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
+        if (assignment.protocol in HASHED) != isinstance(assignment.features, SecretFourierSpec):
+            raise ProtocolError(
+                f"{self.name} is told of a draw that does not go with the protocol {assignment.protocol!r}",
+                "Check the curator's software.",
+            )
+        sealer = None
+        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
+            if isinstance(assignment.features, SecretFourierSpec):
+                check_same(sealer.secret, assignment.features.commitment)
         self._gate.open(assignment)
+        self._sealer = sealer
         self._load(assignment)
         return len(self._table)
 
+    def _map(self, features: FourierSpec | SecretFourierSpec) -> FourierFeatures:
+        """h1 of a run.
+
+        Raises:
+            SealedBoxError: it is drawn from a secret that died with another process.
+        """
+        if isinstance(features, FourierSpec):
+            return RandomFourier(features)
+        if self._sealer is None:
+            raise lost_keys(self.name)
+        return SecretFourier(features, self._sealer.secret)
+
     def _load(self, assignment: Assignment) -> None:
+        h1 = self._map(assignment.features)
         self._run = assignment.run
+        self._sealed_for = assignment.consumer if assignment.protocol in SEALED else ""
         self._sent[:] = False
         self._gains = np.full(len(self._table), -np.inf)
         self._left = len(self._sent)
         self._rows.clear()
         self._tokens.clear()
-        h1 = RandomFourier(assignment.features)
+        self._hashed = assignment.protocol in HASHED
         count = len(self._table)
         scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
         step = h1.block_rows()
@@ -87,7 +130,11 @@ class Bidder:
         return self._rows[count:]
 
     def restore_assignment(self, assignment: Assignment) -> None:
-        """As `prepare`, for a run that the owner is in already."""
+        """As `prepare`, for a run that the owner is in already.
+
+        Raises:
+            SealedBoxError: h1 is drawn from a secret that died with another process.
+        """
         self._gate.restore(assignment)
         self._load(assignment)
 
@@ -135,12 +182,12 @@ class Bidder:
         unsent = np.sort(self._gains[~self._sent])
         return len(unsent) - np.searchsorted(unsent, prices, side="left")
 
-    def sell(self, round_number: int, price: float) -> Sequence[Row]:
+    def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
         """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
         worth = np.flatnonzero(~self._sent & (self._gains >= price))
         return self._send(round_number, worth.tolist(), "auction")
 
-    def reveal(self, round_number: int, token: int) -> Row:
+    def reveal(self, round_number: int, token: int) -> AnyRow:
         """The row behind a token; it is not bid again (step 16).
 
         Raises:
@@ -151,8 +198,12 @@ class Bidder:
         (row,) = self._send(round_number, [self._rows[token]], "auction")
         return row
 
-    def draw(self, round_number: int, count: int) -> Sequence[Row]:
-        """`count` unsent rows, uniformly without replacement; all there are when there are fewer."""
+    def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
+        """`count` unsent rows, uniformly without replacement; all there are when there are fewer.
+
+        Raises:
+            SealedBoxError: rows are to be sealed, and the keys died with another process.
+        """
         unsent = np.flatnonzero(~self._sent)
         order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
         return self._send(round_number, unsent[order[:count]].tolist())
@@ -178,10 +229,18 @@ class Bidder:
             self._rows.append(row)
         return token
 
-    def _send(self, round_number: int, rows: Sequence[int], question: str = "") -> list[Row]:
+    def _send(self, round_number: int, rows: Sequence[int], question: str = "") -> Sequence[AnyRow]:
+        if self._sealed_for and self._sealer is None:
+            raise lost_keys(self.name)
         tokens = [self._token(row) for row in rows]
-        self._gate.pass_rows(self._run, round_number, tokens, question)
-        return [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
+        self._gate.pass_rows(self._run, round_number, tokens, question, self._sealed_for, self._hashed)
+        plain = [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
+        if self._sealer is None:
+            return plain
+        if not self._hashed or self._scored is None:
+            return self._sealer.seal(plain)
+        scored = self._scored
+        return self._sealer.seal(plain, np.array([scored.features(row) for row in rows], dtype=np.int16))
 
     def _retired(self, row: int, token: int) -> Row:
         """One row to send, which is not bid again."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError
 from fedkme.wire import codecs
+from fedkme.wire import rows as rows_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.desk import MOST_PLANNED
@@ -89,7 +90,7 @@ class CellDesk:
             case "herd":
                 shares = np.array(directive.herd.shares, dtype=np.float64)
                 rows = self._filler.herd(directive.at.round, directive.herd.count, shares)
-                yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(rows))
+                yield from (pb.OwnerMessage(rows=part) for part in rows_wire.any_rows_to_wire(rows))
             case "close":
                 sent = self._filler.close().rows_sent
                 yield pb.OwnerMessage(closing=pb.Closing(rows_sent=sent))

@@ -13,6 +13,8 @@ import numpy as np
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError
 from fedkme.protocol import Assignment, Broadcast
 from fedkme.wire import codecs
+from fedkme.wire import rows as rows_wire
+from fedkme.wire.sealed import gift_from_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.bidder import Bidder
@@ -139,17 +141,17 @@ class Desk:
                     )
                 self._prices = frozenset()
                 sold = self._bidder.sell(number, directive.sell.price)
-                yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(sold))
+                yield from (pb.OwnerMessage(rows=part) for part in rows_wire.any_rows_to_wire(sold))
             case "ask":
                 rows = [self._bidder.reveal(number, directive.ask.token)]
-                yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(rows))
+                yield from (pb.OwnerMessage(rows=part) for part in rows_wire.any_rows_to_wire(rows))
             case "draw":
                 if self._protocol and self._bidder.rows_named + directive.draw.count > self._rows:
                     raise ProtocolError(
                         f"{self.run} is of {self._rows} rows and draws more", "Check the curator's software."
                     )
                 drawn = self._bidder.draw(number, directive.draw.count)
-                yield from (pb.OwnerMessage(rows=part) for part in codecs.rows_to_wire(drawn))
+                yield from (pb.OwnerMessage(rows=part) for part in rows_wire.any_rows_to_wire(drawn))
             case "prepare" if directive.at.seq == 1:
                 rows_here = self._bidder.prepare(self._assignment(directive.prepare))
                 self._begun = True
@@ -168,7 +170,7 @@ class Desk:
         return Broadcast(number, said.size, codecs.mean_from_wire(said.mean, self._dimension))
 
     def _assignment(self, said: pb.Prepare) -> Assignment:
-        features = codecs.features_from_wire(said.features, self._width)
+        features = codecs.any_features_from_wire(said.features, self._width)
         self._dimension = features.dimension
         self._protocol, self._rows = said.protocol, said.rows
         return Assignment(
@@ -181,4 +183,5 @@ class Desk:
             said.rows,
             codecs.events_from_wire(said.planned, MOST_PLANNED),
             tuple(codecs.disclosures_from_wire(said.heard, MOST_PLANNED)),
+            gift_from_wire(said.gift) if said.HasField("gift") else None,
         )

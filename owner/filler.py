@@ -15,8 +15,11 @@ from fedkme.errors import ConfigError, ProtocolError, SchemaError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellAssignment, Closing, Row
 from fedkme.schema import Schema
+from fedkme.sealed import AnyRow
 from owner.gate import Gate
 from owner.herding import fill_order
+from owner.keyring import KeyRing, Sealer, lost_keys
+from owner.protocols import SEALED
 
 IntArray = NDArray[np.int64]
 
@@ -30,7 +33,15 @@ class Filler:
     It counts once and fills one order. A token is a row's place in what was sent.
     """
 
-    def __init__(self, name: str, table: Table, schema: Schema, noise: NoiseSource, gate: Gate) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        schema: Schema,
+        noise: NoiseSource,
+        gate: Gate,
+        keys: KeyRing | None = None,
+    ) -> None:
         schema.check(table, name)
         self.name = name
         self._table = table
@@ -41,6 +52,8 @@ class Filler:
         self._book: CodeBook | None = None
         self._counted = False
         self._ordered = False
+        self._keys = keys or KeyRing(name)
+        self._sealer: Sealer | None = None
 
     @property
     def begun(self) -> bool:
@@ -58,6 +71,8 @@ class Filler:
             ProtocolError: the code book is none, or its noise is not what the plan says it costs.
             PolicyError: the owner does not take part in such a run.
             BudgetError: no row may leave any more, or the run costs more than the owner allows.
+            SealedBoxError: rows are to be sealed and the group secret is not here.
+            IdentityError: likewise, and it is not the consumer's.
         """
         if assignment.schema != self._schema.digest():
             raise SchemaError(
@@ -65,12 +80,21 @@ class Filler:
                 "Give both the same schema file.",
             )
         self._check(assignment)
+        sealer = None
+        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
         self._gate.open_cells(assignment)
         self.restore_assignment(assignment)
+        self._sealer = sealer
         return len(self._table)
 
     def _check(self, assignment: CellAssignment) -> None:
         """The noise that is asked for is exactly that of the event that the policy decides by."""
+        if assignment.protocol not in ("cells", "cells-sealed"):
+            raise ProtocolError(
+                f"{self.name} knows no summary by cells that is of the protocol {assignment.protocol[:64]!r}",
+                "Install the same release on both sides.",
+            )
         try:
             event = HistogramNoise(assignment.scale).event
             code_book_from_json(assignment.code_book, self._schema)
@@ -115,11 +139,15 @@ class Filler:
         self._noise.discrete_laplace(assignment.scale, _size(assignment, book))
         self._counted = True
 
-    def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+    def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """At most `count` rows that match the shares of cells, (B,), by the exact kernel.
+
+        In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
+        none, so that the number tells the curator nothing.
 
         Raises:
             ProtocolError: the order is none, or a second one.
+            SealedBoxError: rows are to be sealed, and the keys died with another process.
             BudgetError: they are more than may leave; none does.
         """
         assignment, book = self._begun()
@@ -128,12 +156,15 @@ class Filler:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
             )
+        sealer = self._ready()
         rows = self._schema.encode(self._table.values)
         chosen = fill_order(rows, self._cells(assignment, book), shares, count, assignment.gamma)
-        self._gate.pass_rows(assignment.run, round_number, range(len(chosen)))
+        sent = len(chosen) if sealer is None else count
+        consumer = "" if sealer is None else assignment.consumer
+        self._gate.pass_rows(assignment.run, round_number, range(sent), sealed_for=consumer)
         self._ordered = True  # also where it has no row of the cells: a second order could ask for others
         labels = self._table.labels
-        return [
+        found = [
             Row(
                 token,
                 self._table.values[row].astype(np.float64),
@@ -141,6 +172,9 @@ class Filler:
             )
             for token, row in enumerate(chosen.tolist())
         ]
+        if sealer is None:
+            return found
+        return [*sealer.seal(found), *sealer.fill(range(len(found), count), self._schema.width)]
 
     def restore_rows(self, sent: Sequence[int]) -> None:
         """Rows that another process let out, by their tokens."""
@@ -150,6 +184,16 @@ class Filler:
     def close(self) -> Closing:
         """This owner's own count of what it sent."""
         return Closing(self._gate.rows_sent)
+
+    @property
+    def _is_sealed(self) -> bool:
+        return self._assignment is not None and self._assignment.protocol in SEALED
+
+    def _ready(self) -> Sealer | None:
+        """What rows are sealed with, where they are."""
+        if self._is_sealed and self._sealer is None:
+            raise lost_keys(self.name)
+        return self._sealer
 
     def _begun(self) -> tuple[CellAssignment, CodeBook]:
         if self._assignment is None or self._book is None:

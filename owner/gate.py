@@ -17,15 +17,14 @@ from fedkme.privacy.events import (
     Disclosure,
     Event,
     ExactStatistic,
-    RawRows,
     repeated,
 )
 from fedkme.privacy.ledger import LedgerSink
+from fedkme.privacy.rows import row_disclosures
 from fedkme.protocol import Assignment, CellAssignment
 from owner.policy import Policy
 from owner.settings import MOST_SUMS
 
-_ROW = RawRows(1)
 _BID = ExactStatistic("best marginal gain")
 _COUNTS = ExactStatistic("counts at public prices")
 MOST_SILENT = 2**10
@@ -223,7 +222,15 @@ class Gate:
         """Rows that another process let out."""
         self._sent.update(tokens)
 
-    def pass_rows(self, run: str, round_number: int, tokens: Sequence[int], question: str = "") -> None:
+    def pass_rows(
+        self,
+        run: str,
+        round_number: int,
+        tokens: Sequence[int],
+        question: str = "",
+        sealed_for: str = "",
+        hashed: bool = False,
+    ) -> None:
         """Let rows out; one that left before is no new disclosure.
 
         Args:
@@ -231,6 +238,8 @@ class Gate:
             round_number: the round.
             tokens: of the rows.
             question: what being asked for them says of other owners' rows, by its nonce.
+            sealed_for: the consumer who alone can open them; none: the curator sees them.
+            hashed: whether sealed rows have h1 of them beside.
 
         Raises:
             BudgetError: they are more than may leave; none does.
@@ -241,7 +250,7 @@ class Gate:
         except BudgetError as error:
             self._tell(run, error)
             raise
-        rows = [self._about(run, round_number, _ROW, f"row {token}") for token in new]
+        rows = row_disclosures(run, round_number, self._owner, new, sealed_for, hashed)
         lines = [*self._hear(round_number, question), *rows]  # before anything is counted: it may refuse
         self._sent.update(new)
         self._allowance.rows += len(new)

@@ -16,7 +16,16 @@ from dataclasses import dataclass, field, replace
 
 from fedkme.errors import ProtocolError, StoreError
 from fedkme.pooling.disclosures import sums_nonce
-from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, RawRows, event_from_json
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Disclosure,
+    Event,
+    HashedRows,
+    RawRows,
+    SealedRows,
+    event_from_json,
+)
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.store import OPEN, Store
 
@@ -113,7 +122,7 @@ class History:
                 if about.run not in self.admitted:
                     told.heard.append((kept.written, about))
             elif (about.protected, about.observer) == (self._owner, CURATOR):
-                if isinstance(about.event, RawRows):
+                if isinstance(about.event, RawRows | HashedRows | SealedRows):
                     told.rows += about.event.count
                 elif about.nonce == sums_nonce(about.round):
                     told.sums += 1

@@ -12,11 +12,13 @@ from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.store import OPEN, Store
 from fedkme.wire import codecs
+from fedkme.wire.sealed import offer_to_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.cell_desk import CellDesk
 from owner.desk import Desk
 from owner.gate import Allowance
+from owner.keyring import KeyRing
 from owner.pool_desk import PoolDesk
 
 AnyDesk: TypeAlias = Desk | PoolDesk | CellDesk
@@ -57,6 +59,7 @@ class Office:
         runs_at_once: int,
         open_pool_desk: Callable[[str, Outbox], PoolDesk] | None = None,
         open_cell_desk: Callable[[str, Outbox], CellDesk] | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
         """Open with what the store holds.
 
@@ -70,6 +73,7 @@ class Office:
             runs_at_once: most runs that may be open.
             open_pool_desk: the same for a run of sums; None: this owner takes part in none.
             open_cell_desk: likewise for a summary by cells.
+            keys: for runs whose rows go sealed, shared with the desks; None: this owner takes part in none.
         """
         self._name = name
         self._curator = curator
@@ -81,6 +85,7 @@ class Office:
         self._open_desk = open_desk
         self._open_pool_desk = open_pool_desk
         self._open_cell_desk = open_cell_desk
+        self._keys = keys
         self._runs_at_once = runs_at_once
         self._desks: dict[str, AnyDesk] = {}
         self._refused: set[str] = set()
@@ -93,6 +98,8 @@ class Office:
             if directive.HasField("dismiss"):
                 self._forget(run)
                 return []
+            if directive.HasField("introduce"):
+                return [self._introduced(directive)]
             desk = self._desk(directive)
             if (known := desk.known(directive)) is not None:
                 return known
@@ -111,6 +118,17 @@ class Office:
                 self._desks.pop(
                     run, None
                 )  # its arrays are as long as the table; the journal can bring it back
+
+    def _introduced(self, directive: pb.Directive) -> pb.OwnerMessage:
+        """Keys for a run that has not begun; nothing of rows, so nothing is kept."""
+        run = directive.introduce.run
+        self._check_name(run)
+        if self._keys is None or not run:
+            raise PolicyError(
+                f"{self._name} takes part in no runs whose rows go sealed",
+                "Ask it for other summaries alone.",
+            )
+        return pb.OwnerMessage(at=directive.at, offer=offer_to_wire(self._keys.offer(run)))
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Forget every run but those in which the curator still has this owner."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 RowsLeave = Literal["raw", "hashed", "none"]
-"""What of a row may reach the curator: the row, h1 of it, or numbers about all rows alone."""
+"""What of a row may reach the curator: the row, h1 of it at most (with the row sealed for the consumer), or
+numbers about all rows alone."""
 
 SumsLeave = Literal["exact", "aggregated", "noisy"]
 """What of sums over an owner's rows the curator may see: them as they are, only a total over all owners by
@@ -21,25 +22,43 @@ CELLS = "cells"
 
 PROTOCOLS: Mapping[str, RowsLeave] = {
     "ask-everyone": "raw",
+    "ask-everyone-hashed": "hashed",
     "cells": "raw",
+    "cells-sealed": "hashed",
     "clock": "raw",
+    "clock-hashed": "hashed",
     "privauction": "raw",
+    "privauction-hashed": "hashed",
     "uniform": "raw",
+    "uniform-sealed": "hashed",
     "winner-only": "raw",
+    "winner-only-hashed": "hashed",
     **dict.fromkeys(sorted(RELEASES), "none"),
 }
 """By the name that an assignment has for the protocol. One that lets less leave says so here."""
 
 QUESTIONS: Mapping[str, frozenset[str]] = {
     "ask-everyone": frozenset({"broadcast", "ask"}),
+    "ask-everyone-hashed": frozenset({"broadcast", "ask"}),
     "cells": frozenset({"tally", "herd"}),
+    "cells-sealed": frozenset({"tally", "herd"}),
     "clock": frozenset({"quote", "sell"}),
+    "clock-hashed": frozenset({"quote", "sell"}),
     "privauction": frozenset({"broadcast", "ask"}),
+    "privauction-hashed": frozenset({"broadcast", "ask"}),
     "uniform": frozenset({"draw"}),
+    "uniform-sealed": frozenset({"draw"}),
     "winner-only": frozenset({"broadcast", "ask"}),
+    "winner-only-hashed": frozenset({"broadcast", "ask"}),
     **dict.fromkeys(sorted(RELEASES), frozenset({"embed", "aggregate"})),
 }
 """Directives that a protocol knows between the beginning and the end of a run."""
+
+SEALED = frozenset(name for name, leaves in PROTOCOLS.items() if leaves == "hashed")
+"""Protocols in which rows go through the curator in boxes that the consumer alone opens."""
+
+HASHED = frozenset(name for name in SEALED if name.endswith("-hashed"))
+"""Those of them in which the curator chooses by h1 of rows, under a draw that it does not know."""
 
 _ALLOWED: Mapping[RowsLeave, frozenset[RowsLeave]] = {
     "raw": frozenset({"raw", "hashed", "none"}),

@@ -58,7 +58,7 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
         "ask_everyone": {"auction": AskEveryoneSettings()},
         "uniform": {"protocol": "uniform"},
     }
-    base: dict[str, Any] = {} if name == "uniform" else {"protocol": "algorithm3"}
+    base: dict[str, Any] = {"content": "rows"} | ({} if name == "uniform" else {"protocol": "algorithm3"})
     return table.model_copy(update=base | changes[name])
 
 

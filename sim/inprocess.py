@@ -14,23 +14,28 @@ import consumer.gate
 import curator.gate
 import owner.gate
 from consumer.client import gamma_of
+from consumer.keys import RunKeys
+from consumer.sealed import opened
 from consumer.settings import RequestSettings
 from curator.conduct import conduct
 from curator.public import draw_features, public_seed, reference_rows
+from curator.summary.hashed import HashedContent
 from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
 from fedkme.data import Table
-from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, SealedBoxError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
 from fedkme.schema import Schema
+from fedkme.sealed import AnyRow, KeyOffer
 from owner.bidder import Bidder
 from owner.filler import Filler
+from owner.keyring import KeyRing
 from sim.inprocess_cells import run_by_cells
 from sim.scenarios import Scenario
 
@@ -38,10 +43,15 @@ from sim.scenarios import Scenario
 class DirectPort:
     """The `OwnerPort` of an owner in the same process. Its failures reach the curator as its faults."""
 
-    def __init__(self, bidder: Bidder, filler: Filler | None = None) -> None:
+    def __init__(self, bidder: Bidder, filler: Filler | None = None, keys: KeyRing | None = None) -> None:
         self._bidder = bidder
         self._filler = filler
+        self._keys = keys or KeyRing(bidder.name)
         self.name = bidder.name
+
+    def offer(self, run: str) -> KeyOffer:
+        """This owner's keys in a run whose rows go sealed."""
+        return self._keys.offer(run)
 
     async def prepare(self, assignment: Assignment) -> int:
         """See `OwnerPort`."""
@@ -53,7 +63,7 @@ class DirectPort:
         with self._faults(broadcast.round):
             return self._bidder.bid(broadcast)
 
-    async def reveal(self, round_number: int, token: int) -> Row:
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
         """See `OwnerPort`."""
         with self._faults(round_number):
             return self._bidder.reveal(round_number, token)
@@ -63,12 +73,12 @@ class DirectPort:
         with self._faults(broadcast.round):
             return self._bidder.quote(broadcast, prices)
 
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         with self._faults(round_number):
             return self._bidder.sell(round_number, price)
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         with self._faults(round_number):
             return self._bidder.draw(round_number, count)
@@ -83,7 +93,7 @@ class DirectPort:
         with self._faults(round_number):
             return self._cells().tally(round_number)
 
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         with self._faults(round_number):
             return self._cells().herd(round_number, count, shares)
@@ -104,7 +114,7 @@ class DirectPort:
         try:
             yield
         except FedkmeError as error:
-            kind = BudgetError if isinstance(error, BudgetError) else OwnerFaultError
+            kind = type(error) if isinstance(error, BudgetError | SealedBoxError) else OwnerFaultError
             raise kind(f"{self.name}, round {round_number}: {error.cause}", error.remedy) from None
 
 
@@ -124,10 +134,12 @@ def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | N
     """Owners of a scenario with the private randomness that their processes would have, and their ledgers."""
     gates = {name: owner.gate.Gate(name, (ledgers or {}).get(name)) for name in scenario.owners}
     schema = scenario.schema
+    rings = {name: KeyRing(name) for name in scenario.owners}
     ports = [
         DirectPort(
-            Bidder(name, table, schema, noise_for(seed, name)("draw"), gates[name]),
-            Filler(name, table, schema, noise_for(seed, name)("histogram"), gates[name]),
+            Bidder(name, table, schema, noise_for(seed, name)("draw"), gates[name], rings[name]),
+            Filler(name, table, schema, noise_for(seed, name)("histogram"), gates[name], rings[name]),
+            rings[name],
         )
         for name, table in scenario.owners.items()
     ]
@@ -151,10 +163,13 @@ async def run_in_process(
     observer: RunObserver,
     facts: dict[str, Any],
     ledgers: Mapping[str, Ledger] | None = None,
-) -> None:
+) -> Table | None:
     """One run; fills `record`, and `facts` with what else the curator's record.json says of it.
 
     The curator and the consumer write in those of `ledgers` that bear their names.
+
+    Returns:
+        What the consumer finds in boxes, where rows go sealed.
     """
     ledgers = ledgers or {}
     run = "run-1"
@@ -181,6 +196,11 @@ async def run_in_process(
         "cells": None,
         "bytes": {"sent": 0, "received": 0},
     }
+    keys, gifts = None, None
+    if settings.sealed:
+        keys = RunKeys.fresh(CONSUMER, run, seed)
+        offers = [port.offer(run) for port in market.ports]
+        gifts = {gift.taker: gift for gift in keys.gifts(offers, None, lambda _, error: None)}
     if settings.protocol == "cells":
         await run_by_cells(
             run,
@@ -198,11 +218,18 @@ async def run_in_process(
             observer,
             facts,
             ledgers,
+            gifts,
         )
-        return
+        return None if keys is None else opened(record.sealed(), market.schema, keys)
     h1 = RandomFourier(features)
+    draw = keys.draw(features) if keys is not None and settings.protocol == "algorithm3" else None
+    if draw is not None and request.share == "rows":
+        raise ConfigError(
+            "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
+            "Set 'share' to \"embedding\", or ask a curator that sees rows.",
+        )
     holder = "consumer" if request.share == "embedding" else "curator"
-    target, cost = release_target(request.target, h1, rows, noise_for(seed, holder)("target"))
+    target, cost = release_target(request.target, draw or h1, rows, noise_for(seed, holder)("target"))
     if request.share == "embedding":
         theirs.pass_target(run, target, cost)
         gate.receive_target(target, theirs.declared)
@@ -216,8 +243,15 @@ async def run_in_process(
         market.schema,
         h1,
         target,
-        h1.fixed_point(market.seeds),
+        h1.fixed_point(market.seeds if draw is None else market.seeds[:0]),
         count_seeds=settings.seed_set == "counted",
-        reference=h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed)),
+        reference=(
+            h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed))
+            if keys is None or draw is None
+            else keys.reference(draw, market.schema)
+        ),
+        gifts=gifts,
+        hashed=None if draw is None else HashedContent(draw.spec, market.schema.width),
     )
     await conduct(task, settings, market.ports, noise_for(seed, "curator"), record, observer, gate)
+    return None if keys is None else opened(record.sealed(), market.schema, keys, draw)

@@ -26,6 +26,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.schema import Schema
+from fedkme.sealed import Gift
 from owner.gate import Gate
 from owner.pooler import Pooler
 from sim.release_ports import DirectPoolPort
@@ -47,6 +48,7 @@ async def run_by_cells(
     observer: RunObserver,
     facts: dict[str, Any],
     ledgers: Mapping[str, Ledger],
+    gifts: Mapping[str, Gift] | None = None,
 ) -> None:
     """One run, the consumer's and the curator's parts as their processes do them; fills `record`."""
     if settings.cells.code_book == "seeds":
@@ -68,7 +70,7 @@ async def run_by_cells(
     else:
         theirs.pass_histogram(run, how.event)
         gate.receive_declared(theirs.declared, None)
-    facts["cells"] = {"rho": settings.cells.rho, "prune": not trusted}
+    facts["cells"] = {"rho": settings.cells.rho, "prune": not trusted or gifts is not None}
     task = CellTask(
         run,
         request.p,
@@ -81,6 +83,7 @@ async def run_by_cells(
         len(validation),
         encoded if trusted else None,
         public.classes,
+        gifts=gifts,
     )
     await conduct_cells(task, ports, settings.quorum, record, observer, gate)
 

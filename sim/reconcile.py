@@ -23,7 +23,9 @@ from fedkme.privacy.events import (
     OWNERS,
     REQUEST,
     Disclosure,
+    HashedRows,
     RawRows,
+    SealedRows,
     is_validation,
     validation_of,
 )
@@ -192,9 +194,9 @@ def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
 
 
 def _is_row(about: Disclosure) -> bool:
-    """Whether it is an owner's row at the curator's."""
-    seen = about.observer == CURATOR and isinstance(about.event, RawRows)
-    return seen and not is_validation(about.protected)
+    """Whether it is an owner's row that came to the curator, or to the consumer in a box through it."""
+    row = about.nonce.startswith("row ") and isinstance(about.event, RawRows | HashedRows | SealedRows)
+    return row and not is_validation(about.protected)
 
 
 def _is_sums(about: Disclosure) -> bool:

@@ -193,7 +193,7 @@ async def _in_process(
     facts: dict[str, Any] = {}
     try:
         with run_ledgers(directory, list(scenario.owners)) as ledgers:
-            await _in_ledgers(scenario, settings, record, shown, facts, ledgers)
+            unsealed = await _in_ledgers(scenario, settings, record, shown, facts, ledgers)
     except FedkmeError as error:
         record.stop(error)
         raise
@@ -203,9 +203,10 @@ async def _in_process(
         if shown.first_round is not None:
             timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if record.selected:
-        summary = Table(record.values(), record.labels())
+        summary = Table(record.values(), record.labels()) if unsealed is None else unsealed
         if (facts["cells"] or {}).get("prune"):
             summary = _pruned(scenario, settings, summary, facts["features"]["gamma"])
+        if unsealed is not None or (facts["cells"] or {}).get("prune"):
             save_table(directory / "consumer" / "summary.npz", summary)
         evaluation = evaluate_tables(
             scenario.schema,
@@ -226,13 +227,13 @@ async def _in_ledgers(
     shown: Shown,
     facts: dict[str, Any],
     ledgers: Mapping[str, Ledger],
-) -> None:
+) -> Table | None:
     market = open_market(scenario, settings.seed, ledgers)
     rounds = settings.summary.p if settings.summary.protocol == "algorithm3" else 1
     shown.progress.started(len(market.ports), rounds)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     try:
-        await run_in_process(
+        return await run_in_process(
             market, scenario.validation, *parts, settings.seed, record, shown, facts, ledgers
         )
     finally:
@@ -242,6 +243,8 @@ async def _in_ledgers(
 
 def _pruned(scenario: Scenario, settings: SimulationSettings, received: Table, gamma: float) -> Table:
     """What the consumer keeps of the rows that it received."""
+    if len(received) <= settings.summary.p:
+        return received
     rows, validation = (scenario.schema.encode(t.values) for t in (received, scenario.validation))
     return received.take(prune(rows, validation, settings.summary.p, gamma))
 

@@ -14,7 +14,7 @@ from curator.summary.auctions import PrivAuctionSettings
 from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
-from fedkme.privacy.events import Event, ExactStatistic, MwemCall, PrivAuction
+from fedkme.privacy.events import Event, ExactStatistic, HashedRows, MwemCall, PrivAuction
 from fedkme.privacy.settings import GaussianSettings, MwemTargetSettings, target_event
 from sim.config import SummaryTable
 
@@ -32,7 +32,7 @@ def statements(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacySt
         table: the run's settings.
         record: the curator's record.json.
     """
-    return [*_of_validation(table, record), *_between_owners(table, record), *_of_rows(record)]
+    return [*_of_validation(table, record), *_between_owners(table, record), *_of_rows(table, record)]
 
 
 def published_variant(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacyStatement]:
@@ -100,12 +100,24 @@ def _figures(
         yield PrivacyStatement(protected, observer, name, figure.epsilon, shown, REPLACE, 0, reason)
 
 
-def _of_rows(record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
+def _of_rows(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
     used = [owner for owner, *_ in record["selected"]]
+    if table.sealed:
+        yield from _figures("each owner", "curator", _beside_boxes(table), None, table.privacy.delta)
     for name, accessed in record["accessed"].items():
-        seen = [
-            ("curator", accessed, "the curator sees rows as they are"),
-            ("consumer", used.count(name), "the consumer receives rows"),
-        ]
-        for observer, rows, reason in seen:
-            yield PrivacyStatement(name, observer, "sound", math.inf, 0.0, REPLACE, rows, reason)
+        if not table.sealed:
+            why = "the curator sees rows as they are"
+            yield PrivacyStatement(name, "curator", "sound", math.inf, 0.0, REPLACE, accessed, why)
+        why = "the consumer receives rows"
+        yield PrivacyStatement(name, "consumer", "sound", math.inf, 0.0, REPLACE, used.count(name), why)
+
+
+def _beside_boxes(table: SummaryTable) -> list[Event]:
+    """What a curator that carries sealed rows learns of an owner's; boxes themselves tell nothing."""
+    if table.protocol == "algorithm3":
+        return [HashedRows(1)]
+    if table.protocol != "cells":
+        return []
+    noise = table.owner_noise()
+    sums = ExactStatistic("sums over all rows, of which the code book is made,")
+    return [noise.histogram.event, *([sums] if noise.sketch_event is not None else [])]

@@ -1,4 +1,4 @@
-"""The public cells of a run, agreed on with the owners before its plan goes to the consumer.
+"""What is agreed on with owners before a run's plan goes to the consumer: public cells, and owners' keys.
 
 The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the
 ledger's lines, are on disk before anybody hears of them; an attempt that died before is asked again where the
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.cells.book import PublicCells, of_owners, of_seeds, sketch_enrolment
+from curator.introductions import introduce
 from curator.members import Members
 from curator.pooling.gate import PoolGate, unwritten
 from curator.pooling.oracle import Pool
@@ -37,6 +38,7 @@ from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.schema import Schema
 from fedkme.store import Store
 from fedkme.wire import codecs
+from fedkme.wire.sealed import offer_to_wire
 from fedkme.wire.v1 import journals_pb2, types_pb2
 
 _SKETCH = "sketch/"
@@ -61,13 +63,36 @@ class Agreement:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def agree(self, run: Run) -> None:
-        """Fill in the run's cells, once; goes on when whoever waits for it does not.
+        """Fill in the run's cells, and the keys of its owners where rows go sealed, once.
+
+        Cells go on when whoever waits for them does not; asking for keys begins nothing.
 
         Raises:
             FedkmeError: there are none: too few owners, seeds or rows, or an aggregation that failed.
         """
-        if not run.document.HasField("cells"):
+        if self.settings.summary.protocol == "cells" and not run.document.HasField("cells"):
             await asyncio.shield(self._task(run))
+        if self.settings.summary.sealed:
+            async with run.lock:
+                if not run.document.hashed:
+                    await self._introduce(run)
+
+    async def _introduce(self, run: Run) -> None:
+        """The run's owners, for good, and what the consumer seals the group secret for."""
+        quorum = self.settings.summary.quorum
+        names = await self.members.gather(quorum, self.settings.connect_s)
+        links = [self.members.link(name) for name in names]
+        offers = await introduce(links, run.name, quorum, lambda fault: self._left(run, fault))
+        if run.status != "asked":
+            return  # it was cancelled
+        document = run.document
+        document.offers.extend(offer_to_wire(offer) for offer in offers)
+        document.owners.extend(offer.name for offer in offers)
+        document.missing.extend(sorted({*self.members.missing(), *names}.difference(document.owners)))
+        document.hashed = True
+        document.secret_draw = self.settings.summary.protocol == "algorithm3"
+        with self.store.transaction():
+            self.store.update_run(run.name, document=document.SerializeToString())
 
     def take_up(self, waiting: Iterable[Run]) -> list[Run]:
         """Attempts of an earlier process: their owners must not forget them when they come back.
@@ -148,9 +173,7 @@ class Agreement:
             if run.status == "asked":  # else it was cancelled
                 self.store.update_run(run.name, document=document.SerializeToString())
         if run.status == "asked":
-            run.document.cells.CopyFrom(
-                document.cells
-            )  # it is on disk: a call may go on
+            run.document.cells.CopyFrom(document.cells)  # it is on disk: a call may go on
 
     async def _sketched(self, run: Run, names: list[str] | None) -> None:
         summary, release = self.settings.summary, self.settings.release

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from curator.gate import row_lines
 from curator.summary.record import SelectedRow
 from fedkme.cells.disclosures import histogram_disclosures, validation_disclosures
 from fedkme.cells.histogram import HistogramNoise
@@ -24,9 +25,8 @@ from fedkme.privacy.events import (
     validation_of,
 )
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.protocol import Row
+from fedkme.sealed import AnyRow
 
-_ROW = RawRows(1)
 _UNDECLARED = ExactStatistic("a histogram whose protection the consumer did not declare")
 _ACCESSED = ExactStatistic("points accessed")
 
@@ -86,13 +86,13 @@ class CellGate:
         """An owner's histogram came; orders that follow from it go to other owners."""
         self._write(histogram_disclosures(self._run, owner, event))
 
-    def receive_rows(self, number: int, owner: str, rows: Iterable[Row]) -> None:
-        """Take in rows that did not come before."""
-        self._write([self._about(number, owner, CURATOR, _ROW, f"row {row.token}") for row in rows])
+    def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
+        """Take in rows that did not come before; what is sealed is the consumer's from then on."""
+        self._write(row_lines(self._run, number, owner, rows, self._consumer))
 
     def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
-        """Let rows out to the consumer, as they are."""
-        for owner, count in sorted(Counter(row.owner for row in selected).items()):
+        """Let rows out to the consumer, as they are; sealed ones were written down when they came."""
+        for owner, count in sorted(Counter(row.owner for row in selected if row.sealed is None).items()):
             self._write([self._about(number, owner, self._consumer, RawRows(count), "summary")])
 
     def _about(self, number: int, protected: str, observer: str, event: Event, nonce: str) -> Disclosure:

@@ -22,6 +22,7 @@ from curator.cells.orders import Histograms, Orders, make_orders
 from curator.ports import OwnerPort
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.roster import Roster
+from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise
@@ -30,6 +31,7 @@ from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, Own
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellAssignment, Row
 from fedkme.schema import Schema
+from fedkme.sealed import AnyRow, Gift
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -53,6 +55,8 @@ class CellTask:
         validation: D_v itself, encoded, (m, n), where the curator is trusted with it; None: the consumer
             prunes.
         consumer: who receives the summary.
+        gifts: the group secret by owner, for rows in boxes, all of which the consumer gets; None: rows as
+            they are.
     """
 
     run: str
@@ -67,14 +71,15 @@ class CellTask:
     validation: NDArray[np.float32] | None
     classes: int = 0
     consumer: str = CONSUMER
+    gifts: Mapping[str, Gift] | None = None
 
     @property
     def asked(self) -> int:
         """Rows that owners are asked for, rho p."""
         return round(self.rho * self.rows)
 
-    def assignment(self) -> CellAssignment:
-        """What every owner is told."""
+    def assignment(self, owner: str) -> CellAssignment:
+        """What an owner is told."""
         return CellAssignment(
             self.run,
             self.schema.digest(),
@@ -85,6 +90,8 @@ class CellTask:
             self.asked,
             (self.noise.event,),
             self.classes,
+            "cells" if self.gifts is None else "cells-sealed",
+            None if self.gifts is None else self.gifts.get(owner),
         )
 
 
@@ -105,9 +112,8 @@ async def conduct_cells(
         NotEnoughRowsError: the owners together have fewer than p rows; raised before anybody counts.
     """
     roster: Roster[OwnerPort] = Roster(ports, quorum, observer.owner_left, record.faults)
-    assignment = task.assignment()
     record.owner_rows = await roster.ask(
-        0, lambda owner, said: owner.divide(said), dict.fromkeys(roster.names, assignment)
+        0, lambda owner, said: owner.divide(said), {name: task.assignment(name) for name in roster.names}
     )
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
@@ -159,7 +165,7 @@ async def _fill(
         if count
     }
     answers = await roster.ask(1, _herd, asked)
-    received: list[tuple[str, Row]] = []
+    received: list[tuple[str, AnyRow]] = []
     for name, rows in answers.items():
         gate.receive_rows(1, name, record.access(1, {name: rows})[name])
         error = _unfit(task, name, rows, asked[name][0])
@@ -199,11 +205,12 @@ async def _fill(
     return orders
 
 
-def _kept(task: CellTask, received: Sequence[tuple[str, Row]]) -> list[int]:
+def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
     """Places of the rows that the consumer gets: the best p, or all where the consumer chooses."""
-    if task.validation is None or len(received) <= task.rows:
+    plain = [row.values for _, row in received if isinstance(row, Row)]
+    if task.validation is None or len(plain) <= task.rows:
         return list(range(len(received)))
-    rows = task.schema.encode(np.array([row.values for _, row in received]))
+    rows = task.schema.encode(np.array(plain))
     kept: list[int] = prune(rows, task.validation, task.rows, task.gamma).tolist()
     return kept
 
@@ -229,15 +236,21 @@ async def _tally(cells: int, owner: OwnerPort, _: int) -> IntArray:
     return await owner.tally(1, cells)
 
 
-async def _herd(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequence[Row]:
+async def _herd(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequence[AnyRow]:
     count, shares = order
     return await owner.herd(1, count, shares)
 
 
-def _unfit(task: CellTask, owner: str, rows: Sequence[Row], wanted: int) -> FedkmeError | None:
+def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:
     """Why what an owner sent cannot be used, or None."""
     if len(rows) > wanted:
         return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
     if len({row.token for row in rows}) < len(rows):
         return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
-    return fault_of_rows(task.schema, owner, rows)
+    if task.gifts is not None:
+        if len(rows) < wanted:
+            return OwnerFaultError(
+                f"{owner} sent {len(rows)} boxes for {wanted}", "Check the owner's software."
+            )
+        return fault_of_boxes(task.schema.width, owner, rows)
+    return fault_of_rows(task.schema, owner, [row for row in rows if isinstance(row, Row)])

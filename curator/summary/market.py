@@ -19,7 +19,8 @@ from curator.summary.roster import Roster
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
 from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.features.fixed_point import ScoredFeatures
-from fedkme.protocol import Bid, Broadcast, Row
+from fedkme.protocol import Bid, Broadcast
+from fedkme.sealed import AnyRow
 
 Prices = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -134,7 +135,7 @@ class Market:
     def _take(
         self,
         asked: int,
-        rows: Mapping[str, Sequence[Row]],
+        rows: Mapping[str, Sequence[AnyRow]],
         accepted: Sequence[PoolRow],
         refused: Mapping[str, FedkmeError],
     ) -> None:

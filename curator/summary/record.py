@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from curator.summary.roster import Fault
 from fedkme.errors import FedkmeError
-from fedkme.protocol import Row
+from fedkme.sealed import AnyRow, HashedRow
 
 Status = Literal["complete", "stopped", "interrupted"]
 
@@ -32,6 +32,7 @@ class SelectedRow:
         gain: its marginal gain then, by the broadcast means; NaN where nothing was computed.
         values: one number per schema column, (c,).
         label: class index, where the data have labels.
+        sealed: the row in its box, in place of values and label.
     """
 
     owner: str
@@ -40,6 +41,7 @@ class SelectedRow:
     gain: float
     values: NDArray[np.float64]
     label: int | None
+    sealed: HashedRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +117,20 @@ class SummaryRecord:
         self.status, self.reason, self.code = "stopped", str(error), error.code
         self.cause, self.remedy = error.cause, error.remedy
 
-    def select(self, owner: str, row: Row, number: int, gain: float) -> None:
+    def select(self, owner: str, row: AnyRow, number: int, gain: float) -> None:
         """Append a row to the summary."""
+        if isinstance(row, HashedRow):
+            self.selected.append(SelectedRow(owner, row.token, number, gain, np.empty(0), None, row))
+            return
         self.selected.append(SelectedRow(owner, row.token, number, gain, row.values, row.label))
 
-    def access(self, number: int, rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    def access(self, number: int, rows: Mapping[str, Sequence[AnyRow]]) -> dict[str, list[AnyRow]]:
         """Count rows that reached the curator in a round, by owner; one that came before counts once.
 
         Returns:
             Those that did not come before.
         """
-        new: dict[str, list[Row]] = {owner: [] for owner in rows}
+        new: dict[str, list[AnyRow]] = {owner: [] for owner in rows}
         for owner, revealed in rows.items():
             for row in revealed:
                 if (owner, row.token) not in self.seen:
@@ -156,6 +161,10 @@ class SummaryRecord:
     def values(self) -> NDArray[np.float64]:
         """The summary in schema columns, (p, c)."""
         return np.array([row.values for row in self.selected], dtype=np.float64)
+
+    def sealed(self) -> list[HashedRow]:
+        """The rows of the summary in their boxes, where they are sealed."""
+        return [row.sealed for row in self.selected if row.sealed is not None]
 
     def labels(self) -> NDArray[np.int64] | None:
         """Class indices of the summary, (p,), where every row has one."""

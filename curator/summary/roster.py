@@ -20,6 +20,7 @@ from fedkme.errors import (
     OwnerLostError,
     PolicyError,
     QuorumError,
+    SealedBoxError,
     SecureAggregationError,
 )
 
@@ -37,7 +38,7 @@ Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
 
 
-_LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError)
+_LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError, SealedBoxError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ class SummarySettings(Settings):
     protocol: Literal["algorithm3", "cells", "uniform"] = "algorithm3"
     """`cells`: owners fill an order by cells of a public code book, in one round (docs/decisions/008).
     `uniform` draws p/K rows from each owner and looks at nothing."""
+    content: Literal["rows", "hashed"] = "rows"
+    """What of a row the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone can
+    open, with h1 under a draw that the curator does not know where it is to choose (docs/decisions/009)."""
     cells: CellsSettings = CellsSettings()
     """Of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
@@ -52,6 +55,11 @@ class SummarySettings(Settings):
     @classmethod
     def _fill(cls, values: Any) -> Any:
         return with_preset(values) if isinstance(values, dict) else values
+
+    @property
+    def sealed(self) -> bool:
+        """Whether rows go through the curator in boxes."""
+        return self.content == "hashed"
 
     def owner_noise(self) -> OwnerNoise:
         """Of an owner's rows in the cells protocol, its sketch and its histogram together."""

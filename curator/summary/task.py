@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.summary.hashed import HashedContent
+from curator.summary.sealed import fault_of_boxes
 from fedkme.data import Table
 from fedkme.errors import BidMismatchError, DataError, FedkmeError
 from fedkme.features.fixed_point import (
@@ -21,6 +23,7 @@ from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast, Row
 from fedkme.schema import Schema
+from fedkme.sealed import AnyRow, Gift, HashedRow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +40,9 @@ class SummaryTask:
         count_seeds: whether rows are chosen to match D_v together with the seed set.
         reference: h1 of public rows whose scores set an auction's prices, (r, d); None: the seed set.
         consumer: who receives the summary.
+        gifts: the group secret by owner, for rows in boxes; None: rows as they are.
+        hashed: where h1 of rows comes beside their boxes, under a secret draw of the form of `h1`, which is
+            then of no other use.
     """
 
     run: str
@@ -48,15 +54,23 @@ class SummaryTask:
     count_seeds: bool = True
     reference: Features | None = None
     consumer: str = CONSUMER
+    gifts: Mapping[str, Gift] | None = None
+    hashed: HashedContent | None = None
 
-    def features_of(self, rows: Sequence[Row]) -> Features:
-        """h1 of revealed rows, (k, d)."""
-        values = np.array([row.values for row in rows], dtype=np.float64)
-        return self.h1.fixed_point(self.schema.encode(values))
+    def features_of(self, rows: Sequence[AnyRow]) -> Features:
+        """h1 of revealed rows, (k, d): computed here, or what came with the boxes."""
+        plain = [row.values for row in rows if isinstance(row, Row)]
+        if self.hashed is not None:
+            return self.hashed.features_of([row for row in rows if isinstance(row, HashedRow)])
+        return self.h1.fixed_point(self.schema.encode(np.array(plain, dtype=np.float64)))
 
-    def fits_schema(self, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
-        """Why some of the rows do not fit the public schema, or None."""
-        return fault_of_rows(self.schema, owner, rows)
+    def fits_schema(self, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
+        """Why some of the rows do not fit the public schema, or are no boxes in place of rows, or None."""
+        if self.hashed is not None:
+            return self.hashed.fault(owner, [row for row in rows if isinstance(row, HashedRow)])
+        if self.gifts is not None:
+            return fault_of_boxes(self.schema.width, owner, rows)
+        return fault_of_rows(self.schema, owner, [row for row in rows if isinstance(row, Row)])
 
 
 def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
@@ -78,7 +92,7 @@ class PoolRow:
     """A row that was revealed."""
 
     owner: str
-    row: Row
+    row: AnyRow
     features: Features
 
 
@@ -167,7 +181,7 @@ def verify(
     task: SummaryTask,
     broadcast: Broadcast,
     bids: Mapping[str, Bid],
-    rows: Mapping[str, Row],
+    rows: Mapping[str, AnyRow],
     seen: Set[tuple[str, int]],
 ) -> tuple[list[PoolRow], dict[str, FedkmeError]]:
     """Check every revealed row against the bid that it was asked for (Algorithm 3, step 8).
@@ -209,7 +223,7 @@ def verify_sale(
     task: SummaryTask,
     broadcast: Broadcast,
     owner: str,
-    rows: Sequence[Row],
+    rows: Sequence[AnyRow],
     price: float,
     due: int,
     seen: Set[tuple[str, int]],
@@ -233,7 +247,7 @@ def verify_sale(
 
 
 def _score(
-    task: SummaryTask, broadcast: Broadcast, rows: Sequence[Row]
+    task: SummaryTask, broadcast: Broadcast, rows: Sequence[AnyRow]
 ) -> tuple[Features, FloatArray, float]:
     """h1 of rows, (k, d), their marginal gains, (k,), and how far another host's may be from them."""
     features = task.features_of(rows)

@@ -17,7 +17,7 @@ from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.roster import Roster
 from curator.summary.task import CurrentSummary, SummaryTask
 from fedkme.errors import BidMismatchError, FedkmeError, OwnerFaultError
-from fedkme.protocol import Row
+from fedkme.sealed import AnyRow
 
 
 def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
@@ -60,7 +60,8 @@ async def uniform(
             record.stop(out_of_rows(len(record.selected)))
             return
         answers = await roster.ask(number, partial(_draw, number), asked)
-        size, before = summary.size, len(record.selected)
+        before = len(record.selected)
+        size = summary.size if task.gifts is None else before
         for name, rows in answers.items():
             error = _unfit(task, name, rows, asked[name], record.seen)
             gate.receive_rows(number, name, record.access(number, {name: rows})[name])
@@ -68,8 +69,9 @@ async def uniform(
             if error is not None:
                 roster.remove(number, name, error)
                 continue
-            for row, features in zip(rows, task.features_of(rows), strict=True):
+            for features in task.features_of(rows) if task.gifts is None else ():
                 summary.add(features)
+            for row in rows:
                 record.select(name, row, number, math.nan)
         record.rounds.append(
             RoundRecord(
@@ -83,7 +85,7 @@ async def uniform(
                 owner="",
                 token=-1,
                 bid=math.nan,
-                mmd2_estimate=summary.distance2(task.target),
+                mmd2_estimate=summary.distance2(task.target) if task.gifts is None else math.nan,
                 milliseconds=1e3 * (time.perf_counter() - started),
             )
         )
@@ -91,12 +93,12 @@ async def uniform(
     record.status = "complete"
 
 
-async def _draw(number: int, owner: OwnerPort, count: int) -> Sequence[Row]:
+async def _draw(number: int, owner: OwnerPort, count: int) -> Sequence[AnyRow]:
     return await owner.draw(number, count)
 
 
 def _unfit(
-    task: SummaryTask, owner: str, rows: Sequence[Row], wanted: int, seen: Set[tuple[str, int]]
+    task: SummaryTask, owner: str, rows: Sequence[AnyRow], wanted: int, seen: Set[tuple[str, int]]
 ) -> FedkmeError | None:
     """Why an owner's draw cannot be used, or None."""
     if len(rows) != wanted:

@@ -50,7 +50,7 @@ class SecretFourier(FourierFeatures):
         """Draw.
 
         Raises:
-            SecureAggregationError: the spec is about another secret.
+            SealedBoxError: the spec is about another secret.
         """
         check_same(secret, spec.commitment)
         self.spec = spec

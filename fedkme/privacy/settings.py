@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import RandomFourier
+from fedkme.features.secret_fourier import SecretFourier
 from fedkme.privacy.events import Event, Gaussian, MwemCall
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
 from fedkme.privacy.noise import NoiseSource, SecureNoise
@@ -139,7 +140,7 @@ def make_release(
 
 def release_target(
     settings: ExactSettings | MwemTargetSettings | GaussianSettings,
-    h1: RandomFourier,
+    h1: RandomFourier | SecretFourier,
     validation: NDArray[np.float32],
     noise: NoiseSource,
 ) -> tuple[MeanVector, Cost]:

@@ -7,10 +7,20 @@ from whom.
 from fedkme.sealed.boxes import box_bytes, new_key, open_box, seal
 from fedkme.sealed.group import MOST_OFFERS, Gift, GroupSecret, SecretGiver, SecretTaker, Taking, check_same
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, offer_keys, taken_at_their_word
-from fedkme.sealed.rows import HashedRow, mismatched, open_rows, row_box_bytes, seal_rows
+from fedkme.sealed.rows import (
+    AnyRow,
+    HashedRow,
+    mismatched,
+    open_rows,
+    row_box_bytes,
+    seal_fillers,
+    seal_rows,
+    without_hashes,
+)
 
 __all__ = [
     "MOST_OFFERS",
+    "AnyRow",
     "Gift",
     "GroupSecret",
     "HashedRow",
@@ -30,6 +40,8 @@ __all__ = [
     "open_rows",
     "row_box_bytes",
     "seal",
+    "seal_fillers",
     "seal_rows",
     "taken_at_their_word",
+    "without_hashes",
 ]

@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fedkme.errors import SecureAggregationError
+from fedkme.errors import SealedBoxError
 from fedkme.secagg.keys import KEY_BYTES, expand, framed, public_bytes
 from fedkme.secagg.shamir import Entropy
 
@@ -58,7 +58,7 @@ def seal(
         entropy: random bytes; anything but the default protects nobody.
 
     Raises:
-        SecureAggregationError: the recipient's key is none.
+        SealedBoxError: the recipient's key is none.
     """
     ephemeral = new_key(entropy)
     ours = public_bytes(ephemeral)
@@ -79,7 +79,7 @@ def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") ->
         shared: see `seal`.
 
     Raises:
-        SecureAggregationError: it was sealed for another key, in another context, by somebody without the
+        SealedBoxError: it was sealed for another key, in another context, by somebody without the
             shared secret, or was altered; which of them cannot be told.
     """
     if len(box) < KEY_BYTES + _TAG:
@@ -96,9 +96,9 @@ def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") ->
         raise shut("a sealed box does not open: altered, or for another key or purpose") from None
 
 
-def shut(why: str) -> SecureAggregationError:
+def shut(why: str) -> SealedBoxError:
     """The failure of everything that is sealed."""
-    return SecureAggregationError(why, _REMEDY)
+    return SealedBoxError(why, _REMEDY)
 
 
 def _cipher(private: bytes, public: bytes, about: bytes, shared: bytes) -> ChaCha20Poly1305:

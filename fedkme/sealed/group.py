@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedkme.errors import IdentityError, SecureAggregationError
+from fedkme.errors import IdentityError, SealedBoxError
 from fedkme.pki.identity import Identity
 from fedkme.sealed.boxes import open_box, seal, shut
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, offer_keys
@@ -45,7 +45,7 @@ class GroupSecret:
         """Keep it.
 
         Raises:
-            SecureAggregationError: it is not 32 bytes.
+            SealedBoxError: it is not 32 bytes.
         """
         if len(secret) != KEY_BYTES:
             raise shut("a group secret is of another length")
@@ -159,7 +159,7 @@ class SecretGiver:
 
         Raises:
             IdentityError: the offer is not its party's, or that party may not have the secret.
-            SecureAggregationError: this giver has closed, or the taker has offered too many keys.
+            SealedBoxError: this giver has closed, or the taker has offered too many keys.
         """
         if not self._open:
             raise shut(f"{offer.name!r} asks for the group secret after its giver closed")
@@ -236,7 +236,7 @@ class SecretTaker:
 
         Raises:
             IdentityError: the identity is another party's.
-            SecureAggregationError: this part is over.
+            SealedBoxError: this part is over.
         """
         if self._keys is None:
             raise shut(f"{self._name!r} has ended its part in the group secret")
@@ -249,7 +249,7 @@ class SecretTaker:
 
         Raises:
             IdentityError: the gift is not from the giver.
-            SecureAggregationError: it was altered, is of another run or for another key or taker, or none is
+            SealedBoxError: it was altered, is of another run or for another key or taker, or none is
                 expected.
         """
         keys, self._keys = self._keys, None
@@ -283,10 +283,10 @@ def check_same(secret: GroupSecret, commitment: bytes) -> None:
     """Refuse to go on with a secret that is not the run's.
 
     Raises:
-        SecureAggregationError: the run's public facts are about another secret.
+        SealedBoxError: the run's public facts are about another secret.
     """
     if not hmac.compare_digest(secret.commitment(), commitment):
-        raise SecureAggregationError(
+        raise SealedBoxError(
             f"the group secret of run {secret.run} is not the one that its features are drawn from",
             "Ask the giver for the secret again.",
         )

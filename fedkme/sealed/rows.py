@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,10 @@ class HashedRow:
     box: bytes
 
 
+AnyRow: TypeAlias = Row | HashedRow
+"""A row that left its owner, in the open or sealed."""
+
+
 def row_box_bytes(columns: int) -> int:
     """Length of every sealed row of so many columns, 0 where the label is sealed alone."""
     return box_bytes(_padded(_HEAD.size + 8 * columns))
@@ -68,7 +72,7 @@ def seal_rows(
         labels_only: seal the label and leave the values at home, for a consumer that trains on hashes.
 
     Raises:
-        SecureAggregationError: the recipient's key is none.
+        SealedBoxError: the recipient's key is none.
     """
     shared = _shared(secret)
     hashed = []
@@ -76,6 +80,32 @@ def seal_rows(
         plain = _packed(row, labels_only)
         hashed.append(HashedRow(row.token, h, seal(plain, recipient, _about(secret, row.token, h), shared)))
     return hashed
+
+
+def without_hashes(rows: int) -> Features:
+    """In place of h1, (k, 0), where nobody on the way chooses among rows."""
+    return np.empty((rows, 0), dtype=np.int16)
+
+
+def seal_fillers(
+    tokens: Sequence[int], columns: int, recipient: bytes, secret: GroupSecret
+) -> list[HashedRow]:
+    """Boxes that hold no row and look as if: who carries them sees what was ordered, not what there was.
+
+    They open as rows without values.
+
+    Args:
+        tokens: one a box.
+        columns: of the rows that they stand for.
+        recipient: the consumer's X25519 key.
+        secret: of the run.
+
+    Raises:
+        SealedBoxError: the recipient's key is none.
+    """
+    shared, none = _shared(secret), without_hashes(1)[0]
+    plain = _HEAD.pack(False, 0, 0).ljust(_padded(_HEAD.size + 8 * columns), b"\0")
+    return [HashedRow(t, none, seal(plain, recipient, _about(secret, t, none), shared)) for t in tokens]
 
 
 def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) -> list[Row]:
@@ -87,7 +117,7 @@ def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) 
         secret: of the run.
 
     Raises:
-        SecureAggregationError: one was altered, put to another hash or token, or is of another run or for
+        SealedBoxError: one was altered, put to another hash or token, or is of another run or for
             another key; the message says which of them by its place.
     """
     shared = _shared(secret)

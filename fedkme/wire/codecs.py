@@ -18,10 +18,11 @@ from fedkme.errors import (
     ProtocolVersionError,
 )
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
-from fedkme.features.fourier import FourierSpec, Kind
+from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
 from fedkme.protocol import CellAssignment, Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
+from fedkme.wire.sealed import gift_from_wire, gift_to_wire
 from fedkme.wire.v1 import owners_pb2, types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=1, newest=1)
@@ -77,15 +78,42 @@ def mean_from_wire(message: types_pb2.MeanVector, dimension: int) -> MeanVector:
     return mean
 
 
-def features_to_wire(spec: FourierSpec) -> types_pb2.FeatureMap:
-    """The draw of h1."""
-    return types_pb2.FeatureMap(
-        kind=_KINDS[spec.kind],
-        dimension=spec.dimension,
-        gamma=spec.gamma,
-        width=spec.width,
-        seed=spec.seed,
+def features_to_wire(spec: FourierSpec | SecretFourierSpec) -> types_pb2.FeatureMap:
+    """The draw of h1, or what is public of a secret one."""
+    message = types_pb2.FeatureMap(
+        kind=_KINDS[spec.kind], dimension=spec.dimension, gamma=spec.gamma, width=spec.width
     )
+    if isinstance(spec, FourierSpec):
+        message.seed = spec.seed
+    else:
+        message.commitment = spec.commitment
+    return message
+
+
+def any_features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec | SecretFourierSpec:
+    """A public draw of h1, or what is public of a secret one; see `features_from_wire`.
+
+    Raises:
+        ProtocolError: an unknown kind or unusable parameters.
+    """
+    if not message.commitment:
+        return features_from_wire(message, width)
+    public = types_pb2.FeatureMap()
+    public.CopyFrom(message)
+    public.ClearField("commitment")
+    return secret_draw_of(features_from_wire(public, width), message.commitment)
+
+
+def secret_draw_of(spec: FourierSpec, commitment: bytes) -> SecretFourierSpec:
+    """The secret draw of the same form.
+
+    Raises:
+        ProtocolError: the commitment is none, or the map is too large to be drawn so.
+    """
+    try:
+        return SecretFourierSpec(spec.kind, spec.dimension, spec.gamma, spec.width, commitment)
+    except ConfigError as error:
+        raise ProtocolError(f"the peer asks for unusable features: {error.cause}", error.remedy) from None
 
 
 def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec:
@@ -101,6 +129,8 @@ def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec
     kinds = [kind for kind, number in _KINDS.items() if number == message.kind]
     if not kinds or message.dimension > MAX_DIMENSION:
         raise ProtocolError("the peer asks for features that are not known here", "Update this party.")
+    if message.commitment:
+        raise ProtocolError("the peer speaks of a secret draw where none is", "Check the peer's software.")
     if message.width != width:
         raise ProtocolError(
             "the curator's features do not fit this party's schema", "Give both the same schema file."
@@ -265,6 +295,8 @@ def division_to_wire(said: CellAssignment) -> owners_pb2.Divide:
         consumer=said.consumer,
         rows=said.rows,
         planned=[event_to_wire(event) for event in said.planned],
+        protocol=said.protocol,
+        gift=None if said.gift is None else gift_to_wire(said.gift),
     )
 
 
@@ -284,6 +316,8 @@ def division_from_wire(message: owners_pb2.Divide, run: str, most_planned: int) 
         message.rows,
         events_from_wire(message.planned, most_planned),
         message.plan.classes,
+        message.protocol or "cells",
+        gift_from_wire(message.gift) if message.HasField("gift") else None,
     )
 
 

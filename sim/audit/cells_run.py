@@ -26,6 +26,7 @@ from fedkme.privacy.events import Event
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import SimulatedNoise
 from fedkme.protocol import Row
+from fedkme.sealed.rows import HashedRow
 from owner.filler import Filler
 from owner.gate import Gate
 from sim.audit.black_box import Experiment
@@ -63,7 +64,7 @@ class _Listener(Filler):
         super().__init__(*arguments)
         self._view = view
 
-    def herd(self, round_number: int, count: int, shares: Floats) -> Sequence[Row]:
+    def herd(self, round_number: int, count: int, shares: Floats) -> Sequence[Row | HashedRow]:
         self._view.count, self._view.shares = count, shares
         return super().herd(round_number, count, shares)
 

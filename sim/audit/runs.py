@@ -28,8 +28,9 @@ from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
-from fedkme.protocol import Assignment, Bid, Broadcast, Row
+from fedkme.protocol import Assignment, Bid, Broadcast
 from fedkme.schema import Numeric, Schema
+from fedkme.sealed import AnyRow
 from owner.bidder import Bidder
 from owner.gate import Gate
 from sim.audit.black_box import Experiment
@@ -77,11 +78,11 @@ class _Listener(Bidder):
         self._view.broadcasts.append(broadcast)
         return super().quote(broadcast, prices)
 
-    def sell(self, round_number: int, price: float) -> Sequence[Row]:
+    def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
         self._view.prices.append(price)
         return super().sell(round_number, price)
 
-    def reveal(self, round_number: int, token: int) -> Row:
+    def reveal(self, round_number: int, token: int) -> AnyRow:
         self._view.asked.append(round_number)
         return super().reveal(round_number, token)
 

@@ -32,7 +32,8 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
+from fedkme.sealed import AnyRow
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
 from sim.bench.fleet import Fleet, fleet
 from sim.bench.market import simulation, synthetic_scenario
@@ -66,7 +67,7 @@ class Metered:
         """See `OwnerPort`."""
         return await self._metered(self.sizes[0], broadcast.round, self._session.bid(broadcast))
 
-    async def reveal(self, round_number: int, token: int) -> Row:
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
         """See `OwnerPort`."""
         return await self._metered(self.sizes[1], round_number, self._session.reveal(round_number, token))
 
@@ -74,11 +75,11 @@ class Metered:
         """See `OwnerPort`."""
         return await self._session.quote(broadcast, prices)
 
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         return await self._session.sell(round_number, price, due)
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         return await self._session.draw(round_number, count)
 
@@ -90,7 +91,7 @@ class Metered:
         """See `OwnerPort`."""
         return await self._session.tally(round_number, cells)
 
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[Row]:
+    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """See `OwnerPort`."""
         return await self._session.herd(round_number, count, shares)
 

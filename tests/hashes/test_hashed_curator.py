@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from curator.summary.hashed import HashedContent
-from fedkme.errors import DataError, NotEnoughRowsError, SecureAggregationError
+from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError
 from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
 from fedkme.features.fourier import Kind
 from fedkme.features.hashes import fault_of_hashes, hashed_kernel, herd_hashes
@@ -91,19 +91,19 @@ def moved(row: HashedRow, **change: Any) -> HashedRow:
     ],
 )
 def test_a_curator_cannot_put_a_row_to_another_hash_or_token_or_alter_it(change: dict[str, Any]) -> None:
-    with pytest.raises(SecureAggregationError):
+    with pytest.raises(SealedBoxError):
         open_rows([moved(SEALED[0], **change)], PRIVATE, SECRET)
 
 
 def test_only_the_consumer_opens_rows_of_its_run_and_only_the_group_seals_them() -> None:
     outsider = GroupSecret("run-1", bytes(32))
     for private, secret in ((bytes(32), SECRET), (PRIVATE, GroupSecret("run-2", SECRET.exposed()))):
-        with pytest.raises(SecureAggregationError):  # another owner has the secret and lacks the key
+        with pytest.raises(SealedBoxError):  # another owner has the secret and lacks the key
             open_rows(SEALED[:1], private, secret)
     forged = seal_rows(
         PLAIN[:1], HASHES[:1], CONSUMER, outsider
     )  # a curator has the key and lacks the secret
-    with pytest.raises(SecureAggregationError):
+    with pytest.raises(SealedBoxError):
         open_rows(forged, PRIVATE, SECRET)
 
 

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import kstest
 
-from fedkme.errors import ConfigError, SecureAggregationError
+from fedkme.errors import ConfigError, SealedBoxError
 from fedkme.features.fixed_point import kernel_error_bound
 from fedkme.features.fourier import FourierFeatures, FourierSpec, Kind, RandomFourier, SecretFourierSpec
 from fedkme.features.hashes import hashed_kernel
@@ -87,9 +87,9 @@ def test_draws_of_other_secrets_runs_kinds_and_shapes_are_unrelated() -> None:
 
 
 def test_a_map_of_another_secret_is_refused() -> None:
-    with pytest.raises(SecureAggregationError, match="not the one that its features are drawn from"):
+    with pytest.raises(SealedBoxError, match="not the one that its features are drawn from"):
         SecretFourier(spec(), GroupSecret("run-1", bytes(32)))
-    with pytest.raises(SecureAggregationError):  # of another run
+    with pytest.raises(SealedBoxError):  # of another run
         SecretFourier(spec(), GroupSecret("run-2", SECRET.exposed()))
 
 

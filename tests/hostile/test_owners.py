@@ -25,6 +25,7 @@ from fedkme.errors import (
     ProtocolError,
     StoreError,
 )
+from fedkme.protocol import Row
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
@@ -102,7 +103,7 @@ async def test_ten_thousand_fuzzed_answers() -> None:
                 case 0:
                     rows = await session.draw(1, 2)
                     assert len(rows) <= 2
-                    assert all(len(row.values) <= 3 for row in rows)
+                    assert all(isinstance(row, Row) and len(row.values) <= 3 for row in rows)
                 case 1:
                     await session.close(1)
                 case _:

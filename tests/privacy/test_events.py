@@ -29,6 +29,7 @@ from fedkme.privacy.events import (
     PureDp,
     RawRows,
     Relation,
+    SealedRows,
     SubsampledGaussian,
     disclosure_from_json,
     event_from_json,
@@ -50,6 +51,7 @@ LEAF: st.SearchStrategy[Event] = st.one_of(
     st.builds(PrivAuction, NUMBER, NUMBER, COUNT, NUMBER, SHARE),
     st.builds(RawRows, COUNT),
     st.builds(HashedRows, COUNT),
+    st.builds(SealedRows, COUNT),
     st.builds(ExactStatistic, NAME),
 )
 EVENT = st.recursive(
@@ -129,6 +131,7 @@ def test_kinds_are_frozen_public_names() -> None:
         "privauction": ("rate", "patience", "rounds", "epsilon", "delta"),
         "raw-rows": ("count",),
         "hashed-rows": ("count",),
+        "sealed-rows": ("count",),
         "exact-statistic": ("what",),
         "composed": ("events",),
     }

@@ -24,6 +24,7 @@ from fedkme.privacy.noise import SimulatedNoise
 from fedkme.privacy.settings import AnyMean, ExactSettings
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
 from fedkme.schema import Label, Numeric, Schema
+from fedkme.sealed import AnyRow
 from owner.bidder import Bidder
 from owner.gate import Gate
 from sim.baselines import Nobody
@@ -126,11 +127,14 @@ class Forger(DirectPort):
         honest = await super().bid(broadcast)
         return None if honest is None else self._forge_bid(honest)
 
-    async def reveal(self, round_number: int, token: int) -> Row:
-        return self._forge_row(await super().reveal(round_number, token))
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
+        row = await super().reveal(round_number, token)
+        assert isinstance(row, Row)
+        return self._forge_row(row)
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
-        return [self._forge_row(row) for row in await super().draw(round_number, count)]
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
+        rows = await super().draw(round_number, count)
+        return [self._forge_row(row) for row in rows if isinstance(row, Row)]
 
 
 class Mortal(DirectPort):
@@ -154,11 +158,11 @@ class Mortal(DirectPort):
         self._live("bid")
         return await super().bid(broadcast)
 
-    async def reveal(self, round_number: int, token: int) -> Row:
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
         self._live("reveal")
         return await super().reveal(round_number, token)
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         self._live("draw")
         return await super().draw(round_number, count)
 
@@ -182,11 +186,11 @@ class Tardy(DirectPort):
         await self._linger()
         return await super().bid(broadcast)
 
-    async def reveal(self, round_number: int, token: int) -> Row:
+    async def reveal(self, round_number: int, token: int) -> AnyRow:
         await self._linger()
         return await super().reveal(round_number, token)
 
-    async def draw(self, round_number: int, count: int) -> Sequence[Row]:
+    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         await self._linger()
         return await super().draw(round_number, count)
 

@@ -27,6 +27,7 @@ from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Assignment, Broadcast, Row
+from fedkme.sealed import AnyRow
 from owner.bidder import Bidder
 from sim.baselines import Nobody
 from sim.inprocess import DirectPort
@@ -96,7 +97,9 @@ class Scripted(Clock):
 
     async def hold(self, market: Market) -> None:
         await super().hold(market)
-        self.pools.append(sorted((r.owner, r.row.values.tobytes()) for r in market.pool.unused()))
+        self.pools.append(
+            sorted((r.owner, r.row.values.tobytes()) for r in market.pool.unused() if isinstance(r.row, Row))
+        )
 
 
 class PublicMean:
@@ -209,7 +212,7 @@ class Swindler(DirectPort):
         counts = await super().quote(broadcast, prices)
         return counts[:-1] if self._lie == "fewer prices" else counts + (self._lie == "counts more")
 
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[Row]:
+    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         rows = list(await super().sell(round_number, price, due))
         if self._lie == "twice the same" and len(rows) > 1:
             rows[1] = rows[0]

@@ -107,6 +107,7 @@ def test_every_party_of_a_run_makes_the_same_draw() -> None:
     rows = np.random.default_rng(3).random((5, SCHEMA.encoded_width))
     for listener in listeners:
         (assignment,) = listener.assignments
+        assert isinstance(assignment.features, FourierSpec)
         assert np.array_equal(RandomFourier(assignment.features)(rows), task.h1(rows))
 
 

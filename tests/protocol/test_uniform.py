@@ -14,6 +14,7 @@ from curator.summary.settings import SummarySettings
 from curator.summary.uniform import shares
 from fedkme.errors import NotEnoughRowsError
 from fedkme.protocol import Row
+from fedkme.sealed import AnyRow
 
 from .fakes import Forger, Listener, Mortal, Tardy, bidder, make_task, owners, ports, run
 
@@ -109,7 +110,7 @@ def test_a_draw_outside_the_schema_is_refused_as_a_whole() -> None:
 class Stingy(Forger):
     """Sends one row fewer than it was asked for."""
 
-    async def draw(self, round_number: int, count: int) -> list[Row]:
+    async def draw(self, round_number: int, count: int) -> list[AnyRow]:
         return list(await super().draw(round_number, count - 1))
 
 

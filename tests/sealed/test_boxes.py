@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.errors import SecureAggregationError
+from fedkme.errors import SealedBoxError
 from fedkme.sealed import box_bytes, new_key, open_box, seal
 from fedkme.secagg.keys import framed, public_bytes
 
@@ -50,7 +50,7 @@ def test_two_boxes_of_one_payload_share_nothing() -> None:
 def test_a_box_opens_for_one_key_one_context_and_one_shared_secret(
     private: bytes, about: bytes, shared: bytes
 ) -> None:
-    with pytest.raises(SecureAggregationError, match="does not open"):
+    with pytest.raises(SealedBoxError, match="does not open"):
         open_box(seal(b"secret", PUBLIC, ABOUT, b"s"), private, about, shared)
 
 
@@ -62,11 +62,11 @@ def test_every_byte_of_a_box_is_protected() -> None:
             altered[place] ^= bit
             if place == 31 and bit == 0x80:
                 continue  # X25519 ignores the top bit of a public key; the context does not, see below
-            with pytest.raises(SecureAggregationError):
+            with pytest.raises(SealedBoxError):
                 open_box(bytes(altered), PRIVATE, ABOUT)
     altered = bytearray(box)
     altered[31] ^= 0x80
-    with pytest.raises(SecureAggregationError):  # the same secret, but the key is bound to the bytes
+    with pytest.raises(SealedBoxError):  # the same secret, but the key is bound to the bytes
         open_box(bytes(altered), PRIVATE, ABOUT)
 
 
@@ -76,18 +76,18 @@ def test_a_long_box_cannot_be_cut_or_put_together_anew() -> None:
     chunks = [box[32 + i * step : 32 + (i + 1) * step] for i in range(4)]
     assert head + b"".join(chunks) == box
     for order in ([0, 1, 2], [1, 0, 2, 3], [0, 0, 1, 2, 3], [0, 2, 1, 3], [3], [0, 1, 3], [0, 1, 2, 3, 3]):
-        with pytest.raises(SecureAggregationError):
+        with pytest.raises(SealedBoxError):
             open_box(head + b"".join(chunks[i] for i in order), PRIVATE, ABOUT)
     for size in (0, 31, 32, 47, 48, len(box) - 1):
-        with pytest.raises(SecureAggregationError):
+        with pytest.raises(SealedBoxError):
             open_box(box[:size], PRIVATE, ABOUT)
 
 
 @pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little"), b"", bytes(31), bytes(33)])
 def test_a_key_that_makes_every_secret_the_same_is_refused(key: bytes) -> None:
-    with pytest.raises(SecureAggregationError):
+    with pytest.raises(SealedBoxError):
         seal(b"secret", key, ABOUT)
-    with pytest.raises(SecureAggregationError):
+    with pytest.raises(SealedBoxError):
         open_box(key + bytes(64), PRIVATE, ABOUT)
 
 

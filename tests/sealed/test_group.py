@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedkme.errors import FedkmeError, IdentityError, SecureAggregationError
+from fedkme.errors import FedkmeError, IdentityError, SealedBoxError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -96,7 +96,7 @@ def test_an_owner_that_is_late_or_comes_back_gets_the_same_secret(world: World) 
         assert late.take(giver.give(offer)) == giver.secret
     assert giver.given == {"a": 1, "late": 2}
     giver.close()
-    with pytest.raises(SecureAggregationError, match="closed"):
+    with pytest.raises(SealedBoxError, match="closed"):
         giver.give(world.taker("b").offer())
 
 
@@ -111,7 +111,7 @@ def test_one_owner_cannot_ask_without_end(world: World) -> None:
     giver = world.giver()
     for _ in range(MOST_OFFERS):
         giver.give(world.taker().offer())
-    with pytest.raises(SecureAggregationError, match="keys in one run"):
+    with pytest.raises(SealedBoxError, match="keys in one run"):
         giver.give(world.taker().offer())
     giver.give(world.taker("b").offer())
 
@@ -219,12 +219,12 @@ def test_a_gift_is_from_the_giver_for_one_taker_key_and_run(world: World, tamper
     taker = world.taker("a")
     offer = taker.offer()
     gift = world.giver().give(offer)
-    with pytest.raises((IdentityError, SecureAggregationError)):
+    with pytest.raises((IdentityError, SealedBoxError)):
         taker.take(tamper(gift, world, offer))
     assert taker.phase is Taking.LEFT
-    with pytest.raises(SecureAggregationError):  # its keys are gone: not even the true gift opens
+    with pytest.raises(SealedBoxError):  # its keys are gone: not even the true gift opens
         taker.take(gift)
-    with pytest.raises(SecureAggregationError):
+    with pytest.raises(SealedBoxError):
         taker.offer()
 
 
@@ -234,7 +234,7 @@ def test_a_signed_gift_of_a_giver_that_lies_about_its_secret_is_refused(world: W
             return bytes(32)
 
     taker = world.taker()
-    with pytest.raises(SecureAggregationError, match="committed"):
+    with pytest.raises(SealedBoxError, match="committed"):
         taker.take(world.giver(secret=Liar(RUN, bytes(32))).give(taker.offer()))
 
 
@@ -242,10 +242,10 @@ def test_a_gift_before_an_offer_or_a_second_one_is_refused(world: World) -> None
     taker = world.taker()
     offer = taker.offer()
     gift = world.giver().give(offer)
-    with pytest.raises(SecureAggregationError, match="does not expect"):
+    with pytest.raises(SealedBoxError, match="does not expect"):
         world.taker().take(gift)
     taker.take(gift)
-    with pytest.raises(SecureAggregationError, match="does not expect"):
+    with pytest.raises(SealedBoxError, match="does not expect"):
         taker.take(gift)
 
 
@@ -283,7 +283,7 @@ def test_a_secret_is_neither_printed_nor_pickled(world: World) -> None:
         assert "kkkk" not in shown
     with pytest.raises(TypeError):
         pickle.dumps(giver.secret)
-    with pytest.raises(SecureAggregationError):
+    with pytest.raises(SealedBoxError):
         GroupSecret(RUN, b"short")
 
 

@@ -47,6 +47,7 @@ from fedkme.privacy.events import (
     MwemCall,
     PureDp,
     RawRows,
+    SealedRows,
     SubsampledGaussian,
 )
 
@@ -110,6 +111,8 @@ def to_dp_event(event: Event) -> Any:
             return library.ComposedDpEvent([to_dp_event(piece) for piece in event.pieces()])
         case Composed(events):
             return library.ComposedDpEvent([to_dp_event(part) for part in events])
+        case SealedRows():
+            return library.NoOpDpEvent()
         case RawRows() | ExactStatistic():
             return library.NonPrivateDpEvent()
         case _:

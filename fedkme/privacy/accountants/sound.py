@@ -46,12 +46,13 @@ from fedkme.privacy.events import (
     PrivAuction,
     PureDp,
     RawRows,
+    SealedRows,
     SubsampledGaussian,
     leaves,
 )
 from fedkme.privacy.gaussian import gaussian_delta, gaussian_epsilon
 
-_PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian, Clock}
+_PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian, Clock, SealedRows}
 """Exact types: a kind derived from one of these may mean something else."""
 
 
@@ -121,7 +122,7 @@ def _pieces(whole: Composed) -> Iterator[Any]:
     for leaf in leaves([whole]):
         if isinstance(leaf, MwemCall | Clock):
             yield from leaf.pieces()
-        else:
+        elif not isinstance(leaf, SealedRows):  # ciphertext alone; see there
             yield leaf
 
 

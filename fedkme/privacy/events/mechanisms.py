@@ -215,6 +215,20 @@ class HashedRows(Event):
 
 
 @dataclass(frozen=True)
+class SealedRows(Event):
+    """Rows in boxes that the observer carries and cannot open, all of one length, as many as were ordered.
+
+    Under fresh keys their bytes say nothing about rows to anybody who cannot break X25519 or
+    ChaCha20-Poly1305; who reads them is in a disclosure to the holder of the keys. So this costs the rows
+    nothing towards the observer, while it has no keys and nobody who has them helps it. How many there are
+    must follow from what is accounted elsewhere.
+    """
+
+    kind: ClassVar[str] = "sealed-rows"
+    count: int
+
+
+@dataclass(frozen=True)
 class ExactStatistic(Event):
     """A number computed from rows and released without noise; `what` names it, never its value."""
 
@@ -238,6 +252,9 @@ class Composed(Event):
 _KINDS: Mapping[str, type[Event]] = {event.kind: event for event in Event.__subclasses__()}
 
 
+_COUNTED = (Gaussian, Laplace, BoundedRange, PureDp, SubsampledGaussian, RawRows, HashedRows, SealedRows)
+
+
 def leaves(events: Iterable[Event]) -> Iterator[Event]:
     """The events without the `Composed` around them, in order."""
     for event in events:
@@ -256,9 +273,7 @@ def repeated(event: Event, times: int) -> Event:
         return event
     if isinstance(event, MwemCall):
         return replace(event, iterations=times * event.iterations)
-    if isinstance(
-        event, Gaussian | Laplace | BoundedRange | PureDp | SubsampledGaussian | RawRows | HashedRows
-    ):
+    if isinstance(event, _COUNTED):
         return replace(event, count=times * event.count)
     return Composed((event,) * times)
 

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release", "cells", "histogram")
+    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release", "cells", "histogram", "hashed", "offers", "gifts", "secret_draw", "reference")
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,11 @@ class RunDocument(_message.Message):
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    HASHED_FIELD_NUMBER: _ClassVar[int]
+    OFFERS_FIELD_NUMBER: _ClassVar[int]
+    GIFTS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_DRAW_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
     consumer: str
     request: _summaries_pb2.SummaryRequest
     features: _types_pb2.FeatureMap
@@ -34,7 +39,12 @@ class RunDocument(_message.Message):
     release: _releases_pb2.ReleaseRequest
     cells: _types_pb2.CellsPlan
     histogram: _types_pb2.Histogram
-    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ...) -> None: ...
+    hashed: bool
+    offers: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeyOffer]
+    gifts: _containers.RepeatedCompositeFieldContainer[_types_pb2.Gift]
+    secret_draw: bool
+    reference: bytes
+    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., secret_draw: _Optional[bool] = ..., reference: _Optional[bytes] = ...) -> None: ...
 
 class CuratorEntry(_message.Message):
     __slots__ = ("answers", "draws", "lines")
@@ -83,17 +93,23 @@ class OwnerEntry(_message.Message):
     def __init__(self, directive: _Optional[_Union[_owners_pb2.Directive, _Mapping]] = ..., replies: _Optional[_Iterable[_Union[_owners_pb2.OwnerMessage, _Mapping]]] = ..., named: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RequestDocument(_message.Message):
-    __slots__ = ("request", "run", "features", "offer", "disclosures", "cells")
+    __slots__ = ("request", "run", "features", "offer", "disclosures", "cells", "box_key", "signing_key", "secret")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
     DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
+    BOX_KEY_FIELD_NUMBER: _ClassVar[int]
+    SIGNING_KEY_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
     request: _summaries_pb2.SummaryRequest
     run: str
     features: _types_pb2.FeatureMap
     offer: _containers.RepeatedCompositeFieldContainer[_summaries_pb2.ConsumerMessage]
     disclosures: _containers.RepeatedScalarFieldContainer[str]
     cells: _types_pb2.CellsPlan
-    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., disclosures: _Optional[_Iterable[str]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ...) -> None: ...
+    box_key: bytes
+    signing_key: bytes
+    secret: bytes
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., disclosures: _Optional[_Iterable[str]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., box_key: _Optional[bytes] = ..., signing_key: _Optional[bytes] = ..., secret: _Optional[bytes] = ...) -> None: ...

@@ -19,7 +19,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "enlist", "embed", "aggregate", "divide", "tally", "herd")
+    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "enlist", "embed", "aggregate", "divide", "tally", "herd", "introduce")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,7 @@ class Directive(_message.Message):
     DIVIDE_FIELD_NUMBER: _ClassVar[int]
     TALLY_FIELD_NUMBER: _ClassVar[int]
     HERD_FIELD_NUMBER: _ClassVar[int]
+    INTRODUCE_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     prepare: Prepare
@@ -56,10 +57,11 @@ class Directive(_message.Message):
     divide: Divide
     tally: Tally
     herd: Herd
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., enlist: _Optional[_Union[_pooling_pb2.Enlist, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., divide: _Optional[_Union[Divide, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., herd: _Optional[_Union[Herd, _Mapping]] = ...) -> None: ...
+    introduce: Introduce
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., enlist: _Optional[_Union[_pooling_pb2.Enlist, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., divide: _Optional[_Union[Divide, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., herd: _Optional[_Union[Herd, _Mapping]] = ..., introduce: _Optional[_Union[Introduce, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
-    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts", "enlisted", "words", "aggregated", "histogram")
+    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts", "enlisted", "words", "aggregated", "histogram", "offer")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +75,7 @@ class OwnerMessage(_message.Message):
     WORDS_FIELD_NUMBER: _ClassVar[int]
     AGGREGATED_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
     at: Position
     hello: Hello
     prepared: Prepared
@@ -86,7 +89,8 @@ class OwnerMessage(_message.Message):
     words: _pooling_pb2.Words
     aggregated: _pooling_pb2.Aggregated
     histogram: _types_pb2.Histogram
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., enlisted: _Optional[_Union[_pooling_pb2.Enlisted, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ...) -> None: ...
+    offer: _types_pb2.KeyOffer
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., enlisted: _Optional[_Union[_pooling_pb2.Enlisted, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions", "instance")
@@ -109,7 +113,7 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., epoch: _Optional[int] = ..., runs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Prepare(_message.Message):
-    __slots__ = ("features", "schema_digest", "target", "consumer", "protocol", "rows", "planned", "heard")
+    __slots__ = ("features", "schema_digest", "target", "consumer", "protocol", "rows", "planned", "heard", "gift")
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +122,7 @@ class Prepare(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
+    GIFT_FIELD_NUMBER: _ClassVar[int]
     features: _types_pb2.FeatureMap
     schema_digest: str
     target: _types_pb2.MeanVector
@@ -126,7 +131,8 @@ class Prepare(_message.Message):
     rows: int
     planned: _containers.RepeatedScalarFieldContainer[str]
     heard: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., schema_digest: _Optional[str] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., heard: _Optional[_Iterable[str]] = ...) -> None: ...
+    gift: _types_pb2.Gift
+    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., schema_digest: _Optional[str] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., heard: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ...) -> None: ...
 
 class Prepared(_message.Message):
     __slots__ = ("rows",)
@@ -186,21 +192,31 @@ class Draw(_message.Message):
     count: int
     def __init__(self, count: _Optional[int] = ...) -> None: ...
 
+class Introduce(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    def __init__(self, run: _Optional[str] = ...) -> None: ...
+
 class Divide(_message.Message):
-    __slots__ = ("schema_digest", "plan", "scale", "consumer", "rows", "planned")
+    __slots__ = ("schema_digest", "plan", "scale", "consumer", "rows", "planned", "gift", "protocol")
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
+    GIFT_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     schema_digest: str
     plan: _types_pb2.CellsPlan
     scale: float
     consumer: str
     rows: int
     planned: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, schema_digest: _Optional[str] = ..., plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., consumer: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ...) -> None: ...
+    gift: _types_pb2.Gift
+    protocol: str
+    def __init__(self, schema_digest: _Optional[str] = ..., plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., consumer: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ..., protocol: _Optional[str] = ...) -> None: ...
 
 class Tally(_message.Message):
     __slots__ = ()

@@ -9,20 +9,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ConsumerMessage(_message.Message):
-    __slots__ = ("request", "target", "validation", "histogram", "attach", "disclosures")
+    __slots__ = ("request", "target", "validation", "histogram", "attach", "disclosures", "gifts", "reference")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     ATTACH_FIELD_NUMBER: _ClassVar[int]
     DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
+    GIFTS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
     request: SummaryRequest
     target: _types_pb2.MeanVector
     validation: _types_pb2.Rows
     histogram: _types_pb2.Histogram
     attach: RunQuery
     disclosures: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ...) -> None: ...
+    gifts: _containers.RepeatedCompositeFieldContainer[_types_pb2.Gift]
+    reference: bytes
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
     __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id")
@@ -93,18 +97,24 @@ class CuratorMessage(_message.Message):
     def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
-    __slots__ = ("version", "run", "features", "offered", "cells")
+    __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     OFFERED_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
+    HASHED_FIELD_NUMBER: _ClassVar[int]
+    OFFERS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_DRAW_FIELD_NUMBER: _ClassVar[int]
     version: int
     run: str
     features: _types_pb2.FeatureMap
     offered: bool
     cells: _types_pb2.CellsPlan
-    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ...) -> None: ...
+    hashed: bool
+    offers: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeyOffer]
+    secret_draw: bool
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: _Optional[bool] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("round", "selected", "points_accessed")

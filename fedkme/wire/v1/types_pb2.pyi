@@ -32,7 +32,7 @@ class MeanVector(_message.Message):
     def __init__(self, coordinates: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FeatureMap(_message.Message):
-    __slots__ = ("kind", "dimension", "gamma", "width", "seed")
+    __slots__ = ("kind", "dimension", "gamma", "width", "seed", "commitment")
     class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         KIND_UNSPECIFIED: _ClassVar[FeatureMap.Kind]
@@ -46,22 +46,56 @@ class FeatureMap(_message.Message):
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     kind: FeatureMap.Kind
     dimension: int
     gamma: float
     width: int
     seed: int
-    def __init__(self, kind: _Optional[_Union[FeatureMap.Kind, str]] = ..., dimension: _Optional[int] = ..., gamma: _Optional[float] = ..., width: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
+    commitment: bytes
+    def __init__(self, kind: _Optional[_Union[FeatureMap.Kind, str]] = ..., dimension: _Optional[int] = ..., gamma: _Optional[float] = ..., width: _Optional[int] = ..., seed: _Optional[int] = ..., commitment: _Optional[bytes] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("token", "values", "label")
+    __slots__ = ("token", "values", "label", "features", "box")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    BOX_FIELD_NUMBER: _ClassVar[int]
     token: int
     values: _containers.RepeatedScalarFieldContainer[float]
     label: int
-    def __init__(self, token: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., label: _Optional[int] = ...) -> None: ...
+    features: bytes
+    box: bytes
+    def __init__(self, token: _Optional[int] = ..., values: _Optional[_Iterable[float]] = ..., label: _Optional[int] = ..., features: _Optional[bytes] = ..., box: _Optional[bytes] = ...) -> None: ...
+
+class KeyOffer(_message.Message):
+    __slots__ = ("name", "box", "signing", "chain", "signature")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BOX_FIELD_NUMBER: _ClassVar[int]
+    SIGNING_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    box: bytes
+    signing: bytes
+    chain: bytes
+    signature: bytes
+    def __init__(self, name: _Optional[str] = ..., box: _Optional[bytes] = ..., signing: _Optional[bytes] = ..., chain: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Gift(_message.Message):
+    __slots__ = ("giver", "taker", "commitment", "box", "signature")
+    GIVER_FIELD_NUMBER: _ClassVar[int]
+    TAKER_FIELD_NUMBER: _ClassVar[int]
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
+    BOX_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    giver: KeyOffer
+    taker: str
+    commitment: bytes
+    box: bytes
+    signature: bytes
+    def __init__(self, giver: _Optional[_Union[KeyOffer, _Mapping]] = ..., taker: _Optional[str] = ..., commitment: _Optional[bytes] = ..., box: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Histogram(_message.Message):
     __slots__ = ("cells",)

@@ -1,0 +1,25 @@
+"""What a curator can say of rows in boxes: how many there are, and whether they look like boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkme.errors import DataError, FedkmeError
+from fedkme.sealed import AnyRow, HashedRow, row_box_bytes
+
+
+def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
+    """Why some of an owner's rows cannot be passed on, or None; what is in them the consumer sees.
+
+    Args:
+        columns: of the schema.
+        owner: who sent them.
+        rows: as they came.
+    """
+    length = row_box_bytes(columns)
+    for row in rows:
+        if not isinstance(row, HashedRow) or len(row.box) != length:
+            return DataError(f"{owner}: a sealed row is of another length", "Check the owner's software.")
+        if len(row.features):
+            return DataError(f"{owner}: a sealed row comes with a hash", "Check the owner's software.")
+    return None

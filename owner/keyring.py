@@ -1,0 +1,127 @@
+"""An owner's keys for runs whose rows go through the curator sealed. They live in this process alone.
+
+An owner offers keys before a run has a plan, and takes the group secret when the run begins. A process that
+is started again has other keys: a gift for the old ones does not open, and the owner leaves that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fedkme.errors import SealedBoxError
+from fedkme.features.fixed_point import Features
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
+from fedkme.protocol import Row
+from fedkme.sealed import (
+    Gift,
+    GroupSecret,
+    HashedRow,
+    KeyOffer,
+    OfferCheck,
+    PartyKeys,
+    SecretTaker,
+    certified,
+    seal_fillers,
+    seal_rows,
+    taken_at_their_word,
+    without_hashes,
+)
+
+MOST_OFFERS_OPEN = 64
+"""Runs with keys and no gift yet; the oldest are forgotten."""
+
+
+@dataclass(frozen=True)
+class Sealer:
+    """What an owner seals rows of one run with.
+
+    Attributes:
+        secret: of the run's owners and consumer.
+        recipient: the consumer's X25519 key.
+    """
+
+    secret: GroupSecret = field(repr=False)
+    recipient: bytes = field(repr=False)
+
+    def seal(self, rows: Sequence[Row], features: Features | None = None) -> list[HashedRow]:
+        """Each row in a box; with h1 of it in the open, (k, d), where there is one."""
+        hashes = without_hashes(len(rows)) if features is None else features
+        return seal_rows(rows, hashes, self.recipient, self.secret)
+
+    def fill(self, tokens: Sequence[int], columns: int) -> list[HashedRow]:
+        """Boxes without rows, one a token."""
+        return seal_fillers(tokens, columns, self.recipient, self.secret)
+
+
+def lost_keys(owner: str) -> SealedBoxError:
+    """For a run that another process of the owner began."""
+    return SealedBoxError(
+        f"{owner} was started again, and the keys that it sealed rows with are gone",
+        "The run goes on without it; ask again for a run with it.",
+    )
+
+
+class KeyRing:
+    """All runs that this process offered keys for."""
+
+    def __init__(
+        self,
+        name: str,
+        identity: Callable[[], Identity | None] = lambda: None,
+        revoked: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Nothing offered yet.
+
+        Args:
+            name: the owner's.
+            identity: the owner's own, of now; None in plaintext, where names are taken at their word.
+            revoked: refuses certificates (PEM) that were revoked.
+        """
+        self._name = name
+        self._identity = identity
+        self._revoked = revoked
+        self._keys: dict[str, PartyKeys] = {}  # the oldest first
+
+    def offer(self, run: str) -> KeyOffer:
+        """This owner's public keys in a run; the same as long as the run has not begun.
+
+        Raises:
+            IdentityError: the identity is another party's.
+        """
+        keys = self._keys.get(run)
+        if keys is None:
+            keys = self._keys[run] = PartyKeys.fresh(self._name, run)
+            if len(self._keys) > MOST_OFFERS_OPEN:
+                del self._keys[next(iter(self._keys))]
+        return self._taker(keys, "").offer()
+
+    def take(self, run: str, gift: Gift | None, consumer: str) -> Sealer:
+        """The group secret of a run that begins; its keys are forgotten.
+
+        Raises:
+            IdentityError: the gift is not from the consumer of the run.
+            SealedBoxError: there is none, or it is for other keys or another run.
+        """
+        keys = self._keys.pop(run, None)
+        if keys is None:
+            raise SealedBoxError(
+                f"{self._name} has no keys for {run}: its process was started again, or never offered any",
+                "Ask again for a run; this one goes on without the owner.",
+            )
+        if gift is None:
+            raise SealedBoxError(
+                f"{self._name} is to seal rows in {run} and is given no secret for it",
+                "Look at the consumer's log: it says whose keys it did not take.",
+            )
+        taker = self._taker(keys, consumer)
+        taker.offer()
+        return Sealer(taker.take(gift), gift.giver.box)
+
+    def _taker(self, keys: PartyKeys, giver: str) -> SecretTaker:
+        identity = self._identity()
+        check: OfferCheck = taken_at_their_word
+        if identity is not None:
+            check = certified(identity.authority, keys.run, {Role.CONSUMER}, check=self._revoked)
+        return SecretTaker(keys, identity, giver, check)
