@@ -14,7 +14,7 @@ from fedkme.schema import Numeric, Schema
 from fedkme.supervision import Voice
 from owner.agent import join
 from owner.policy import check_columns
-from owner.protocols import PROTOCOLS, RELEASES
+from owner.protocols import HASHED, PROTOCOLS, RELEASES, SEALED
 from owner.settings import PolicySettings
 
 from .host import CHEAP, NAME, SCHEMA, Clockwork, Host, assignment, configured, heard, host
@@ -95,14 +95,16 @@ def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:
 
 def test_the_empty_policy_lets_any_run_in(tmp_path: Path) -> None:
     with host(tmp_path) as at:
-        for protocol in set(PROTOCOLS) - RELEASES:
+        for protocol in set(PROTOCOLS) - RELEASES - SEALED:  # those need a secret before
             assert at.prepare(f"r-{protocol}"[:40], protocol=protocol) is None or len(at.office.runs) == 4
         assert at.settings.policy.runs_at_once == 4
 
 
 def test_owners_know_the_protocols_that_curators_have() -> None:
     kinds = {auction.model_fields["kind"].default for auction in get_args(get_args(AnyAuction)[0])}
-    assert set(PROTOCOLS) - RELEASES == kinds | {"cells", "uniform"}
+    assert set(PROTOCOLS) - RELEASES - SEALED == kinds | {"cells", "uniform"}
+    assert {f"{kind}-hashed" for kind in kinds} == HASHED
+    assert {"cells-sealed", "uniform-sealed"} == SEALED - HASHED
 
 
 def test_no_more_runs_are_open_than_may_be(tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ def test_a_curator_cannot_make_an_owner_write_down_something_else(tmp_path: Path
     ("policy", "words"),
     [
         ({"protocols": ["clok"]}, "'clok' is no protocol; did you mean 'clock'"),
-        ({"protocols": ["x"]}, "known are ask-everyone, cells"),
+        ({"protocols": ["x"]}, "known are ask-everyone, ask-everyone-hashed, cells"),
         ({"consumers": ["owners"]}, "stands for something else"),
         ({"budgets": [BUDGET | {"observer": "curator"}]}, "the curator and consumers see rows as they are"),
         ({"budgets": [BUDGET | {"day": 3}]}, "'policy.budgets.0.day' is not a key"),
