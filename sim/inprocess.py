@@ -27,6 +27,7 @@ from fedkme.data import Table
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, SealedBoxError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
+from fedkme.pooling.values import Security
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.settings import release_target
@@ -128,6 +129,8 @@ class Market:
     """Encoded rows of the public seed set, (s, n)."""
     tables: Mapping[str, Table]
     """Owners' rows."""
+    security: Security | None = None
+    """How their sums are protected; None: by trust."""
 
 
 def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | None = None) -> Market:
@@ -219,6 +222,7 @@ async def run_in_process(
             facts,
             ledgers,
             gifts,
+            market.security,
         )
         return None if keys is None else opened(record.sealed(), market.schema, keys)
     h1 = RandomFourier(features)

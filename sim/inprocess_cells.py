@@ -23,6 +23,7 @@ from fedkme.cells.noise import on_integers
 from fedkme.data import Table
 from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
+from fedkme.pooling.values import Security
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.schema import Schema
@@ -49,12 +50,15 @@ async def run_by_cells(
     facts: dict[str, Any],
     ledgers: Mapping[str, Ledger],
     gifts: Mapping[str, Gift] | None = None,
+    security: Security | None = None,
 ) -> None:
     """One run, the consumer's and the curator's parts as their processes do them; fills `record`."""
     if settings.cells.code_book == "seeds":
         public = of_seeds(settings, schema, seeds, len(validation), features.seed)
     else:
-        public = await _sketched(run, settings, schema, tables, len(validation), seed, features.seed, ledgers)
+        public = await _sketched(
+            run, settings, schema, tables, len(validation), seed, features.seed, ledgers, security
+        )
     book = public.book
     encoded = schema.encode(validation.values)
     cells = book.cells_of(encoded)
@@ -97,9 +101,10 @@ async def _sketched(
     seed: int,
     public_seed: int,
     ledgers: Mapping[str, Ledger],
+    security: Security | None,
 ) -> PublicCells:
-    """The code book, by a run of sums over the same owners and a trusted curator."""
-    enrolment = sketch_enrolment(run, settings, schema, CONSUMER, None)
+    """The code book, by a run of sums over the same owners."""
+    enrolment = sketch_enrolment(run, settings, schema, CONSUMER, security)
     gate = PoolGate(enrolment)
     ports = [
         DirectPoolPort(

@@ -64,7 +64,9 @@ def assemble(
             for name, values in evaluations.items()
             if name != "summary" and values["downstream"]
         },
-        "privacy": [statement.to_json() for statement in statements(settings.summary, record)],
+        "privacy": [
+            statement.to_json() for statement in statements(settings.summary, record, settings.pooling)
+        ],
         "privacy_published": [
             statement.to_json() for statement in published_variant(settings.summary, record)
         ],

@@ -329,7 +329,7 @@ def prepare_parties(
         The command of each party, the curator first.
     """
     folders = Folders(scenario, settings, scratch, directory, authority)
-    commands = folders.servers(summary=settings.summary.curator_part())
+    commands = folders.servers(summary=settings.summary.curator_part(), release=settings.pooling)
     consumer = ConsumerSettings(
         **folders.common("consumer"),
         curator="-",

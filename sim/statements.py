@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from curator.pooling.settings import PoolingSettings
 from curator.summary.auctions import PrivAuctionSettings
 from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.accountants import Published, Sound
@@ -25,14 +26,21 @@ SUMMARY_DELTA = 1e-4
 """delta at which the paper states the summary's epsilon."""
 
 
-def statements(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacyStatement]:
+def statements(
+    table: SummaryTable, record: Mapping[str, Any], pooling: PoolingSettings | None = None
+) -> list[PrivacyStatement]:
     """The privacy of one run.
 
     Args:
         table: the run's settings.
         record: the curator's record.json.
+        pooling: how sums over owners' rows were protected.
     """
-    return [*_of_validation(table, record), *_between_owners(table, record), *_of_rows(table, record)]
+    return [
+        *_of_validation(table, record),
+        *_between_owners(table, record),
+        *_of_rows(table, record, pooling or PoolingSettings()),
+    ]
 
 
 def published_variant(table: SummaryTable, record: Mapping[str, Any]) -> list[PrivacyStatement]:
@@ -100,10 +108,12 @@ def _figures(
         yield PrivacyStatement(protected, observer, name, figure.epsilon, shown, REPLACE, 0, reason)
 
 
-def _of_rows(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[PrivacyStatement]:
+def _of_rows(
+    table: SummaryTable, record: Mapping[str, Any], pooling: PoolingSettings
+) -> Iterator[PrivacyStatement]:
     used = [owner for owner, *_ in record["selected"]]
     if table.sealed:
-        yield from _figures("each owner", "curator", _beside_boxes(table), None, table.privacy.delta)
+        yield from _figures("each owner", "curator", _beside_boxes(table, pooling), None, table.privacy.delta)
     for name, accessed in record["accessed"].items():
         if not table.sealed:
             why = "the curator sees rows as they are"
@@ -112,12 +122,15 @@ def _of_rows(table: SummaryTable, record: Mapping[str, Any]) -> Iterator[Privacy
         yield PrivacyStatement(name, "consumer", "sound", math.inf, 0.0, REPLACE, used.count(name), why)
 
 
-def _beside_boxes(table: SummaryTable) -> list[Event]:
+def _beside_boxes(table: SummaryTable, pooling: PoolingSettings) -> list[Event]:
     """What a curator that carries sealed rows learns of an owner's; boxes themselves tell nothing."""
     if table.protocol == "algorithm3":
         return [HashedRows(1)]
     if table.protocol != "cells":
         return []
     noise = table.owner_noise()
-    sums = ExactStatistic("sums over all rows, of which the code book is made,")
-    return [noise.histogram.event, *([sums] if noise.sketch_event is not None else [])]
+    if noise.sketch_event is None:
+        return [noise.histogram.event]
+    if pooling.security is not None and pooling.security.distributed_noise:
+        return [noise.histogram.event, noise.sketch_event]
+    return [noise.histogram.event, ExactStatistic("sums over all rows, of which the code book is made,")]
