@@ -375,3 +375,33 @@ async def test_an_offer_without_what_hashes_need_is_refused(
         at.owner("north", 20)
         with pytest.raises(ProtocolError):
             await at.consumer(P, target=GaussianSettings())
+
+
+@pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])
+async def test_an_owner_that_is_started_again_before_the_run_leaves_it_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    # Its keys died with its process: the gift is for keys that nobody has. The run goes on with the others.
+    save_table(tmp_path / "seeds.npz", rows(12, 7))
+    settings = summary(protocol)
+    async with market(tmp_path, list(OWNERS), summary=settings, seeds=tmp_path / "seeds.npz") as at:
+        tasks = {name: at.owner(name, count) for name, count in OWNERS.items()}
+        kept = curator.service.SummaryService._offer
+
+        async def interrupted(self: Any, line: Any, run: Any) -> None:  # the plan is out, no offer has come
+            tasks["east"].cancel()
+            await asyncio.gather(tasks["east"], return_exceptions=True)
+            at.owner("east", OWNERS["east"])
+            await at.ear.heard("owner_joined", 3)
+            await kept(self, line, run)
+
+        monkeypatch.setattr(curator.service.SummaryService, "_offer", interrupted)
+        await at.consumer(P, target=GaussianSettings())
+        ended = await at.ear.heard("ended")
+        left = [fields["line"] for event, fields in at.ear.said if event == "owner_left"]
+    assert ended["status"] == "complete"
+    assert len(left) == 1
+    assert "east has no keys for run-1" in left[0]
+    received = load_table(tmp_path / "consumer" / "summary.npz", SCHEMA, "the summary").values
+    owned = {row.tobytes() for row in load_table(tmp_path / "north.npz", SCHEMA, "north").values}
+    assert {row.tobytes() for row in received} <= owned
