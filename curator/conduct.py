@@ -59,7 +59,8 @@ async def conduct(
         )
     elif h2 is None:
         gate.open(None)  # what owners are asked for follows from the public sizes
-        await uniform(task, roster, record, observer, gate)
+        drawn = min(settings.drawn(task.rows), available)
+        await uniform(replace(task, rows=drawn), roster, record, observer, gate)
     else:
         gate.open(settings.auction.event(task.rows, owners), settings.auction.exchanged_rows)
         auction = settings.auction.make(len(roster), noise_for("auction"))
@@ -85,7 +86,7 @@ def _assignment(
         task.target,
         task.consumer,
         _protocol(task, settings),
-        task.rows,
+        settings.drawn(task.rows),
         tuple(settings.between_owners(task.rows, owners)),
         heard,
     )

@@ -312,6 +312,13 @@ class Conductor:
             watcher.owner_left(fault)
         return watcher
 
+    def _prune(self, document: journals_pb2.RunDocument) -> bool:
+        """Whether the consumer gets more rows than it asked for, to keep the best."""
+        if document.HasField("cells"):
+            return document.HasField("histogram") or document.hashed
+        rows = document.request.rows
+        return self.settings.summary.drawn(rows) > rows
+
     def _target(
         self, document: journals_pb2.RunDocument, h1: RandomFourier, gate: Gate, noise_for: NoiseFor
     ) -> MeanVector:
@@ -348,6 +355,7 @@ class Conductor:
             "seed_rows": len(self.seeds),
             "features": asdict(spec),
             "cells": _cells_facts(document),
+            "prune": self._prune(document),
             "bytes": {
                 "sent": sum(session.traffic.sent for session in sessions),
                 "received": sum(session.traffic.received for session in sessions),
@@ -369,7 +377,7 @@ def _gifts(document: journals_pb2.RunDocument) -> dict[str, Gift] | None:
 
 
 def _cells_facts(document: journals_pb2.RunDocument) -> dict[str, Any] | None:
-    """What record.json says of the cells protocol, where it is one: whether the consumer is to prune."""
+    """What record.json says of the cells protocol, where it is one."""
     if not document.HasField("cells"):
         return None
-    return {"rho": document.cells.rho, "prune": document.HasField("histogram") or document.hashed}
+    return {"rho": document.cells.rho}

@@ -74,7 +74,7 @@ def read_outcome(directory: Path) -> RunOutcome:
         fault,
         record["rounds"],
         sum(record["accessed"].values()),
-        bool((record.get("cells") or {}).get("prune")),
+        bool(record.get("prune")),
         sealed,
     )
 

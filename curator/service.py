@@ -287,7 +287,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             reason=outcome.reason,
             rounds=outcome.rounds,
             points_accessed=outcome.points_accessed,
-            prune=run.document.HasField("cells") and outcome.prune,
+            prune=outcome.prune,
         )
         await line.tell(pb.CuratorMessage(outcome=ended))
 

@@ -56,7 +56,7 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
         },
         "winner_only": {"auction": WinnerOnlySettings()},
         "ask_everyone": {"auction": AskEveryoneSettings()},
-        "uniform": {"protocol": "uniform"},
+        "uniform": {"protocol": "uniform", "uniform_ratio": 1.0},
     }
     base: dict[str, Any] = {"content": "rows"} | ({} if name == "uniform" else {"protocol": "algorithm3"})
     return table.model_copy(update=base | changes[name])

@@ -197,6 +197,7 @@ async def run_in_process(
         "seed_rows": len(market.seeds),
         "features": asdict(features),
         "cells": None,
+        "prune": settings.drawn(request.p) > request.p,
         "bytes": {"sent": 0, "received": 0},
     }
     keys, gifts = None, None

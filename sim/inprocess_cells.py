@@ -74,7 +74,8 @@ async def run_by_cells(
     else:
         theirs.pass_histogram(run, how.event)
         gate.receive_declared(theirs.declared, None)
-    facts["cells"] = {"rho": settings.cells.rho, "prune": not trusted or gifts is not None}
+    facts["cells"] = {"rho": settings.cells.rho}
+    facts["prune"] = not trusted or gifts is not None
     task = CellTask(
         run,
         request.p,

@@ -121,7 +121,7 @@ def by_cells(record: Mapping[str, Any]) -> Metrics:
 
 def _wasted(record: Mapping[str, Any], accessed: int) -> int:
     """Rows accessed and not in the summary, also where the consumer chose it of what it received."""
-    pruned = (record.get("cells") or {}).get("prune", False)
+    pruned = record.get("prune", False)
     return accessed - min(record["p"], accessed) if pruned else int(record["wasted"])
 
 

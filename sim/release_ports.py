@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from owner.pooler import Pooler
 
 from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError
 from fedkme.pooling.values import Enrolment, SumQuery
@@ -24,6 +23,7 @@ from fedkme.secagg import (
     Survivors,
     Unmasking,
 )
+from owner.pooler import Pooler
 
 
 class DirectPoolPort:

@@ -205,9 +205,9 @@ async def _in_process(
             timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if record.selected:
         summary = Table(record.values(), record.labels()) if unsealed is None else unsealed
-        if (facts["cells"] or {}).get("prune"):
+        if facts.get("prune"):
             summary = _pruned(scenario, settings, summary, facts["features"]["gamma"])
-        if unsealed is not None or (facts["cells"] or {}).get("prune"):
+        if unsealed is not None or facts.get("prune"):
             save_table(directory / "consumer" / "summary.npz", summary)
         evaluation = evaluate_tables(
             scenario.schema,

@@ -37,6 +37,9 @@ class SummarySettings(Settings):
     content: Literal["rows", "hashed"] = "rows"
     """What of a row the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone can
     open, with h1 under a draw that the curator does not know where it is to choose (docs/decisions/009)."""
+    uniform_ratio: float = Field(1.0, ge=1, le=20)
+    """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best of
+    them, exactly, and tells nobody which: it costs rows and no epsilon."""
     cells: CellsSettings = CellsSettings()
     """Of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
@@ -60,6 +63,10 @@ class SummarySettings(Settings):
     def sealed(self) -> bool:
         """Whether rows go through the curator in boxes."""
         return self.content == "hashed"
+
+    def drawn(self, rows: int) -> int:
+        """Rows that uniform sampling asks owners for, for a summary of so many."""
+        return round(self.uniform_ratio * rows) if self.protocol == "uniform" else rows
 
     def owner_noise(self) -> OwnerNoise:
         """Of an owner's rows in the cells protocol, its sketch and its histogram together."""

@@ -119,7 +119,7 @@ def _estimates(facts: PublicFacts) -> list[Estimate]:
         found.append(
             Estimate(
                 name,
-                "protocol=uniform, more rows, then prune",
+                f"protocol=uniform uniform_ratio={rho:g}",
                 value,
                 value / _PRUNED_BELOW,
                 value * _PRUNED_ABOVE,

@@ -45,7 +45,7 @@ def test_a_baseline_changes_its_own_rule_and_nothing_else() -> None:
         "greedy": greedy,
         "winner_only": rules | {"auction": WinnerOnlySettings()},
         "ask_everyone": rules | {"auction": AskEveryoneSettings()},
-        "uniform": {"protocol": "uniform"},
+        "uniform": {"protocol": "uniform", "uniform_ratio": 1.0},
     }
     drawn = TABLE.model_copy(update={"protocol": "uniform"})  # a run may itself be uniform
     for table_of_run in (TABLE, drawn):
