@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from consumer.settings import RequestSettings
-from curator.pooling.settings import PoolingSettings
+from curator.pooling.settings import SecuritySettings
 from curator.summary.settings import SummarySettings
 from fedkme.config import Settings, load_toml, override, validate
 from sim.scenarios import ScenarioConfig, find_scenario
@@ -38,8 +38,8 @@ class SimulationSettings(Settings):
 
     scenario: ScenarioConfig
     summary: SummaryTable
-    pooling: PoolingSettings = PoolingSettings()
-    """How owners' sums are protected, where a summary by cells makes its code book of them."""
+    security: SecuritySettings | None = None
+    """Secure aggregation of owners' sums, of which a summary by cells makes its code book; none: by trust."""
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same protocol by direct calls."""
     seed: int = Field(0, ge=0)

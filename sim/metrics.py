@@ -65,7 +65,7 @@ def assemble(
             if name != "summary" and values["downstream"]
         },
         "privacy": [
-            statement.to_json() for statement in statements(settings.summary, record, settings.pooling)
+            statement.to_json() for statement in statements(settings.summary, record, settings.security)
         ],
         "privacy_published": [
             statement.to_json() for statement in published_variant(settings.summary, record)

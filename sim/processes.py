@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from consumer.settings import ConsumerSettings
+from curator.pooling.settings import PoolingSettings
 from curator.settings import CuratorSettings
 from fedkme.config import Settings, dump_toml
 from fedkme.data import Table, save_table
@@ -329,7 +330,9 @@ def prepare_parties(
         The command of each party, the curator first.
     """
     folders = Folders(scenario, settings, scratch, directory, authority)
-    commands = folders.servers(summary=settings.summary.curator_part(), release=settings.pooling)
+    commands = folders.servers(
+        summary=settings.summary.curator_part(), release=PoolingSettings(security=settings.security)
+    )
     consumer = ConsumerSettings(
         **folders.common("consumer"),
         curator="-",

@@ -230,8 +230,8 @@ async def _in_ledgers(
     ledgers: Mapping[str, Ledger],
 ) -> Table | None:
     market = open_market(scenario, settings.seed, ledgers)
-    if settings.pooling.security is not None:
-        market = replace(market, security=settings.pooling.security.value())
+    if settings.security is not None:
+        market = replace(market, security=settings.security.value())
     rounds = settings.summary.p if settings.summary.protocol == "algorithm3" else 1
     shown.progress.started(len(market.ports), rounds)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from curator.pooling.settings import PoolingSettings
+from curator.pooling.settings import SecuritySettings
 from curator.summary.auctions import PrivAuctionSettings
 from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.accountants import Published, Sound
@@ -27,19 +27,19 @@ SUMMARY_DELTA = 1e-4
 
 
 def statements(
-    table: SummaryTable, record: Mapping[str, Any], pooling: PoolingSettings | None = None
+    table: SummaryTable, record: Mapping[str, Any], security: SecuritySettings | None = None
 ) -> list[PrivacyStatement]:
     """The privacy of one run.
 
     Args:
         table: the run's settings.
         record: the curator's record.json.
-        pooling: how sums over owners' rows were protected.
+        security: how sums over owners' rows were protected.
     """
     return [
         *_of_validation(table, record),
         *_between_owners(table, record),
-        *_of_rows(table, record, pooling or PoolingSettings()),
+        *_of_rows(table, record, security),
     ]
 
 
@@ -109,11 +109,13 @@ def _figures(
 
 
 def _of_rows(
-    table: SummaryTable, record: Mapping[str, Any], pooling: PoolingSettings
+    table: SummaryTable, record: Mapping[str, Any], security: SecuritySettings | None
 ) -> Iterator[PrivacyStatement]:
     used = [owner for owner, *_ in record["selected"]]
     if table.sealed:
-        yield from _figures("each owner", "curator", _beside_boxes(table, pooling), None, table.privacy.delta)
+        yield from _figures(
+            "each owner", "curator", _beside_boxes(table, security), None, table.privacy.delta
+        )
     for name, accessed in record["accessed"].items():
         if not table.sealed:
             why = "the curator sees rows as they are"
@@ -122,7 +124,7 @@ def _of_rows(
         yield PrivacyStatement(name, "consumer", "sound", math.inf, 0.0, REPLACE, used.count(name), why)
 
 
-def _beside_boxes(table: SummaryTable, pooling: PoolingSettings) -> list[Event]:
+def _beside_boxes(table: SummaryTable, security: SecuritySettings | None) -> list[Event]:
     """What a curator that carries sealed rows learns of an owner's; boxes themselves tell nothing."""
     if table.protocol == "algorithm3":
         return [HashedRows(1)]
@@ -131,6 +133,6 @@ def _beside_boxes(table: SummaryTable, pooling: PoolingSettings) -> list[Event]:
     noise = table.owner_noise()
     if noise.sketch_event is None:
         return [noise.histogram.event]
-    if pooling.security is not None and pooling.security.distributed_noise:
+    if security is not None and security.distributed_noise:
         return [noise.histogram.event, noise.sketch_event]
     return [noise.histogram.event, ExactStatistic("sums over all rows, of which the code book is made,")]

@@ -20,7 +20,7 @@ from sim.run import simulate
 SMALL = (
     "protocol=cells",
     "content=hashed",
-    "pooling.security.dropouts=1",
+    "security.dropouts=1",
     "scenario.copies=1",
     "p=20",
     "baselines=['uniform']",
