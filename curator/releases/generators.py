@@ -162,6 +162,10 @@ def _soft_rows(network: Network, parameters: Parameters, code: jax.Array, label:
     return soften(network.schema, network.logits(parameters, code, hot))
 
 
+WORSE = 1.1
+"""A last objective so many times the best one that was reported makes training end with that one."""
+
+
 def train(
     network: Network,
     targets: Sequence[Target],
@@ -198,7 +202,7 @@ def train(
     probe = jax.random.fold_in(key, 1)
     seen = [float(objective(parameters, probe))]
     floor = sum(target.weight * target.floor for target in targets)
-    state, done = optimiser.init(parameters), 0
+    state, done, best = optimiser.init(parameters), 0, (seen[0], parameters)
     stops = sorted({math.ceil(training.steps * i / training.reports) for i in range(1, training.reports + 1)})
     for stop in stops:
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(done + 2, stop + 2))
@@ -207,9 +211,12 @@ def train(
         seen.append(float(objective(parameters, probe)))
         if not math.isfinite(seen[-1]):
             raise DataError("the training objective is no finite number", "Lower the learning rate.")
+        if seen[-1] < best[0]:
+            best = (seen[-1], parameters)
         now = trained(parameters)
         progress(Report(done, training.steps, seen[0], seen[-1], floor, partial(now.sample, seed=0)))
-    return trained(parameters)
+    # Long trainings of image generators may come off what they had found; to go back costs nothing.
+    return trained(best[1] if seen[-1] > WORSE * best[0] > 0 else parameters)
 
 
 def _compiled(

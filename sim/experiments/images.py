@@ -161,7 +161,7 @@ def synthesise_images(
 
     schema = image_schema(math.isqrt(owners[0].values.shape[1]))
     network = ImageNetwork(schema)
-    training = Training(steps=size.steps, batch=size.batch, learning_rate=1e-2, seed=seed)
+    training = Training(steps=size.steps, batch=size.batch, learning_rate=3e-3, seed=seed)
     noise = simulated(seed, "curator", f"{method} images")
     rows = sum(len(part) for part in owners)
     even = np.full(10, 0.1)

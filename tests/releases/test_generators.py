@@ -100,6 +100,27 @@ def test_training_and_sampling_are_the_same_for_the_same_seed(
     assert not np.array_equal(one.values, again.sample(50, seed=9).values)
 
 
+def test_training_that_comes_off_ends_with_the_best_that_was_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Steps of a hundred times the length after the first half: the end is far worse than the middle.
+    def schedule(rate: float, *_: float) -> optax.Schedule:
+        return lambda step: jnp.where(step < 60, rate, 100.0 * rate)
+
+    monkeypatch.setattr(optax, "cosine_decay_schedule", schedule)
+    samples: list[Table] = []
+    settings = Training(steps=120, batch=128, learning_rate=0.01, reports=2)
+    found = train(
+        NETWORK,
+        [target(rows(4000))],
+        np.array([0.75, 0.25]),
+        settings,
+        lambda report: samples.append(report.sample(40)),
+    )
+    assert found.objectives[-1] > 2.0 * found.objectives[1]
+    np.testing.assert_array_equal(found.sample(40, seed=0).values, samples[0].values)
+
+
 def test_a_longer_sample_starts_with_rows_of_other_shares_only_where_asked(
     trained: tuple[generators.Trained, list[Report]],
 ) -> None:
