@@ -199,7 +199,9 @@ def _columns(m: Metrics) -> str:
         ("largest", distance(columns.get("largest")), distance(max(floor.values(), default=None))),
     ]
     numbers = table(
-        "Distance of the distributions of a column.", ("", ">synthetic to real", ">real halves"), facts
+        f"Distance of the distributions of a column. {SIMULATED}",
+        ("", ">synthetic to real", ">real halves"),
+        facts,
     )
     figures = [figure("Each column's distance", drawing, caption)] if drawing else []
     return pair([*figures, f"<div>{numbers}</div>"])
