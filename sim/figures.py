@@ -1,4 +1,4 @@
-"""What a report is made of: its style sheet, tables, SVG bars and curves, and small grey PNGs.
+"""What a report is made of: its frame and style sheet, tables, SVG bars and curves, and small grey PNGs.
 
 Everything that is text is escaped here. Drawn by hand rather than by a plotting library: the pictures then
 take the page's fonts and its light and dark colours, weigh a few kilobytes, are the same bytes on every
@@ -11,14 +11,16 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.wording import short
+from fedkme import __version__
+from sim.wording import number, short
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2730; --soft: #5b6875; --page: #ffffff; --card: #f5f7f9;
@@ -97,25 +99,29 @@ class Bar:
     text: str
 
 
-def bars(title: str, rows: Sequence[Bar]) -> str:
+def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
     """Horizontal bars on a common scale from 0, as one SVG element.
 
     Args:
         title: what the drawing says to someone who cannot see it.
         rows: from top to bottom.
+        height: of a row, of which 8 are between it and the next; 18 and more leave room for the text.
     """
-    height, left, room = 26, 150, 205
+    left, room, thick = 150, 205, height - 8
     longest = max((sum(length for length, _ in row.parts) for row in rows), default=0.0) or 1.0
     shapes = []
-    for number, row in enumerate(rows):
-        top = number * height + 4
-        shapes.append(f'<text x="{left - 8}" y="{top + 13}" text-anchor="end">{_clipped(row.label)}</text>')
+    for position, row in enumerate(rows):
+        top = position * height + 4
+        base = top + thick / 2 + 4
+        shapes.append(f'<text x="{left - 8}" y="{base:g}" text-anchor="end">{_clipped(row.label)}</text>')
         x = float(left)
         for length, style in row.parts:
             width = room * length / longest
-            shapes.append(f'<rect class="{style}" x="{x:.1f}" y="{top}" width="{width:.1f}" height="18"/>')
+            shapes.append(
+                f'<rect class="{style}" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{thick}"/>'
+            )
             x += width
-        shapes.append(f'<text class="value" x="{x + 6:.1f}" y="{top + 13}">{escape(row.text)}</text>')
+        shapes.append(f'<text class="value" x="{x + 6:.1f}" y="{base:g}">{escape(row.text)}</text>')
     return _svg(title, len(rows) * height + 4, shapes)
 
 
@@ -209,6 +215,63 @@ def _decades(low: float, high: float) -> list[float]:
     start = max((tick for tick in ticks if tick <= low), default=ticks[0])
     end = min((tick for tick in ticks if tick >= high), default=ticks[-1])
     return [tick for tick in ticks if start <= tick <= end]
+
+
+def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
+    """A whole page that may load nothing; the same bytes for the same content.
+
+    Args:
+        title: of the window, as plain text.
+        head: what stands above the sections, as HTML.
+        sections: name as plain text and content as HTML; one without content is left out.
+    """
+    body = "\n".join(
+        f"<section>\n<h2>{escape(name, quote=False)}</h2>\n{text}\n</section>"
+        for name, text in sections
+        if text
+    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{head}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
+    )
+
+
+def banner(text: str) -> str:
+    """Something that a reader must not miss."""
+    return f'<p class="banner">{escape(text)}</p>'
+
+
+def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
+    """The few numbers of a page that count most: name, value and what it means."""
+    return '<dl class="tiles">{}</dl>'.format(
+        "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
+            for name, value, note in entries
+        )
+    )
+
+
+def listing(name: str, text: str) -> str:
+    """A text file that is folded away until somebody looks; empty without one."""
+    return f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>" if text else ""
+
+
+def faults(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Owners that left a run, as metrics.json has them: `round`, `owner`, `code` and `line`."""
+    rows = [
+        (
+            number(fault.get("round")),
+            str(fault.get("owner")),
+            number(fault.get("code")),
+            str(fault.get("line")),
+        )
+        for fault in entries
+    ]
+    return table("The run went on without these owners.", (">round", "owner", ">code", "what happened"), rows)
 
 
 def pair(figures: Iterable[str]) -> str:

@@ -15,8 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme import __version__
-from sim.figures import STYLE, Bar, bars, curve, figure, grey_png, pair, table
+from sim.figures import (
+    Bar,
+    banner,
+    bars,
+    curve,
+    document,
+    faults,
+    figure,
+    grey_png,
+    listing,
+    pair,
+    table,
+    tiles,
+)
 from sim.wording import Metrics, distance, method, model, number, percent, short, size, verdict
 
 MOST_OWNERS = 40
@@ -53,19 +65,11 @@ def render(run: Run) -> str:
         ("Privacy", _privacy(m)),
         ("Time and traffic", _cost(m)),
         ("Payouts", _payouts(m)),
-        ("Faults", _faults(m)),
-        ("Configuration", _config(run)),
+        ("Faults", faults(m.get("faults", []))),
+        ("Configuration", listing("run.toml, resolved", run.config)),
         ("The selected rows", _images(run.arrays)),
     ]
-    body = "\n".join(f"<section>\n<h2>{name}</h2>\n{text}\n</section>" for name, text in sections if text)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{escape(m['scenario'])}: fedkme run</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"{_head(m)}\n{_tiles(m)}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
-    )
+    return document(f"{m['scenario']}: fedkme run", f"{_head(m)}\n{_tiles(m)}", sections)
 
 
 def _head(m: Metrics) -> str:
@@ -77,14 +81,10 @@ def _head(m: Metrics) -> str:
     lines = [f"<h1>{escape(m['scenario'])}</h1>", f'<p class="about">{escape(about)}</p>']
     if m["status"] != "complete":
         why = f": {m['reason'].rstrip('.')}" if m.get("reason") else ""
-        lines.append(_banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}."))
+        lines.append(banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}."))
     if m.get("points_accessed", {}).get("owners_agree") is False:
-        lines.append(_banner("Owners and curator disagree on the points accessed: one of them lost count."))
+        lines.append(banner("Owners and curator disagree on the points accessed: one of them lost count."))
     return "\n".join([*lines, f'<p class="verdict">{escape(verdict(m))}</p>'])
-
-
-def _banner(text: str) -> str:
-    return f'<p class="banner">{escape(text)}</p>'
 
 
 def _tiles(m: Metrics) -> str:
@@ -94,27 +94,22 @@ def _tiles(m: Metrics) -> str:
         for entry in m.get("privacy", [])
         if entry.get("accountant") == "sound" and "owners" in str(entry.get("observer"))
     ]
-    tiles = [
+    shown = [
         ("MMD² to D_v", distance(m.get("mmd2", {}).get("summary")), "0 is a perfect match"),
         ("points accessed", number(access.get("total")), f"{number(access.get('wasted'))} never used"),
         ("ρ", number(access.get("rho")), "points accessed / (p + |D_v|)"),
     ]
     for name, accuracy in m.get("downstream", {}).items():
-        tiles.append((f"accuracy, {model(name)}", f"{accuracy:.1%}", "trained on the summary"))
+        shown.append((f"accuracy, {model(name)}", f"{accuracy:.1%}", "trained on the summary"))
     if sound:
         note = "proven: see Privacy" if math.isfinite(max(sound)) else "nothing is proven: see Privacy"
-        tiles.append(("ε towards owners", short(max(sound)), note))
+        shown.append(("ε towards owners", short(max(sound)), note))
     if cells := m.get("cells"):
-        tiles.append(("rows asked per row kept", number(cells["rho"]), "ordered by cells, in one round"))
+        shown.append(("rows asked per row kept", number(cells["rho"]), "ordered by cells, in one round"))
     else:
         round_ms = f"{number(timing.get('round_p50_ms'))} ms"
-        tiles.append(("median round", round_ms, "broadcast to verified row"))
-    return '<dl class="tiles">{}</dl>'.format(
-        "".join(
-            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
-            for name, value, note in tiles
-        )
-    )
+        shown.append(("median round", round_ms, "broadcast to verified row"))
+    return tiles(shown)
 
 
 def _closeness(m: Metrics) -> str:
@@ -294,26 +289,6 @@ def _payouts(m: Metrics) -> str:
         f"Paying by value would tell owners who won, hence something of each other's rows.</p>{worth}</div>"
     )
     return pair([f"<div>{text}</div>", restricted])
-
-
-def _faults(m: Metrics) -> str:
-    rows = [
-        (
-            number(fault.get("round")),
-            str(fault.get("owner")),
-            number(fault.get("code")),
-            str(fault.get("line")),
-        )
-        for fault in m.get("faults", [])
-    ]
-    caption = "The run went on without these owners."
-    return table(caption, (">round", "owner", ">code", "what happened"), rows)
-
-
-def _config(run: Run) -> str:
-    if not run.config:
-        return ""
-    return f"<details><summary>run.toml, resolved</summary><pre>{escape(run.config)}</pre></details>"
 
 
 def _images(arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -101,8 +101,10 @@ def print_release(metrics: Mapping[str, Any], directory: Path, console: Console)
     if metrics["privacy"]:
         console.print(table)
     for name, values in metrics["evaluation"].items():
+        if isinstance(values, list):
+            continue  # what the page draws
         shown = (
-            ", ".join(f"{key} {value:.3g}" for key, value in values.items())
+            ", ".join(f"{key} {value:.3g}" for key, value in values.items() if key != "by_name")
             if isinstance(values, Mapping)
             else f"{values:.4g}"
         )
@@ -112,3 +114,4 @@ def print_release(metrics: Mapping[str, Any], directory: Path, console: Console)
     for fault in metrics["faults"]:
         console.print(fault["line"], highlight=False)
     console.print(f"files: {directory}", soft_wrap=True, highlight=False)
+    console.print(f"report: {directory / 'report.html'}", soft_wrap=True, highlight=False)

@@ -38,6 +38,7 @@ from sim.release_config import ReleaseSimulation
 from sim.release_evaluation import evaluate_points, evaluate_rows
 from sim.release_ports import DirectPoolPort
 from sim.release_progress import ReleaseShown
+from sim.report import write_report
 from sim.run import Interrupts, check_names
 from sim.rundir import make_run_directory, read_record, run_ledgers
 from sim.scenarios import Scenario, build_scenario
@@ -59,8 +60,8 @@ def simulate_release(
         The run's folder and its metrics.
 
     Raises:
-        InterruptedRunError: ctrl-C; the folder holds what there is.
-        FedkmeError: the run failed; whatever there was of it is in the folder.
+        InterruptedRunError: ctrl-C; the folder holds what there is, with a report.
+        FedkmeError: the run failed; whatever there was of it is in the folder, with a report.
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
@@ -83,6 +84,7 @@ def simulate_release(
             raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
         metrics = _metrics(scenario, settings, directory, record, time.monotonic() - started)
         (directory / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
+        write_report(directory)
     if failure is not None:
         raise failure
     return directory, metrics

@@ -16,6 +16,7 @@ from rich.text import Text
 from fedkme.data import read_arrays
 from fedkme.errors import ConfigError
 from sim.page import Run, render
+from sim.release_page import ReleaseRun, render_release
 from sim.wording import Metrics, distance, method, model, number, percent, size
 
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
@@ -25,13 +26,21 @@ TABLES = (
     *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
 )
 OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
+OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
+    {"status": str, "scenario": str, "method": str, "K": int, "N": int, "rows": int},
+    dict.fromkeys(("privacy", "evaluation", "bytes", "timing"), dict)
+    | dict.fromkeys(("faults", "files"), list),
+)
+"""What metrics.json of a release must and may have."""
+REMEDY = "Give the directory of a run that has ended."
 
 
 def write_report(directory: Path) -> Path:
     """Write report.html into a run directory: one file, no scripts, nothing loaded from elsewhere.
 
     Args:
-        directory: holds metrics.json, and rounds.csv, run.toml and summary.npz where the run got that far.
+        directory: of a summary: metrics.json, and rounds.csv, run.toml and summary.npz where the run got that
+            far; of a release: metrics.json, record.json, release.toml and what was made.
 
     Returns:
         The path of the page.
@@ -40,33 +49,62 @@ def write_report(directory: Path) -> Path:
         ConfigError: metrics.json is missing, unreadable or not that of a run.
         DataError: summary.npz is there and cannot be read.
     """
-    rounds, config, summary = (directory / name for name in ("rounds.csv", "run.toml", "summary.npz"))
-    run = Run(
-        metrics=_read_metrics(directory / "metrics.json"),
-        rounds=_read_lines(rounds) if rounds.exists() else [],
-        config=config.read_text(encoding="utf-8") if config.exists() else "",
-        arrays=read_arrays(summary, "report") if summary.exists() else {},
-    )
+    path = directory / "record.json"
+    record = _read_object(path) if path.exists() else {}
+    page = _release(directory, record) if record.get("kind") == "release" else _summary(directory)
     target = directory / "report.html"
-    target.write_text(render(run), encoding="utf-8")
+    target.write_text(page, encoding="utf-8")
     return target
 
 
-def _read_metrics(path: Path) -> dict[str, Any]:
-    remedy = "Give the directory of a run that has ended."
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy) from None
-    except ValueError:
-        raise ConfigError(f"{path} is not JSON", remedy) from None
-    if not isinstance(metrics, dict):
-        raise ConfigError(f"{path} holds no metrics", remedy)
-    for key, kind in (REQUIRED | OPTIONAL).items():
+def _summary(directory: Path) -> str:
+    rounds, summary = directory / "rounds.csv", directory / "summary.npz"
+    run = Run(
+        metrics=_read_metrics(directory / "metrics.json", REQUIRED, OPTIONAL),
+        rounds=_read_lines(rounds) if rounds.exists() else [],
+        config=_text(directory / "run.toml"),
+        arrays=read_arrays(summary, "report") if summary.exists() else {},
+    )
+    return render(run)
+
+
+def _release(directory: Path, record: Metrics) -> str:
+    metrics = _read_metrics(directory / "metrics.json", *OF_RELEASES)
+    files = [directory / str(name) for name in metrics.get("files", [])]
+    card = next((file for file in files if file.name.endswith(".card.json") and file.exists()), None)
+    release = ReleaseRun(
+        metrics=metrics,
+        owner_rows=record.get("owner_rows", {}),
+        card={} if card is None else _read_object(card),
+        sizes={file.name: file.stat().st_size if file.exists() else None for file in files},
+        config=_text(directory / "release.toml"),
+    )
+    return render_release(release)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _read_metrics(path: Path, required: Mapping[str, type], optional: Mapping[str, type]) -> dict[str, Any]:
+    metrics = _read_object(path)
+    for key, kind in (*required.items(), *optional.items()):
         missing = key not in metrics
-        if (missing and key in REQUIRED) or not (missing or isinstance(metrics[key], kind)):
-            raise ConfigError(f"{path}: '{key}' is missing or of the wrong type", remedy)
+        if (missing and key in required) or not (missing or isinstance(metrics[key], kind)):
+            raise ConfigError(f"{path}: '{key}' is missing or of the wrong type", REMEDY)
     return metrics
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", REMEDY) from None
+    except ValueError:
+        raise ConfigError(f"{path} is not JSON", REMEDY) from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds no JSON object", REMEDY)
+    return values
 
 
 def _read_lines(path: Path) -> list[dict[str, str | None]]:
