@@ -117,7 +117,9 @@ def _of_rows(
             "each owner", "curator", _beside_boxes(table, security), None, table.privacy.delta
         )
     for name, accessed in record["accessed"].items():
-        if not table.sealed:
+        if not table.sealed and table.protocol == "cells" and not accessed:
+            yield from _figures(name, "curator", _beside_boxes(table, security), None, table.privacy.delta)
+        elif not table.sealed:
             why = "the curator sees rows as they are"
             yield PrivacyStatement(name, "curator", "sound", math.inf, 0.0, REPLACE, accessed, why)
         why = "the consumer receives rows"
