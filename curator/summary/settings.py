@@ -39,7 +39,7 @@ class SummarySettings(Settings):
     open, with h1 under a draw that the curator does not know where it is to choose (docs/decisions/009)."""
     uniform_ratio: float = Field(1.0, ge=1, le=20)
     """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best of
-    them, exactly, and tells nobody which: it costs rows and no epsilon."""
+    them, exactly, and tells nobody which: it costs rows, and no epsilon of owners."""
     cells: CellsSettings = CellsSettings()
     """Of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
