@@ -7,14 +7,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from consumer.client import run
-from consumer.releases import attaching, load_release_settings
-from consumer.releases import run as run_release
+from consumer.releases.client import attaching, load_release_settings
+from consumer.releases.client import run as run_release
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
+from consumer.summary.client import run
 from fedkme.config import load_toml, validate
+from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
-from fedkme.supervision import Supervised, run_party
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 

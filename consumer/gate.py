@@ -25,7 +25,7 @@ from fedkme.privacy.means import Cost
 _GAMMA = ExactStatistic("gamma, a median distance of D_v")
 
 
-class Gate:
+class ConsumerGate:
     """One request's disclosures.
 
     Attributes:

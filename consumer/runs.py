@@ -7,14 +7,14 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from consumer.client import receive_summary
-from consumer.pending import Pending
-from consumer.releases import ReleaseConsumerSettings
+from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
-from fedkme.data import save_table
+from consumer.summary.client import receive_summary
+from consumer.summary.pending import Pending
 from fedkme.errors import ConfigError
-from fedkme.schema import load_schema
-from fedkme.supervision import Voice
+from fedkme.ops.supervision import StatusReporter
+from fedkme.tables.schema import load_schema
+from fedkme.tables.table import save_table
 from fedkme.wire import codecs
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
@@ -22,16 +22,16 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
 Stub = summaries_pb2_grpc.SummariesStub
-Work = Callable[[ConsumerSettings, Voice], Awaitable[None]]
+Work = Callable[[ConsumerSettings, StatusReporter], Awaitable[None]]
 AnyConsumer = ConsumerSettings | ReleaseConsumerSettings
-AnyWork = Callable[[AnyConsumer, Voice], Awaitable[None]]
+AnyWork = Callable[[AnyConsumer, StatusReporter], Awaitable[None]]
 """Of verbs that concern runs of every kind."""
 
 
 def listing(as_json: bool) -> AnyWork:
     """Print every run of this consumer, oldest first."""
 
-    async def work(settings: AnyConsumer, voice: Voice) -> None:
+    async def work(settings: AnyConsumer, voice: StatusReporter) -> None:
         async def ask(stub: Stub) -> None:
             runs = _checked(await stub.ListRuns(pb.RunQuery(name=settings.name))).runs
             if as_json:
@@ -54,7 +54,7 @@ def listing(as_json: bool) -> AnyWork:
 def cancelling(run: str) -> AnyWork:
     """End a run; what it has cost stays counted."""
 
-    async def work(settings: AnyConsumer, voice: Voice) -> None:
+    async def work(settings: AnyConsumer, voice: StatusReporter) -> None:
         async def ask(stub: Stub) -> None:
             (state,) = _checked(await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))).runs
             voice.say("cancelled", run=state.run, status=state.status)
@@ -67,7 +67,7 @@ def cancelling(run: str) -> AnyWork:
 def watching(run: str) -> Work:
     """Follow a run to its end, and write its rows where a summary goes."""
 
-    async def work(settings: ConsumerSettings, voice: Voice) -> None:
+    async def work(settings: ConsumerSettings, voice: StatusReporter) -> None:
         schema = load_schema(settings.schema_file)
 
         async def ask(stub: Stub) -> None:
@@ -98,7 +98,9 @@ def watching(run: str) -> Work:
     return work
 
 
-async def _with_stub(settings: AnyConsumer, voice: Voice, ask: Callable[[Stub], Awaitable[None]]) -> None:
+async def _with_stub(
+    settings: AnyConsumer, voice: StatusReporter, ask: Callable[[Stub], Awaitable[None]]
+) -> None:
     settings.check_address(settings.curator)
     identity = own_identity(settings.identity, voice)
     async with await dial(settings.curator, identity, settings.connect_s) as channel:

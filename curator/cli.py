@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from curator.runs import kind_of
+from curator.runs.queue import kind_of
 from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml, validate
+from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.export import export_ledger
 from fedkme.store.reading import read_store
-from fedkme.supervision import Supervised, run_party
 from fedkme.wire.v1 import journals_pb2
 
 app = typer.Typer(

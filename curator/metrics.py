@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from curator.members import Members
-from curator.runs import Runs
+from curator.owners.members import Members
+from curator.runs.queue import RunQueue
 from curator.summary.record import RoundRecord
 
 _ROUND_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
@@ -35,7 +35,7 @@ class CuratorMetrics:
         self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
 
     def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
-        """See `Meter`."""
+        """See `RunCounters`."""
         self._rounds.inc()
         self._seconds.observe(record.milliseconds / 1e3)
         for _, owner, _ in accesses:
@@ -47,7 +47,7 @@ class CuratorMetrics:
         """Count a refusal."""
         self._refusals.labels(str(code)).inc()
 
-    def watch(self, members: Members, runs: Runs) -> None:
+    def watch(self, members: Members, runs: RunQueue) -> None:
         """Read states and bytes of these when somebody asks."""
         self.registry.register(_States(members, runs))
 
@@ -55,7 +55,7 @@ class CuratorMetrics:
 class _States(Collector):
     """Figures that others keep anyway; read in the exporter's thread."""
 
-    def __init__(self, members: Members, runs: Runs) -> None:
+    def __init__(self, members: Members, runs: RunQueue) -> None:
         self._members = members
         self._runs = runs
 

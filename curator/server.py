@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 import numpy as np
 
-from curator.admission import Admission
+from curator.access.certificates import CertificateCheck
+from curator.access.names import NameRegister
 from curator.cells.agreement import Agreement
-from curator.conductor import Conductor
+from curator.consumers.admission import ConsumerAdmission
+from curator.consumers.release_service import ReleaseService
+from curator.consumers.summary_service import SummaryService
 from curator.health import add_health
-from curator.members import Members
-from curator.names import Names
-from curator.reception import Reception
-from curator.registry import Registry
-from curator.release_conductor import ReleaseConductor
-from curator.release_service import ReleaseService
-from curator.runs import Run, Runs, Status
-from curator.service import SummaryService
+from curator.owners.members import Members
+from curator.owners.owner_service import OwnerService
+from curator.runs.queue import Run, RunQueue, Status
+from curator.runs.release_run import ReleaseRun
+from curator.runs.summary_run import SummaryRun
 from curator.settings import CuratorSettings
-from fedkme.data import Table, load_table
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import stored_ledger
-from fedkme.schema import Schema, load_schema
 from fedkme.store import Store, open_store
-from fedkme.supervision import Voice
+from fedkme.tables.schema import Schema, load_schema
+from fedkme.tables.table import Table, load_table
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import renewing_server_credentials
 from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grpc
@@ -45,7 +45,7 @@ GRACE_S = 2.0
 """How long open calls may take to end when the curator stops."""
 
 
-async def serve(settings: CuratorSettings, voice: Voice) -> None:
+async def serve(settings: CuratorSettings, voice: StatusReporter) -> None:
     """Serve until told to stop, or until the runs that the settings allow are done.
 
     Runs that an earlier process left open go on.
@@ -64,13 +64,13 @@ async def serve(settings: CuratorSettings, voice: Voice) -> None:
         await _serve(settings, store, voice)
 
 
-async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
+async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter) -> None:
     with contextlib.ExitStack() as open_now:
         say, meter, kept = voice.say, None, store
         if settings.metrics is not None:
             say, meter, kept = _metered(settings.metrics, settings.metrics_anywhere, store, voice, open_now)
         schema = load_schema(settings.schema_file)
-        names = Names(settings.owners, settings.consumers)
+        names = NameRegister(settings.owners, settings.consumers)
         members = Members(
             settings.owners,
             settings.progress_s,
@@ -81,31 +81,31 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
         seeds = _seeds(settings, schema)
         encoded = schema.encode(seeds.values) if seeds else np.empty((0, schema.encoded_width), np.float32)
         ledger, noise_for = stored_ledger(CURATOR, kept), settings.noise_for(CURATOR)
-        conductor = Conductor(settings, schema, encoded, members, kept, ledger, noise_for, say, meter)
+        conductor = SummaryRun(settings, schema, encoded, members, kept, ledger, noise_for, say, meter)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
 
         def own_identity() -> Identity | None:
             return None if identity is None else identity.identity
 
-        releases = ReleaseConductor(
-            settings, schema, seeds, members, kept, ledger, noise_for, say, own_identity
-        )
+        releases = ReleaseRun(settings, schema, seeds, members, kept, ledger, noise_for, say, own_identity)
 
         async def conduct(run: Run) -> Status | None:
-            return await (releases.conduct(run) if run.is_release else conductor.conduct(run))
+            return await (releases.carry_out(run) if run.is_release else conductor.carry_out(run))
 
-        runs = Runs(kept, conduct, settings.runs_at_once)
+        runs = RunQueue(kept, conduct, settings.runs_at_once)
         if meter is not None:
             meter.watch(members, runs)
         for run in runs.left_open():
             members.enlist(run.name, run.document.owners)
-        admission = Admission(settings.revoked, b"" if identity is None else identity.identity.authority, say)
-        reception = Reception(settings, runs, names, say, admission)
+        admission = CertificateCheck(
+            settings.revoked, b"" if identity is None else identity.identity.authority, say
+        )
+        reception = ConsumerAdmission(settings, runs, names, say, admission)
         agreement = Agreement(settings, schema, encoded, members, kept, ledger, noise_for, say, own_identity)
         agreed_on = agreement.take_up(runs.waiting())
         service = SummaryService(conductor, runs, reception, agreement)
         release_service = ReleaseService(releases, runs, reception)
-        registry = Registry(members, names, settings.connect_s, admission, say)
+        registry = OwnerService(members, names, settings.connect_s, admission, say)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
         summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)
@@ -141,7 +141,7 @@ async def _serve(settings: CuratorSettings, store: Store, voice: Voice) -> None:
 
 
 def _metered(
-    address: str, anywhere: bool, store: Store, voice: Voice, open_now: contextlib.ExitStack
+    address: str, anywhere: bool, store: Store, voice: StatusReporter, open_now: contextlib.ExitStack
 ) -> tuple[Callable[..., None], CuratorMetrics, Store]:
     """What `metrics` adds: a voice that is counted, a meter, and a store that is measured."""
     from curator.metrics import CuratorMetrics
@@ -167,7 +167,7 @@ def _metered(
     return say, metrics, timed(store, metrics.registry)
 
 
-async def _told_to_stop(reception: Reception, voice: Voice) -> bool:
+async def _told_to_stop(reception: ConsumerAdmission, voice: StatusReporter) -> bool:
     """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
     told = asyncio.Event()
     voice.on_terminate = told.set
@@ -180,7 +180,7 @@ async def _told_to_stop(reception: Reception, voice: Voice) -> bool:
     return told.is_set()
 
 
-async def _drain(reception: Reception, runs: Runs, drain_s: float, voice: Voice) -> None:
+async def _drain(reception: ConsumerAdmission, runs: RunQueue, drain_s: float, voice: StatusReporter) -> None:
     """Take nothing new, and let what is under way end if it does so in time."""
     reception.stopping = True
     under_way = runs.hold()
@@ -222,7 +222,7 @@ def _make(directory: Path) -> None:
 
 
 def _listen(
-    server: grpc.aio.Server, settings: CuratorSettings, file: IdentityFile | None, voice: Voice
+    server: grpc.aio.Server, settings: CuratorSettings, file: IdentityFile | None, voice: StatusReporter
 ) -> int:
     try:
         if file is None:

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from curator.pooling.settings import PoolingSettings
-from curator.quotas import Quota
+from curator.access.quotas import Quota
 from curator.summary.settings import SummarySettings
+from curator.sums.settings import SumSettings
 from fedkme.party import ConsumerName, CuratorName, OwnerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR
@@ -53,7 +53,7 @@ class CuratorSettings(StoredPartySettings):
     budget: Budget | None = None
     """What owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
     summary: SummarySettings = SummarySettings()
-    release: PoolingSettings = PoolingSettings()
+    release: SumSettings = SumSettings()
 
     def quota_of(self, consumer: str) -> Quota:
         """What a consumer may have."""

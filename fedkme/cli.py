@@ -23,13 +23,13 @@ _VERBS = {
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
     "pki": ("fedkme.pki.cli", "app", "make an authority; issue, renew and revoke certificates"),
-    "doctor": ("sim.doctor.cli", "app", "find what would keep a party from working"),
+    "doctor": ("fedkme.operate.doctor.cli", "app", "find what would keep a party from working"),
     "audit": (
-        "sim.audit_cli",
+        "fedkme.operate.audit_cli",
         "app",
         "check ledgers against each other, count their cost, attack the mechanisms",
     ),
-    "payout": ("sim.payout_cli", "app", "divide a sum among the owners of a finished run"),
+    "payout": ("fedkme.operate.payout_cli", "app", "divide a sum among the owners of a finished run"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
 }

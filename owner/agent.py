@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import grpc.aio
 
-from fedkme.data import load_table
 from fedkme.errors import ConnectionFailedError, FedkmeError
+from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.pki.revocation import Revocation
-from fedkme.schema import load_schema
 from fedkme.store import open_store
-from fedkme.supervision import Voice, to_the_end
+from fedkme.tables.schema import load_schema
+from fedkme.tables.table import load_table
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
@@ -22,18 +22,18 @@ from fedkme.wire.dial import OwnIdentity, dial, own_identity
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
-from owner.bidder import Bidder
-from owner.cell_desk import CellDesk
-from owner.desk import Desk
-from owner.filler import Filler
-from owner.gate import Allowance, Gate
-from owner.history import History
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import Allowance, OwnerGate
+from owner.consent.history import History
+from owner.consent.policy import Policy, check_columns
 from owner.keyring import KeyRing
-from owner.office import Office, Outbox
-from owner.policy import Policy, check_columns
-from owner.pool_desk import PoolDesk
-from owner.pooler import Pooler
+from owner.runs import Outbox, RunManager
 from owner.settings import OwnerSettings
+from owner.summary.bidder import Bidder
+from owner.summary.handler import SummaryHandler
+from owner.sums.handler import SumHandler
+from owner.sums.responder import SumResponder
 
 if TYPE_CHECKING:
     from owner.metrics import OwnerMetrics  # imported only where figures are asked for
@@ -51,7 +51,7 @@ async def attend(
     address: str,
     name: str,
     instance: bytes,
-    office: Office,
+    office: RunManager,
     welcomed: Callable[[int], None],
     answered: Answered = nobody,
 ) -> bool:
@@ -106,7 +106,9 @@ async def _send(stream: Stream, replies: Sequence[pb.OwnerMessage]) -> None:
         await stream.write(reply)
 
 
-async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] = Office) -> None:
+async def join(
+    settings: OwnerSettings, voice: StatusReporter, make_office: type[RunManager] = RunManager
+) -> None:
     """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
@@ -121,10 +123,12 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
         def refused(run: str, error: FedkmeError) -> None:
             voice.say("refused", run=run, code=error.code, cause=error.cause, remedy=error.remedy)
 
-        def open_desk(run: str, outbox: Outbox) -> Desk:
+        def open_desk(run: str, outbox: Outbox) -> SummaryHandler:
             noise = settings.noise_for(settings.name)("draw")
-            gate = Gate(settings.name, outbox, allowance, policy, refused)
-            return Desk(run, Bidder(settings.name, table, schema, noise, gate, keys), schema.encoded_width)
+            gate = OwnerGate(settings.name, outbox, allowance, policy, refused)
+            return SummaryHandler(
+                run, Bidder(settings.name, table, schema, noise, gate, keys), schema.encoded_width
+            )
 
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
@@ -133,16 +137,16 @@ async def join(settings: OwnerSettings, voice: Voice, make_office: type[Office] 
         revoked = _revocation(settings, own)
         keys = KeyRing(settings.name, lambda: None if own is None else own.current(), revoked)
 
-        def open_pool_desk(run: str, outbox: Outbox) -> PoolDesk:
+        def open_pool_desk(run: str, outbox: Outbox) -> SumHandler:
             noise = settings.noise_for(settings.name)("sums")
-            gate = Gate(settings.name, outbox, allowance, policy, refused)
+            gate = OwnerGate(settings.name, outbox, allowance, policy, refused)
             identity = None if own is None else own.current()
-            return PoolDesk(run, Pooler(settings.name, table, schema, noise, gate, identity, revoked))
+            return SumHandler(run, SumResponder(settings.name, table, schema, noise, gate, identity, revoked))
 
-        def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
+        def open_cell_desk(run: str, outbox: Outbox) -> CellHandler:
             noise = settings.noise_for(settings.name)("histogram")
-            gate = Gate(settings.name, outbox, allowance, policy, refused)
-            return CellDesk(run, Filler(settings.name, table, schema, noise, gate, keys))
+            gate = OwnerGate(settings.name, outbox, allowance, policy, refused)
+            return CellHandler(run, HistogramResponder(settings.name, table, schema, noise, gate, keys))
 
         at_once = settings.policy.runs_at_once
         with contextlib.ExitStack() as open_now:
@@ -182,8 +186,8 @@ def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[b
 async def _serve(
     settings: OwnerSettings,
     address: str,
-    office: Office,
-    voice: Voice,
+    office: RunManager,
+    voice: StatusReporter,
     metrics: OwnerMetrics | None,
     identity: OwnIdentity | None,
 ) -> None:

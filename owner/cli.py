@@ -13,11 +13,11 @@ from rich.console import Console
 
 from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
+from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import fault_of_name, resolve_paths
 from fedkme.store.reading import read_store
-from fedkme.supervision import Supervised, run_party
 from owner.agent import join as join_curator
-from owner.approvals import approve as leave_approval
+from owner.consent.approvals import approve as leave_approval
 from owner.export import export_ledger
 from owner.protocols import RELEASES, fault_of_protocol
 from owner.settings import OwnerSettings
@@ -48,7 +48,7 @@ def status(
     config: Config, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False
 ) -> None:
     """What left, to whom, what the policy still allows, and which runs wait for approval."""
-    from owner.status import read_status, show  # it imports accountants
+    from owner.consent.status import read_status, show  # it imports accountants
 
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:

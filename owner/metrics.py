@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 
 from fedkme.errors import FedkmeError
 from fedkme.ops.metrics import Spending, exported, timed
+from fedkme.ops.supervision import StatusReporter
 from fedkme.store import Store
-from fedkme.supervision import Voice
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.settings import OwnerSettings
 
@@ -60,7 +60,7 @@ class OwnerMetrics:
 
 @contextlib.contextmanager
 def export(
-    settings: OwnerSettings, store: Store, rows_sent: Callable[[], int], voice: Voice
+    settings: OwnerSettings, store: Store, rows_sent: Callable[[], int], voice: StatusReporter
 ) -> Iterator[tuple[OwnerMetrics, Store]]:
     """Let Prometheus read figures of an owner while inside, as its settings say.
 

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from sim.config import load_simulation
-from sim.progress import make_progress
-from sim.report import print_summary, write_report
+from sim.report.progress import make_progress
+from sim.report.write import print_summary, write_report
 from sim.run import simulate
 
 app = typer.Typer(

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from consumer.settings import RequestSettings
-from curator.pooling.settings import SecuritySettings
 from curator.summary.settings import SummarySettings
+from curator.sums.settings import SecuritySettings
 from fedkme.config import Settings, load_toml, override, validate
 from sim.scenarios import ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored

@@ -73,8 +73,8 @@ for _method, _text in METHODS.items():
 
 def _run(method: str, scenario: str, assignments: list[str], out: Path | None) -> None:
     from sim.release_config import load_release
-    from sim.release_progress import ReleaseShown
     from sim.releases import simulate_release
+    from sim.report.release_progress import ReleaseShown
 
     settings = load_release(method, scenario, assignments)
     directory, metrics = simulate_release(settings, out, ReleaseShown(sys.stderr))

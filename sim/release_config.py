@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from curator.pooling.settings import PoolingSettings
+from curator.sums.settings import SumSettings
 from fedkme.config import Settings, load_toml, override, validate
 from fedkme.errors import ConfigError
-from fedkme.release_settings import AnyRelease, Balog1Settings, FilePoints
+from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints
 from sim.config import Engine
 from sim.scenarios import ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
@@ -22,7 +22,7 @@ class ReleaseSimulation(Settings):
     scenario: ScenarioConfig
     release: AnyRelease
     """The method and its settings: the consumer's part."""
-    pooling: PoolingSettings = PoolingSettings()
+    pooling: SumSettings = SumSettings()
     """Trust level and quorum: the curator's part."""
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same protocol by direct calls."""

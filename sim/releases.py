@@ -12,35 +12,35 @@ from typing import Any
 
 import numpy as np
 
-from consumer.releases import ReleaseConsumerSettings
-from curator.pooling.gate import PoolGate
-from curator.pooling.oracle import Pool
-from curator.public import public_seed
+from consumer.releases.client import ReleaseConsumerSettings
+from curator.owners.roster import Fault
 from curator.releases.method import Finished, Method
 from curator.releases.methods import make_method
 from curator.releases.record import ReleaseRecord, write_release
-from curator.summary.roster import Fault
+from curator.runs.public_draws import public_seed
+from curator.sums.disclosures import SumDisclosures
+from curator.sums.owner_sums import OwnerSums
 from fedkme.config import dump_toml
-from fedkme.data import Table, load_table
 from fedkme.errors import FedkmeError, InterruptedRunError
 from fedkme.party import noise_for
-from fedkme.pooling.values import Enrolment
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.events import CONSUMER, CURATOR, Event, event_from_json
 from fedkme.privacy.ledger import Ledger
-from fedkme.release_settings import read_points
-from owner.gate import Gate
-from owner.pooler import Pooler
-from sim.children import Event as Said
+from fedkme.releases.settings import read_points
+from fedkme.sums.values import Enrolment
+from fedkme.tables.table import Table, load_table
+from owner.consent.gate import OwnerGate
+from owner.sums.responder import SumResponder
 from sim.config import plain
-from sim.processes import Folders, Launch
+from sim.engines.children import Event as Said
+from sim.engines.processes import Folders, Launch
+from sim.engines.release_ports import DirectPoolPort
+from sim.engines.run_folder import make_run_directory, read_record, run_ledgers
+from sim.evaluation.releases import evaluate_points, evaluate_rows
 from sim.release_config import ReleaseSimulation
-from sim.release_evaluation import evaluate_points, evaluate_rows
-from sim.release_ports import DirectPoolPort
-from sim.release_progress import ReleaseShown
-from sim.report import write_report
+from sim.report.release_progress import ReleaseShown
+from sim.report.write import write_report
 from sim.run import Interrupts, check_names
-from sim.rundir import make_run_directory, read_record, run_ledgers
 from sim.scenarios import Scenario, build_scenario
 
 RUN = "run-1"
@@ -200,16 +200,16 @@ async def _pool(
     """Ask owners in this process, each with the private randomness that its process would have."""
 
     def port(name: str, table: Table) -> DirectPoolPort:
-        gate = Gate(name, ledgers.get(name))
+        gate = OwnerGate(name, ledgers.get(name))
         return DirectPoolPort(
-            Pooler(name, table, scenario.schema, noise_for(settings.seed, name)("sums"), gate)
+            SumResponder(name, table, scenario.schema, noise_for(settings.seed, name)("sums"), gate)
         )
 
     def left(fault: Fault) -> None:
         shown.note(fault.line)
 
-    gate = PoolGate(enrolment)
-    pool = Pool(
+    gate = SumDisclosures(enrolment)
+    pool = OwnerSums(
         [port(name, table) for name, table in scenario.owners.items()],
         enrolment,
         scenario.schema,
@@ -278,7 +278,7 @@ def _evaluation(
     if "synthetic.npz" in record["files"]:
         synthetic = load_table(directory / "synthetic.npz", scenario.schema, "synthetic")
         return evaluate_rows(synthetic, real, scenario.test, scenario.schema, settings.seed)
-    from consumer.released import load_release
+    from consumer.releases.released import load_release
 
     released = load_release(directory)
     return evaluate_points(*released.in_units_of_kernel(scenario.schema, real.values))

@@ -11,24 +11,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from consumer.evaluation import evaluate_tables
-from curator.records import write_run
+from consumer.summary.evaluation import evaluate_tables
+from curator.owners.roster import Fault
+from curator.runs.record_files import write_run
 from curator.summary.record import RoundRecord, SummaryRecord, columns
-from curator.summary.roster import Fault
 from fedkme.cells.prune import prune
-from fedkme.data import Table, save_table
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
 from fedkme.party import fault_of_name
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger
-from sim.baselines import BaselineResult, run_baselines
+from fedkme.tables.table import Table, save_table
 from sim.config import Baseline, SimulationSettings
-from sim.inprocess import open_market, run_in_process
-from sim.metrics import Metrics, assemble, read_rounds, write_metrics
-from sim.processes import SummaryLaunch
-from sim.progress import Progress
-from sim.report import write_report
-from sim.rundir import make_run_directory, read_record, run_ledgers, write_configuration
+from sim.engines.inprocess import open_market, run_in_process
+from sim.engines.processes import SummaryLaunch
+from sim.engines.run_folder import make_run_directory, read_record, run_ledgers, write_configuration
+from sim.evaluation.baselines import BaselineResult, run_baselines
+from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
+from sim.report.progress import Progress
+from sim.report.write import write_report
 from sim.scenarios import Scenario, build_scenario
 
 Result = TypeVar("Result")

@@ -19,24 +19,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.cells.book import PublicCells, of_owners, of_seeds, sketch_enrolment
-from curator.introductions import introduce
-from curator.members import Members
-from curator.pooling.gate import PoolGate, unwritten
-from curator.pooling.oracle import Pool
-from curator.pooling.session import PoolSession
-from curator.runs import Run
+from curator.cells.code_book import PublicCells, of_owners, of_seeds, sketch_enrolment
+from curator.owners.key_exchange import exchange_keys
+from curator.owners.members import Members
+from curator.owners.roster import Fault
+from curator.runs.queue import Run
 from curator.settings import CuratorSettings
-from curator.summary.roster import Fault
+from curator.sums.disclosures import SumDisclosures, unwritten
+from curator.sums.owner_sums import OwnerSums
+from curator.sums.session import SumSession
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.pooling.values import Enrolment
 from fedkme.privacy.events import Disclosure, disclosure_from_json
 from fedkme.privacy.ledger import Ledger, disclosures_in
-from fedkme.schema import Schema
 from fedkme.store import Store
+from fedkme.sums.values import Enrolment
+from fedkme.tables.schema import Schema
 from fedkme.wire import codecs
 from fedkme.wire.sealed import offer_to_wire
 from fedkme.wire.v1 import journals_pb2, types_pb2
@@ -82,7 +82,7 @@ class Agreement:
         quorum = self.settings.summary.quorum
         names = await self.members.gather(quorum, self.settings.connect_s)
         links = [self.members.link(name) for name in names]
-        offers = await introduce(links, run.name, quorum, lambda fault: self._left(run, fault))
+        offers = await exchange_keys(links, run.name, quorum, lambda fault: self._left(run, fault))
         if run.status != "asked":
             return  # it was cancelled
         document = run.document
@@ -160,7 +160,7 @@ class Agreement:
             self._note(run, fault=[error.code, error.cause, error.remedy])
             raise
 
-    def _publish(self, run: Run, cells: PublicCells, gate: PoolGate | None = None) -> None:
+    def _publish(self, run: Run, cells: PublicCells, gate: SumDisclosures | None = None) -> None:
         """What it cost and the cells, on disk; nothing of it left before."""
         gamma, rho = run.document.features.gamma, self.settings.summary.cells.rho
         document = journals_pb2.RunDocument()
@@ -184,9 +184,9 @@ class Agreement:
             names = await self.members.gather(quorum, self.settings.connect_s)
             self._note(run, owners=names)
         self.members.enlist(enrolment.run, names)
-        sessions = [PoolSession(self.members.link(name), enrolment.run) for name in names]
-        gate = PoolGate(enrolment, self._written(enrolment))
-        pool = Pool(
+        sessions = [SumSession(self.members.link(name), enrolment.run) for name in names]
+        gate = SumDisclosures(enrolment, self._written(enrolment))
+        pool = OwnerSums(
             sessions,
             enrolment,
             self.schema,
@@ -209,7 +209,7 @@ class Agreement:
             raise
         await self._end(enrolment.run, sessions)
 
-    async def _end(self, name: str, sessions: Iterable[PoolSession]) -> None:
+    async def _end(self, name: str, sessions: Iterable[SumSession]) -> None:
         self.members.discharge(name)
         for session in sessions:
             await session.dismiss()

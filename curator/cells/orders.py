@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.weight_fit import project
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.cells.gate import CellGate
+from curator.cells.disclosures import CellDisclosures
 from curator.cells.orders import Histograms, Orders, make_orders
-from curator.ports import OwnerPort
+from curator.owners.ports import OwnerPort
+from curator.owners.roster import Roster
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
-from curator.summary.roster import Roster
 from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
@@ -30,8 +30,8 @@ from fedkme.cells.prune import prune
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellAssignment, Row
-from fedkme.schema import Schema
 from fedkme.sealed import AnyRow, Gift
+from fedkme.tables.schema import Schema
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -95,13 +95,13 @@ class CellTask:
         )
 
 
-async def conduct_cells(
+async def run_cells(
     task: CellTask,
     ports: Sequence[OwnerPort],
     quorum: int,
     record: SummaryRecord,
     observer: RunObserver,
-    gate: CellGate,
+    gate: CellDisclosures,
 ) -> Orders | None:
     """Run the protocol over owners; fills `record`. What leaves or comes passes `gate`.
 
@@ -137,7 +137,7 @@ async def _fill(
     roster: Roster[OwnerPort],
     record: SummaryRecord,
     observer: RunObserver,
-    gate: CellGate,
+    gate: CellDisclosures,
 ) -> Orders | None:
     """Histograms, orders, rows: one round."""
     started = time.perf_counter()

@@ -46,12 +46,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError, MissingDependencyError
-from fedkme.features.pooling import SLACK
+from fedkme.features.sums import SLACK
 from fedkme.privacy.events import SubsampledGaussian
 from fedkme.privacy.noise import NoiseSource
-from fedkme.schema import Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table
 
 try:
     import jax

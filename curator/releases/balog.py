@@ -19,12 +19,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.weight_fit import LIMIT, fit_weights
+from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError
 from fedkme.features.kernel_points import PointsMap, rbf
 from fedkme.features.kernel_space import one_column
-from fedkme.features.pooling import ReleasedEmbedding
-from fedkme.weight_fit import LIMIT, fit_weights
-from fedkme.weighted_points import WeightedPoints
+from fedkme.features.sums import ReleasedEmbedding
 
 FloatArray = NDArray[np.float64]
 Weights = Literal["free", "l1", "simplex"]

@@ -25,15 +25,15 @@ from curator.releases.generators import Trained, Training, train
 from curator.releases.merf import targets
 from curator.releases.networks import TableNetwork
 from curator.releases.progress import Progress, silent
-from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import EmbeddingMap, make_map
-from fedkme.features.pooling import Layout, PooledSum, ReleasedEmbedding, counted, diameter
+from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding, counted, diameter
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Composed, Event, ExactStatistic, Gaussian, Relation
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.pooled import release_embedding
+from fedkme.privacy.sums import release_embedding
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 NAME = "DP-MERF through an auto-encoder (Harder 2021, Algorithm 2)"

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
-from fedkme.data import Table
 from fedkme.features.maps import make_map
-from fedkme.features.pooling import pooled_sum
-from fedkme.npz import npz_bytes
-from fedkme.release_file import StoredRelease
-from fedkme.schema import Schema
+from fedkme.features.sums import pooled_sum
+from fedkme.releases.file import StoredRelease
+from fedkme.tables.npz import npz_bytes
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 MEASURED_ROWS = 20_000

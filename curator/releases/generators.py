@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from curator.releases.networks import Network, Parameters, decode, soften
 from curator.releases.progress import Progress, Report, silent
-from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError, MissingDependencyError
 from fedkme.features.maps import EmbeddingMap
+from fedkme.tables.table import Table
 
 try:
     import jax

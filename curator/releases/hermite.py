@@ -30,10 +30,10 @@ from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec, draw_dimensions
 from fedkme.features.maps import EmbeddingMap, MapSpec, make_map
-from fedkme.features.pooling import Layout, PooledSum
+from fedkme.features.sums import Layout, PooledSum
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.pooled import PooledRelease
-from fedkme.schema import Schema
+from fedkme.privacy.sums import PooledRelease
+from fedkme.tables.schema import Schema
 
 if TYPE_CHECKING:
     from curator.releases.generators import Trained, Training

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap
-from fedkme.features.pooling import Layout, PooledSum, ReleasedEmbedding
+from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.pooled import (
+from fedkme.privacy.sums import (
     PooledRelease,
     count_query,
     embedding_query,

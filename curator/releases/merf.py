@@ -28,10 +28,10 @@ from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.maps import EmbeddingMap, make_map
-from fedkme.features.pooling import Layout, PooledSum, ReleasedEmbedding
+from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.pooled import PooledRelease
-from fedkme.schema import Schema
+from fedkme.privacy.sums import PooledRelease
+from fedkme.tables.schema import Schema
 
 if TYPE_CHECKING:
     from curator.releases.generators import Target, Trained, Training

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
-from fedkme.pooling.values import Marginals, SumQuery
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.pooled import PooledRelease
+from fedkme.privacy.sums import PooledRelease
+from fedkme.sums.values import Marginals, SumQuery
 
 Tell = Callable[[str, str, float], None]
 """Stage, a line for a person, and how far the stage is, 0 to 1."""

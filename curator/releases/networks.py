@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, MissingDependencyError
-from fedkme.schema import Category, Schema
+from fedkme.tables.schema import Category, Schema
 
 try:
     import jax

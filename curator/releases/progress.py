@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedkme.data import Table
+from fedkme.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)

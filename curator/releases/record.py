@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from curator.summary.roster import Fault
+from curator.owners.roster import Fault
 from fedkme.errors import FedkmeError, StoreError
 
 RECORD = "record.json"

@@ -23,14 +23,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.weight_fit import fit_weights, project
+from fedkme.embeddings.weighted_points import WeightedPoints, uniform_points
 from fedkme.errors import ConfigError, MissingDependencyError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_points import rbf
 from fedkme.features.kernel_space import kernel_units, one_column
 from fedkme.features.maps import EmbeddingMap
-from fedkme.features.pooling import ReleasedEmbedding
-from fedkme.weight_fit import fit_weights, project
-from fedkme.weighted_points import WeightedPoints, uniform_points
+from fedkme.features.sums import ReleasedEmbedding
 
 try:
     import jax

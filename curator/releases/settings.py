@@ -1,6 +1,6 @@
 """Settings of releases under the name that curators know: see fedkme.release_settings."""
 
-from fedkme.release_settings import (
+from fedkme.releases.settings import (
     KINDS,
     AnyRelease,
     Balog1Settings,

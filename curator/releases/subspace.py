@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from fedkme.data import load_table
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain, Units
 from fedkme.features.kernel_points import PointsSpec, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import load_table
 
 FloatArray = NDArray[np.float64]
 Method = Literal["cholesky", "eigen"]

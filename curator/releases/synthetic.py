@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.data import Table, save_table
 from fedkme.errors import DataError, MissingDependencyError
-from fedkme.privacy.accountants import Figure, Published, Sound
+from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.events import Event, Relation
-from fedkme.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.table import Table, save_table
 
 Cell = str | int | float
 
@@ -59,10 +59,10 @@ class DataCard:
     utility_rows: str = "none"
     notes: Sequence[str] = ()
 
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, Bound]:
         """Epsilon at delta under each accountant, by its name; infinite without an event."""
         if self.event is None:
-            nothing = Figure(float("inf"), self.delta, "none", "released without noise")
+            nothing = Bound(float("inf"), self.delta, "none", "released without noise")
             return {Sound.name: nothing, Published.name: nothing}
         return {each.name: each.epsilon([self.event], self.delta) for each in (Sound(), Published())}
 

@@ -11,12 +11,12 @@ import time
 
 import numpy as np
 
-from curator.gate import Gate
-from curator.ports import OwnerPort
+from curator.owners.ports import OwnerPort
+from curator.owners.roster import Roster
 from curator.summary.auctions import Auction
+from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
-from curator.summary.roster import Roster
 from curator.summary.task import CurrentSummary, Pool, SummaryTask
 from fedkme.errors import NotEnoughRowsError
 from fedkme.features.fixed_point import normalised_features, quantize_mean
@@ -31,7 +31,7 @@ async def algorithm3(
     auction: Auction,
     record: SummaryRecord,
     observer: RunObserver,
-    gate: Gate,
+    gate: SummaryDisclosures,
 ) -> None:
     """Select p rows; fills `record`, which holds what there is if the run is cut short.
 

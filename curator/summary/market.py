@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.gate import Gate
-from curator.ports import OwnerPort
+from curator.owners.ports import OwnerPort
+from curator.owners.roster import Roster
+from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import SummaryRecord
-from curator.summary.roster import Roster
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
 from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.features.fixed_point import ScoredFeatures
@@ -45,7 +45,7 @@ class Market:
         broadcast: Broadcast,
         pool: Pool,
         record: SummaryRecord,
-        gate: Gate,
+        gate: SummaryDisclosures,
     ) -> None:
         self.broadcast = broadcast
         self.pool = pool

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.summary.roster import Fault
+from curator.owners.roster import Fault
 from fedkme.errors import FedkmeError
 from fedkme.sealed import AnyRow, HashedRow
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from curator.summary.hashed import HashedContent
 from curator.summary.sealed import fault_of_boxes
-from fedkme.data import Table
 from fedkme.errors import BidMismatchError, DataError, FedkmeError
 from fedkme.features.fixed_point import (
     FeatureMean,
@@ -22,8 +21,9 @@ from fedkme.features.fixed_point import (
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast, Row
-from fedkme.schema import Schema
 from fedkme.sealed import AnyRow, Gift, HashedRow
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
-from curator.gate import Gate
-from curator.ports import OwnerPort
+from curator.owners.ports import OwnerPort
+from curator.owners.roster import Roster
 from curator.summary.algorithm3 import out_of_rows
+from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
-from curator.summary.roster import Roster
 from curator.summary.task import CurrentSummary, SummaryTask
 from fedkme.errors import BidMismatchError, FedkmeError, OwnerFaultError
 from fedkme.sealed import AnyRow
@@ -42,7 +42,11 @@ def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
 
 
 async def uniform(
-    task: SummaryTask, roster: Roster[OwnerPort], record: SummaryRecord, observer: RunObserver, gate: Gate
+    task: SummaryTask,
+    roster: Roster[OwnerPort],
+    record: SummaryRecord,
+    observer: RunObserver,
+    gate: SummaryDisclosures,
 ) -> None:
     """Draw the summary; fills `record`. One round, unless an owner fails and others fill its place."""
     summary = CurrentSummary(task)

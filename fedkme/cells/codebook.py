@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedkme.cells.projection import Projection, ProjectionSpec, Rows
 from fedkme.cells.sketch import Sketch
 from fedkme.errors import ConfigError, DataError
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -18,9 +18,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.events import PureDp
-from fedkme.weight_fit import project
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

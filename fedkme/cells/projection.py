@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
 
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating[Any]]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.kernels import kernel_mean_at, rbf
 from fedkme.errors import NotEnoughRowsError
-from fedkme.kernels import kernel_mean_at, rbf
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

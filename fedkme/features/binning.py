@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.data import Table
 from fedkme.errors import ConfigError, DataError
-from fedkme.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.table import Table
 
 IntArray = NDArray[np.int64]
 MOST_BINS = 1 << 12

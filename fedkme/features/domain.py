@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.schema import Category, Schema
+from fedkme.tables.schema import Category, Schema
 
 FloatArray = NDArray[np.float64]
 Units = Literal["model", "table"]

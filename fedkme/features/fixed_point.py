@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.mmd import feature_mmd2, marginal_gain
+from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
 
 FloatArray = NDArray[np.float64]
 Features = NDArray[np.int16]

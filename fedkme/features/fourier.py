@@ -10,7 +10,7 @@ Two forms, both with h1(x) . h1(y) ~ k(x, y):
 - `paired`: sqrt(2/d) (cos omega_i . x, sin omega_i . x), i <= d/2. Norm exactly 1 and a lower variance.
 
 Whoever knows the draw can invert h1 when d >= n: these hashes hide rows only from a party that does
-not know the seed. `fedkme.features.secret_fourier` has a draw that a curator does not know.
+not know the seed. `fedkme.sealed.secret_fourier` has a draw that a curator does not know.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 _MAX_DIMENSION = 2**20

@@ -23,7 +23,7 @@ from scipy.linalg import solve_triangular
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units, gaussian_spread
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 _LARGEST_ERROR = 1e-2

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.data import Table
+from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.maps import EmbeddingMap
-from fedkme.features.pooling import ReleasedEmbedding
-from fedkme.weighted_points import WeightedPoints
+from fedkme.features.sums import ReleasedEmbedding
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from fedkme.errors import ConfigError
 from fedkme.features.fourier_map import FourierMap, FourierMapSpec, MixedMap, MixedSpec
 from fedkme.features.hermite import HermiteProduct, HermiteProductSpec, HermiteSum, HermiteSumSpec
 from fedkme.features.kernel_points import PointsMap, PointsSpec
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 MapSpec = Annotated[

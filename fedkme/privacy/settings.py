@@ -12,10 +12,10 @@ from pydantic import Discriminator, Field, Tag
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import RandomFourier
-from fedkme.features.secret_fourier import SecretFourier
 from fedkme.privacy.events import Event, Gaussian, MwemCall
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
 from fedkme.privacy.noise import NoiseSource, SecureNoise
+from fedkme.sealed.secret_fourier import SecretFourier
 
 
 class ExactSettings(Settings):

@@ -5,7 +5,7 @@ each taker's key. The curator carries offers and gifts: it cannot open a gift (X
 (the taker's certificate signs it with the run's name) or give away a secret of its own (the giver's
 certificate signs the key that signs each gift). What it can do is to withhold. All that is hidden from the
 curator is derived from the secret, each purpose by an HKDF of its own; the draw of h1 is one of them
-(`fedkme.features.secret_fourier`).
+(`fedkme.sealed.secret_fourier`).
 
 Who holds the secret can tell the curator. A single owner that does so undoes the protection of everybody's
 hashes, not of sealed rows: those open with the consumer's key alone.

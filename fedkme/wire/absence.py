@@ -7,7 +7,7 @@ import random
 import time
 
 from fedkme.errors import ConnectionFailedError
-from fedkme.supervision import Voice
+from fedkme.ops.supervision import StatusReporter
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 """Between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
@@ -16,7 +16,7 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 class Absence:
     """Waits between attempts to connect, and folds their lines."""
 
-    def __init__(self, voice: Voice, most_s: float | None, connect_s: float = 0.0) -> None:
+    def __init__(self, voice: StatusReporter, most_s: float | None, connect_s: float = 0.0) -> None:
         """Before the first connection.
 
         Args:

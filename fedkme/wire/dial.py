@@ -10,9 +10,9 @@ import grpc
 import grpc.aio
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.certificates import expiry
 from fedkme.pki.identity import IdentityFile, expiry_warning
-from fedkme.supervision import Voice
 from fedkme.wire.channel import CLIENT_OPTIONS
 from fedkme.wire.tls import Identity
 
@@ -41,7 +41,7 @@ _REFUSALS = {
 class OwnIdentity:
     """This party's identity at each dial, which may be renewed on disk while the party runs."""
 
-    def __init__(self, path: Path, voice: Voice) -> None:
+    def __init__(self, path: Path, voice: StatusReporter) -> None:
         """Read it, and say if it is about to expire.
 
         Raises:
@@ -63,7 +63,7 @@ class OwnIdentity:
         return self._file.identity
 
 
-def own_identity(path: Path | None, voice: Voice) -> OwnIdentity | None:
+def own_identity(path: Path | None, voice: StatusReporter) -> OwnIdentity | None:
     """The identity of a party's settings; None for plaintext."""
     return None if path is None else OwnIdentity(path, voice)
 

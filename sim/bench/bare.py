@@ -10,23 +10,23 @@ import sys
 from pathlib import Path
 
 from fedkme.config import load_toml, validate
+from fedkme.ops.supervision import run_party
 from fedkme.party import resolve_paths
 from fedkme.privacy.ledger import Ledger
-from fedkme.supervision import run_party
 from fedkme.wire.v1 import journals_pb2
 from owner.agent import join
-from owner.office import Office
+from owner.runs import RunManager
 from owner.settings import OwnerSettings
 
 
-class Forgetful(Office):
+class Forgetful(RunManager):
     """Keeps nothing."""
 
     def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
         self._outbox.lines.clear()
 
 
-class Chaining(Office):
+class Chaining(RunManager):
     """Makes the lines of its ledger."""
 
     _chain: Ledger | None = None

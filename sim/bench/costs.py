@@ -17,8 +17,8 @@ from typing import get_args
 
 import numpy as np
 
-from curator.journal import RunJournal
-from curator.link import OwnerLink
+from curator.owners.connection import OwnerConnection
+from curator.runs.journal import RunJournal
 from curator.summary.record import RoundRecord
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger, stored_ledger
@@ -132,7 +132,7 @@ def _line(what: str, auction: str, dear: float, cheap: float) -> dict[str, Cell]
 class Cutting(RoundEnds):
     """Ends an owner's stream after a round; its process comes back by itself."""
 
-    link: OwnerLink | None = None
+    link: OwnerConnection | None = None
     after: int = 1
 
     def round_done(self, record: RoundRecord) -> None:

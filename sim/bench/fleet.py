@@ -12,18 +12,18 @@ from typing import Any, Literal, TypeVar
 
 import grpc.aio
 
-from curator.link import OwnerLink
-from curator.members import Members
-from curator.names import Names
-from curator.registry import Registry
-from curator.sessions import OwnerSession
+from curator.access.names import NameRegister
+from curator.owners.connection import OwnerConnection
+from curator.owners.members import Members
+from curator.owners.owner_service import OwnerService
+from curator.owners.session import OwnerSession
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import Authority, Identity
 from fedkme.wire.v1 import owners_pb2_grpc
 from sim.bench.echo import EchoHall
-from sim.children import Child, Event
 from sim.config import SimulationSettings
-from sim.processes import prepare_parties
+from sim.engines.children import Child, Event
+from sim.engines.processes import prepare_parties
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Fleet:
     """Everybody who joined; the echo at an index stands beside the owner at that index."""
 
     members: Members
-    links: Sequence[OwnerLink]
+    links: Sequence[OwnerConnection]
     echoes: EchoHall
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
     """Of each run so far, the sessions of its owners."""
@@ -63,7 +63,7 @@ async def fleet(
         commands = prepare_parties(scenario, settings, folder, folder / "run", authority)
         owners = {name: _command(commands[name], keeps) for name in scenario.owners}
         members = Members(tuple(scenario.owners), settings.progress_s, settings.progress_s)
-        registry = Registry(members, Names(), settings.connect_s)
+        registry = OwnerService(members, NameRegister(), settings.connect_s)
         echoes = EchoHall(len(scenario.owners))
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkme.data import Table
-from fedkme.schema import Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table
 from sim.config import SimulationSettings, load_simulation
 from sim.scenarios import Scenario
 from sim.scenarios.base import owner_names

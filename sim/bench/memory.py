@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from curator.public import draw_features
+from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings
-from fedkme.data import Table, load_table, save_table
 from fedkme.party import noise_for
 from fedkme.protocol import Assignment
-from fedkme.schema import Schema
-from owner.bidder import Bidder
-from owner.gate import Gate
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table, load_table, save_table
+from owner.consent.gate import OwnerGate
+from owner.summary.bidder import Bidder
 from sim.bench.market import synthetic_schema
 from sim.bench.result import BenchSettings, Cell, Result
 
@@ -61,7 +61,7 @@ def _write(file: Path, rows: int) -> None:
 def _owner(file: Path, schema: Schema) -> Bidder:
     """What an owner's process does before round 1."""
     table = load_table(file, schema, "owner")
-    bidder = Bidder("owner", table, schema, noise_for(0, "owner")("draw"), Gate("owner"))
+    bidder = Bidder("owner", table, schema, noise_for(0, "owner")("draw"), OwnerGate("owner"))
     features = draw_features(FeatureSettings(), _GAMMA, schema.encoded_width, seed=0)
     target = np.zeros(features.dimension, dtype=np.int32)
     bidder.prepare(Assignment("bench", features, schema.digest(), target))

@@ -17,13 +17,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.conduct import conduct
-from curator.gate import Gate
-from curator.journal import JournaledNoise, RunJournal
-from curator.public import draw_features, public_seed
-from curator.sessions import OwnerSession
+from curator.owners.roster import Fault
+from curator.owners.session import OwnerSession
+from curator.runs.journal import JournaledNoise, RunJournal
+from curator.runs.public_draws import draw_features, public_seed
+from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RoundRecord, SummaryRecord
-from curator.summary.roster import Fault
+from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
 from fedkme.errors import PartyFailedError
@@ -39,7 +39,7 @@ from sim.bench.fleet import Fleet, fleet
 from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.config import SimulationSettings
-from sim.inprocess import encoded
+from sim.engines.inprocess import encoded
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
@@ -220,7 +220,7 @@ async def real_block(
     def drawn(purpose: str) -> NoiseSource:
         return noise(purpose) if journal is None else JournaledNoise(noise(purpose), journal, purpose)
 
-    await conduct(task, settings, ports, drawn, SummaryRecord(), watch, Gate(run, books))
+    await run_summary(task, settings, ports, drawn, SummaryRecord(), watch, SummaryDisclosures(run, books))
     fleet.members.discharge(run)
     for session in sessions:
         await session.dismiss()

@@ -19,8 +19,8 @@ import numpy as np
 from fedkme.errors import PartyFailedError
 from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
-from sim.processes import Clock, SummaryLaunch
-from sim.progress import PlainProgress
+from sim.engines.processes import Clock, SummaryLaunch
+from sim.report.progress import PlainProgress
 
 _BARE = "import numpy, grpc.aio"
 _ROWS = 2

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkme.data import Table, load_table
 from fedkme.errors import DataError
-from fedkme.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table, load_table
 
 KEPT_NEGATIVES = 0.4
 TEST_SHARE = 0.1

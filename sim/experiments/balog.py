@@ -23,17 +23,17 @@ from numpy.typing import NDArray
 
 from curator.releases.balog import algorithm1
 from curator.releases.subspace import gaussian_points, matched_tolerance, subset_points, subspace
-from fedkme.data import Table, read_arrays
+from fedkme.embeddings.kernels import kernel_mean_at
+from fedkme.embeddings.weighted_points import WeightedPoints, inner, uniform_points
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf
 from fedkme.features.maps import EmbeddingMap, make_map
-from fedkme.features.pooling import ROW_UNIT, Layout, PooledSum, pool, pooled_sum
-from fedkme.kernels import kernel_mean_at
+from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.noise import simulated
-from fedkme.privacy.pooled import PooledRelease, embedding_query, release_embedding
-from fedkme.schema import Numeric, Schema
-from fedkme.weighted_points import WeightedPoints, inner, uniform_points
+from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table, read_arrays
 from sim.scenarios.base import place
 
 FloatArray = NDArray[np.float64]

@@ -29,11 +29,11 @@ from fedkme.cells.histogram import by_label, histogram_noise, noisy_counts
 from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help, owner_noise
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.cells.prune import prune
+from fedkme.embeddings.kernels import mean_kernel
 from fedkme.errors import ConfigError
-from fedkme.kernels import mean_kernel
 from fedkme.privacy.noise import simulated
-from owner.herding import cell_weights, herd, target_scores
-from sim.exact_greedy import exact_kernel_greedy
+from owner.cells.herding import cell_weights, herd, target_scores
+from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.experiments.cells_data import Layout, layouts
 
 FloatArray = NDArray[np.float64]

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.data import Table, read_arrays, read_columns, table_from_columns
+from fedkme.embeddings.kernels import mean_kernel, median_gamma
 from fedkme.errors import ConfigError, DataError
-from fedkme.kernels import mean_kernel, median_gamma
-from fedkme.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table, read_arrays, read_columns, table_from_columns
 from sim.scenarios.base import Scenario, generator, random_rows
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals

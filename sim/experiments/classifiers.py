@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.data import Table
 from fedkme.errors import ConfigError
-from fedkme.schema import Category, Schema
+from fedkme.tables.schema import Category, Schema
+from fedkme.tables.table import Table
 
 NAMES = ("LR", "RF", "GNB", "BNB", "SVM", "DT", "LDA", "Ada", "MLP", "Bag", "GBM", "XGB")
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.data import Table, read_arrays, read_columns, table_from_columns
 from fedkme.errors import DataError
-from fedkme.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table, read_arrays, read_columns, table_from_columns
 from sim.experiments.adult import Split
 from sim.experiments.census import census_categories
 

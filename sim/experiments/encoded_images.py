@@ -28,10 +28,10 @@ from curator.releases.autoencoder import (
 from curator.releases.encoded import EncodedPlan, fit, sample
 from curator.releases.generators import Training
 from curator.releases.progress import Report
-from fedkme.data import Table
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
+from fedkme.tables.table import Table
 from sim.experiments import classifiers
 from sim.experiments.images import EPSILON, FILES, accuracy, image_schema, load_images
 from sim.experiments.seeds import Figures, Printed, Told, say

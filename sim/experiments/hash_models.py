@@ -20,18 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from consumer.hash_models import Kind, compare
-from fedkme.data import read_arrays
+from consumer.sealed.hash_models import Kind, compare
+from fedkme.embeddings.kernels import median_gamma
+from fedkme.embeddings.mmd import mmd2
 from fedkme.errors import MissingDependencyError
 from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
 from fedkme.features.fourier import SecretFourierSpec
 from fedkme.features.hashes import herd_hashes
-from fedkme.features.secret_fourier import SecretFourier
-from fedkme.kernels import median_gamma
-from fedkme.mmd import mmd2
 from fedkme.sealed.group import GroupSecret
-from sim.audit.hashes import align, fit_draw, invert, known_draw, squared_distances
-from sim.exact_greedy import exact_kernel_greedy
+from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.table import read_arrays
+from sim.attacks.hashes import align, fit_draw, invert, known_draw, squared_distances
+from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios.base import place
 
 FloatArray = NDArray[np.float64]

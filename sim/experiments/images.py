@@ -20,12 +20,12 @@ import numpy as np
 
 from curator.releases import hermite, merf
 from curator.releases.progress import Report
-from fedkme.data import Table, read_arrays
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
-from fedkme.schema import Label, Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table, read_arrays
 from sim.experiments import classifiers
 from sim.experiments.seeds import Figures, Printed, Told, say
 from sim.experiments.synthesis import DELTA, Method, pooled, rkhs_distance

@@ -19,15 +19,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedkme.data import Table, read_arrays
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import make_map
-from fedkme.features.pooling import Layout
+from fedkme.features.sums import Layout
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
-from fedkme.privacy.pooled import PooledRelease, embedding_query, release_embedding
-from fedkme.schema import Numeric, Schema
+from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table, read_arrays
 from sim.experiments.balog import BOUND
 from sim.experiments.seeds import Figures, Told, say
 from sim.experiments.synthesis import DELTA, Choice, pooled, rkhs_distance, synthesise

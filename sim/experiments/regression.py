@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.data import Table, load_table
-from fedkme.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.table import Table, load_table
 from sim.experiments.classifiers import columns
 from sim.experiments.seeds import Figures, Told, say
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkme.data import Table
+from fedkme.tables.table import Table
 from sim.experiments import classifiers
 from sim.experiments.datasets import SOURCES, Source, load
 from sim.experiments.seeds import Figures, Printed, Told, say

@@ -16,15 +16,15 @@ import numpy as np
 
 from curator.releases import hermite, merf
 from curator.releases.progress import Report
-from fedkme.data import Table
+from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.maps import EmbeddingMap, make_map
-from fedkme.features.pooling import Layout, PooledSum, pool, pooled_sum
-from fedkme.kernels import median_gamma
+from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
-from fedkme.schema import Category, Schema
+from fedkme.tables.schema import Category, Schema
+from fedkme.tables.table import Table
 
 Method = Literal["merf", "hermite"]
 Told = Callable[[str], None]

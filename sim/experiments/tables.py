@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedkme.data import Table
+from fedkme.tables.table import Table
 from sim.experiments import classifiers, marginals
 from sim.experiments.adult import load_adult, load_codes
 from sim.experiments.seeds import Figures, Told, say

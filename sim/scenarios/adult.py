@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from fedkme.config import Settings
-from fedkme.data import Table, load_table
 from fedkme.errors import ConfigError, DataError
-from fedkme.schema import Category
+from fedkme.tables.schema import Category
+from fedkme.tables.table import Table, load_table
 from sim.experiments.adult import adult_schema
 from sim.scenarios.base import Fraction, Scenario, generator, locate, owner_names, random_rows
 

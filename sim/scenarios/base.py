@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedkme.config import Settings
-from fedkme.data import Table
 from fedkme.errors import ConfigError
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 Rows = NDArray[np.int64]
 """Indices of rows, (m,)."""

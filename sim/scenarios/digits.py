@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedkme.data import Table
 from fedkme.errors import MissingDependencyError
-from fedkme.schema import Label, Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table
 from sim.scenarios.base import (
     DigitSplit,
     Fraction,

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.data import Table, read_columns, table_from_columns
 from fedkme.errors import DataError
-from fedkme.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table, read_columns, table_from_columns
 from sim.scenarios.base import Fraction, Scenario, cut, generator, locate, random_rows
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedkme.data import Table, read_arrays, table_from_arrays
 from fedkme.errors import DataError
-from fedkme.schema import Label, Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table, read_arrays, table_from_arrays
 from sim.scenarios.base import DigitSplit, Scenario, cut, deal, draw, generator, locate, sample_targets
 
 CLASSES = tuple("0123456789")

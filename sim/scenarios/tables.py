@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt
 
 from fedkme.config import Settings
-from fedkme.data import Table, load_table
-from fedkme.schema import load_schema
+from fedkme.tables.schema import load_schema
+from fedkme.tables.table import Table, load_table
 from sim.scenarios.base import Scenario, generator, locate, random_rows
 
 

@@ -18,10 +18,9 @@ from fedkme.privacy.events import OWNERS, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
-
-from .virtual import run_virtual
-from .world import OWNERS as NAMES
-from .world import RUN, SCHEMA, Fate, World
+from tests.faults.virtual import run_virtual
+from tests.faults.world import OWNERS as NAMES
+from tests.faults.world import RUN, SCHEMA, Fate, World
 
 SMALL = FeatureSettings(dimension=8)
 CELLS = SummarySettings(features=SMALL, protocol="cells")

@@ -19,33 +19,33 @@ from typing import Any
 import numpy as np
 
 from curator.cells.agreement import Agreement
-from curator.conductor import Conductor
-from curator.members import Members
-from curator.runs import Run, Runs
+from curator.owners.members import Members
+from curator.runs.queue import Run, RunQueue
+from curator.runs.summary_run import SummaryRun
 from curator.settings import CuratorSettings
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import counts
-from fedkme.data import Table
 from fedkme.errors import ConnectionFailedError, FedkmeError, StoreError
 from fedkme.features.fixed_point import quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import stored_ledger
-from fedkme.schema import Numeric, Schema
 from fedkme.store import Store, open_store
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import journals_pb2, summaries_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
-from owner.bidder import Bidder
-from owner.cell_desk import CellDesk
-from owner.desk import Desk
-from owner.filler import Filler
-from owner.gate import Allowance, Gate
-from owner.office import Office, Outbox
-from owner.pool_desk import PoolDesk
-from owner.pooler import Pooler
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import Allowance, OwnerGate
+from owner.runs import Outbox, RunManager
+from owner.summary.bidder import Bidder
+from owner.summary.handler import SummaryHandler
+from owner.sums.handler import SumHandler
+from owner.sums.responder import SumResponder
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
@@ -166,7 +166,7 @@ class CuratorEnd:
         self._wire.broken.set()
 
 
-class MortalConductor(Conductor):
+class MortalConductor(SummaryRun):
     """One whose process may die before and after it writes a run's record."""
 
     def __init__(self, process: Process, *arguments: Any) -> None:
@@ -297,12 +297,12 @@ class World:
         outcome: dict[str, SummaryRecord] = {}
 
         async def conduct(run: Run) -> Any:
-            status = await conductor.conduct(run)
+            status = await conductor.carry_out(run)
             if run.error is not None:
                 process.kill()  # an operator makes room and starts it again
             return status
 
-        runs = Runs(store, conduct, 4)
+        runs = RunQueue(store, conduct, 4)
         for run in runs.left_open():
             members.enlist(run.name, run.document.owners)
         agreed_on = agreement.take_up(runs.waiting())
@@ -319,7 +319,7 @@ class World:
         if event == "suspended":
             self.faults.append(f"{event} {fields}")
 
-    async def _ask(self, runs: Runs, store: Any, agreement: Agreement, process: Process) -> None:
+    async def _ask(self, runs: RunQueue, store: Any, agreement: Agreement, process: Process) -> None:
         """What a consumer's call does, in each life of the curator; until the run is over."""
         known = store.run(RUN)
         if known is None or known.status == "asked":
@@ -356,24 +356,26 @@ class World:
         rows = table(name)
         allowance = Allowance()
 
-        def open_desk(run: str, outbox: Outbox) -> Desk:
-            gate = Gate(name, outbox, allowance)
-            return Desk(
+        def open_desk(run: str, outbox: Outbox) -> SummaryHandler:
+            gate = OwnerGate(name, outbox, allowance)
+            return SummaryHandler(
                 run,
                 Bidder(name, rows, SCHEMA, noise_for(self.seed, name)("draw"), gate),
                 SCHEMA.encoded_width,
             )
 
-        def open_pool_desk(run: str, outbox: Outbox) -> PoolDesk:
-            gate = Gate(name, outbox, allowance)
-            return PoolDesk(run, Pooler(name, rows, SCHEMA, noise_for(self.seed, name)("sums"), gate))
+        def open_pool_desk(run: str, outbox: Outbox) -> SumHandler:
+            gate = OwnerGate(name, outbox, allowance)
+            return SumHandler(run, SumResponder(name, rows, SCHEMA, noise_for(self.seed, name)("sums"), gate))
 
-        def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
-            gate = Gate(name, outbox, allowance)
-            return CellDesk(run, Filler(name, rows, SCHEMA, noise_for(self.seed, name)("histogram"), gate))
+        def open_cell_desk(run: str, outbox: Outbox) -> CellHandler:
+            gate = OwnerGate(name, outbox, allowance)
+            return CellHandler(
+                run, HistogramResponder(name, rows, SCHEMA, noise_for(self.seed, name)("histogram"), gate)
+            )
 
         try:
-            office = Office(
+            office = RunManager(
                 name, "curator", rows, store, allowance, open_desk, 4, open_pool_desk, open_cell_desk
             )
             instance = self.chance.randbytes(16)
@@ -384,8 +386,8 @@ class World:
         finally:
             store._store.close()
 
-    async def _attend(self, name: str, process: Process, instance: bytes, office: Office) -> None:
-        """One stream: what `owner.agent.attend` and `curator.registry.Registry` do over gRPC."""
+    async def _attend(self, name: str, process: Process, instance: bytes, office: RunManager) -> None:
+        """One stream: what `owner.agent.attend` and `curator.owners.owner_service.Registry` do over gRPC."""
         members, curator = self.members, self.curator_process
         if members is None or curator is None:
             raise ConnectionFailedError("nobody is there", "Wait.")

@@ -12,13 +12,13 @@ import grpc.aio
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from curator.conductor import Conductor
-from curator.members import Members
-from curator.names import Names
-from curator.reception import Reception
-from curator.registry import Registry
-from curator.runs import Runs
-from curator.service import SummaryService
+from curator.access.names import NameRegister
+from curator.consumers.admission import ConsumerAdmission
+from curator.consumers.summary_service import SummaryService
+from curator.owners.members import Members
+from curator.owners.owner_service import OwnerService
+from curator.runs.queue import RunQueue
+from curator.runs.summary_run import SummaryRun
 from curator.settings import CuratorSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.privacy.events import CURATOR
@@ -67,13 +67,13 @@ class Services:
         self.members = Members(settings.owners, settings.progress_s, settings.grace_s, say=self.say)
         seeds = np.empty((0, SCHEMA.encoded_width), dtype=np.float32)
         ledger, noise = stored_ledger(CURATOR, store), settings.noise_for(CURATOR)
-        conductor = Conductor(settings, SCHEMA, seeds, self.members, store, ledger, noise, self.say)
-        self.runs = Runs(store, conductor.conduct, settings.runs_at_once)
-        names = Names(settings.owners)
+        conductor = SummaryRun(settings, SCHEMA, seeds, self.members, store, ledger, noise, self.say)
+        self.runs = RunQueue(store, conductor.carry_out, settings.runs_at_once)
+        names = NameRegister(settings.owners)
         self.summaries: Any = SummaryService(
-            conductor, self.runs, Reception(settings, self.runs, names, self.say)
+            conductor, self.runs, ConsumerAdmission(settings, self.runs, names, self.say)
         )
-        self.owners: Any = Registry(self.members, names, settings.connect_s, say=self.say)
+        self.owners: Any = OwnerService(self.members, names, settings.connect_s, say=self.say)
 
     def say(self, event: str, **fields: Any) -> None:
         self.said.append((event, fields))

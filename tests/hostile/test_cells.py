@@ -12,34 +12,33 @@ import numpy as np
 import pytest
 
 from curator.cells.settings import CellsSettings
-from curator.link import OwnerLink
-from curator.sessions import OwnerSession
+from curator.owners.connection import OwnerConnection
+from curator.owners.session import OwnerSession
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
-from fedkme.data import save_table
 from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
 from fedkme.party import noise_for
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.protocol import CellAssignment
+from fedkme.tables.table import save_table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
-from owner.cell_desk import CellDesk
-from owner.filler import Filler
-from owner.office import Outbox
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.runs import Outbox
 from owner.settings import PeriodBudget
-from tests.owners.host import NAME, SCHEMA, Host, host, rows
+from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
+from tests.hostile.services import services
+from tests.hostile.test_consumers import asked, fault_in, talk
+from tests.hostile.test_owners import AT, Wire
+from tests.owner.consent.host import NAME, SCHEMA, Host, host, rows
 from tests.system.market import DIMENSION
 from tests.system.market import rows as market_rows
-
-from .fuzz import GROWTH, at_rest, fuzzed, resident
-from .services import services
-from .test_consumers import asked, fault_in, talk
-from .test_owners import AT, Wire
 
 FUZZED = 6_000
 BOOK = kmeans_book(SCHEMA.encode(rows(30).values), 4, spec_for(SCHEMA, 3), SCHEMA, 0)
@@ -52,9 +51,9 @@ SHARES = [1.0 / COUNTED] * COUNTED
 def open_cells(at: Host) -> Host:
     """Let the owner take part in summaries by cells."""
 
-    def open_cell_desk(run: str, outbox: Outbox) -> CellDesk:
+    def open_cell_desk(run: str, outbox: Outbox) -> CellHandler:
         noise = noise_for(0, NAME)("histogram")
-        return CellDesk(run, Filler(NAME, rows(), SCHEMA, noise, at._gate(outbox)))
+        return CellHandler(run, HistogramResponder(NAME, rows(), SCHEMA, noise, at._gate(outbox)))
 
     at.office._open_cell_desk = open_cell_desk
     return at
@@ -266,7 +265,7 @@ async def test_an_owner_s_count_that_no_table_has(count: int) -> None:
 @pytest.mark.parametrize("count", [2**53 + 1, 2**64 - 1])
 async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
     # Orders are limited by it, in whole numbers.
-    link = OwnerLink("a", 60, 0)
+    link = OwnerConnection("a", 60, 0)
     wire = Wire(pb.OwnerMessage(at=AT, prepared=pb.Prepared(rows=count)))
     await link.attach(wire)
     wire.link = link
@@ -278,7 +277,7 @@ async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
 
 async def _odd_histogram(cells: list[int]) -> None:
     """It is out of the run, with an error that the run foresees, and its stream is cut."""
-    link = OwnerLink("a", 60, 0)
+    link = OwnerConnection("a", 60, 0)
     wire = Wire(pb.OwnerMessage(at=AT, histogram=types_pb2.Histogram(cells=cells)))
     await link.attach(wire)
     wire.link = link

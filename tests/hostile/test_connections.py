@@ -13,16 +13,15 @@ import grpc.aio
 import pytest
 from grpc.experimental.session_cache import ssl_session_cache_lru
 
-from curator import registry
+from curator.owners import owner_service as registry
 from fedkme.errors import FedkmeError, IdentityError
 from fedkme.pki.identity import Identity
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2, types_pb2
-from tests.pki.verbs import pki
+from tests.fedkme.pki.verbs import pki
+from tests.hostile.fuzz import at_rest, resident
 from tests.system.market import DIMENSION, Market, market, request
-
-from .fuzz import at_rest, resident
 
 CONNECTIONS = 1000
 A_CONNECTION = 2**19

@@ -12,16 +12,15 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from curator.reception import MOST_CALLS
-from curator.runs import MOST_ASKED
+from curator.consumers.admission import MOST_CALLS
+from curator.runs.queue import MOST_ASKED
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError
 from fedkme.wire import codecs
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
+from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, garble, resident
+from tests.hostile.services import Call, Services, services
 from tests.system.market import DIMENSION, Ear, market, request
-
-from .fuzz import GROWTH, at_rest, fuzzed, garble, resident
-from .services import Call, Services, services
 
 FUZZED = 10_000
 TARGET = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))

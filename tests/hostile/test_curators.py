@@ -16,11 +16,10 @@ from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-from owner.gate import MOST_SILENT
-from owner.office import MOST_REFUSED
-from tests.owners.host import NAME, PRICES, Host, assignment, host
-
-from .fuzz import GROWTH, at_rest, fuzzed, resident
+from owner.consent.gate import MOST_SILENT
+from owner.runs import MOST_REFUSED
+from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
+from tests.owner.consent.host import NAME, PRICES, Host, assignment, host
 
 FUZZED = 10_000
 MEAN = codecs.mean_to_wire(assignment("run-1").target)

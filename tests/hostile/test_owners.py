@@ -12,10 +12,10 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from curator import members
-from curator.link import OwnerLink, Traffic
-from curator.members import Members
-from curator.sessions import OwnerSession
+from curator.owners import members
+from curator.owners.connection import OwnerConnection, Traffic
+from curator.owners.members import Members
+from curator.owners.session import OwnerSession
 from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
@@ -29,11 +29,10 @@ from fedkme.protocol import Row
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
+from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, garble, resident
+from tests.hostile.services import Call, services
 from tests.system.launches import read_json
 from tests.system.market import Ear, market
-
-from .fuzz import GROWTH, at_rest, fuzzed, garble, resident
-from .services import Call, services
 
 FUZZED = 10_000
 AT = pb.Position(run="run-1", round=1, seq=1)
@@ -57,7 +56,7 @@ class Wire:
     def __init__(self, *answers: pb.OwnerMessage) -> None:
         self.heard: list[pb.Directive] = []
         self.was_cut = False
-        self.link: OwnerLink | None = None
+        self.link: OwnerConnection | None = None
         self._answers = answers
 
     async def write(self, directive: pb.Directive) -> None:
@@ -92,7 +91,7 @@ async def test_ten_thousand_fuzzed_answers() -> None:
     for message in fuzzed(ANSWERS, FUZZED, seed=6):
         if message is None:
             continue
-        link = OwnerLink("a", 0.001, 0)
+        link = OwnerConnection("a", 0.001, 0)
         wire = Wire(*[message] * rng.choice((1, 1, 3)))
         await link.attach(wire)
         wire.link = link
@@ -179,7 +178,7 @@ WIDE = types_pb2.Row(token=0, values=[0.0] * 4)
 )
 async def test_rows_that_were_not_asked_for(answers: list[types_pb2.Rows]) -> None:
     # What an owner can make the curator hold is what it was asked for: so many rows, of so many columns.
-    link = OwnerLink("a", 60, 0)
+    link = OwnerConnection("a", 60, 0)
     wire = Wire(*[pb.OwnerMessage(at=AT, rows=part) for part in answers])
     await link.attach(wire)
     wire.link = link
@@ -190,7 +189,7 @@ async def test_rows_that_were_not_asked_for(answers: list[types_pb2.Rows]) -> No
 
 async def test_answers_that_nobody_waits_for() -> None:
     # Of other runs, earlier directives and streams that were fenced: dropped, and not kept.
-    link, traffic = OwnerLink("a", 60, 60), Traffic()
+    link, traffic = OwnerConnection("a", 60, 60), Traffic()
     fenced, wire = Wire(), Wire()
     await link.attach(fenced)
     await link.attach(wire)

@@ -19,14 +19,15 @@ from fedkme.errors import (
     SecureAggregationError,
 )
 from fedkme.features.kernel_points import PointsSpec
-from fedkme.pooling.values import SumQuery
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import check_chain, disclosures_in
-from fedkme.wire import pooling as wire
+from fedkme.sums.values import SumQuery
+from fedkme.wire import sums as wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2
-from tests.owners.host import NAME, SCHEMA, host
-from tests.pooling.owner_parties import (
+from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
+from tests.owner.consent.host import NAME, SCHEMA, host
+from tests.owner.sums.owner_parties import (
     NAMES,
     NOISY,
     OTHER,
@@ -39,8 +40,6 @@ from tests.pooling.owner_parties import (
     parameters,
     pooler,
 )
-
-from .fuzz import GROWTH, at_rest, fuzzed, resident
 
 Read = Callable[[Any], object]
 

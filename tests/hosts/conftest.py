@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pki.verbs import pki
-
-from .network import Network, Poor, why_not
-from .parties import OWNERS, Site
+from tests.fedkme.pki.verbs import pki
+from tests.hosts.network import Network, Poor, why_not
+from tests.hosts.parties import OWNERS, Site
 
 HOSTS = ("curator", "lab", *OWNERS, "attic")
 POOR = dict.fromkeys(OWNERS, Poor(delay_ms=5, loss=0.02))

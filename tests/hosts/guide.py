@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.pki.verbs import pki, said
-
-from .parties import ROOT, WAIT_S
+from tests.fedkme.pki.verbs import pki, said
+from tests.hosts.parties import WAIT_S
+from tests.places import ROOT
 
 GUIDE = ROOT / "docs" / "deploy.md"
 BLOCK = re.compile(r"^```sh (\w+)( stays)?\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -17,16 +17,15 @@ from typing import Any
 from typer.testing import CliRunner
 
 import curator.cli
+import fedkme.operate.audit_cli
 import owner.cli
-import sim.audit_cli
 from fedkme.privacy.ledger import read_ledger
-
-from .network import Network
+from tests.hosts.network import Network
+from tests.places import ROOT
 
 WAIT_S = 90.0
 """How long to wait for something that takes a second or two when the machine has nothing else to do."""
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "from fedkme.cli import main; main()"
 """The `fedkme` command of this checkout."""
 
@@ -177,7 +176,9 @@ class Site:
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
         """What a verb of `fedkme` prints, without a process of its own; it must succeed."""
-        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": sim.audit_cli.app}[verb]
+        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": fedkme.operate.audit_cli.app}[
+            verb
+        ]
         done = CliRunner().invoke(app, [*map(str, arguments)])
         assert done.exit_code == 0, f"{done.output} {done.exception}"
         return done.output

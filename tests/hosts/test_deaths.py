@@ -7,8 +7,8 @@ counts on all sides can tell.
 
 from __future__ import annotations
 
-from .parties import OWNERS, Site
-from .test_runs import BY_RANK
+from tests.hosts.parties import OWNERS, Site
+from tests.hosts.test_runs import BY_RANK
 
 ROWS = 140
 DEATHS = ((10, "curator"), (30, "north"), (50, "curator"), (70, "south"), (90, "west"), (110, "curator"))

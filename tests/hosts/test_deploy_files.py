@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.pki.verbs import pki
-
-from .guide import blocks, clone, offline
-from .parties import COMMAND, ROOT, WAIT_S, Party
+from tests.fedkme.pki.verbs import pki
+from tests.hosts.guide import blocks, clone, offline
+from tests.hosts.parties import COMMAND, WAIT_S, Party
+from tests.places import ROOT
 
 DEPLOY = ROOT / "deploy"
 UNITS = {name: DEPLOY / "systemd" / f"fedkme-{name}.service" for name in ("curator", "owner")}

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import IdentityError
-
-from .guide import GUIDE, Terminals, blocks, clone
-from .network import Network
-from .parties import WAIT_S
+from tests.hosts.guide import GUIDE, Terminals, blocks, clone
+from tests.hosts.network import Network
+from tests.hosts.parties import WAIT_S
 
 HOSTS = ("curator", "north")
 ROWS = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from .network import Network
-from .parties import OWNERS, Site
+from tests.hosts.network import Network
+from tests.hosts.parties import OWNERS, Site
 
 CUT_S = 2.0
 """How long the cable is out: the outage itself, no wait for anything."""

@@ -11,9 +11,8 @@ import pytest
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import Role
 from fedkme.pki.folder import AuthorityFolder
-from tests.pki.verbs import pki
-
-from .parties import Site
+from tests.fedkme.pki.verbs import pki
+from tests.hosts.parties import Site
 
 FENCED, IDENTITY = 35, 33
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .parties import WAIT_S, Site
+from tests.ops.parties import WAIT_S, Site
 
 
 @pytest.fixture

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fedkme.operate.doctor import network
+from fedkme.operate.doctor.cli import app
 from fedkme.store import open_store
 from fedkme.wire.tls import LOOPBACK, Authority, Role
-from sim.doctor import network
-from sim.doctor.cli import app
-
-from .parties import Site
+from tests.ops.parties import Site
 
 OWNER = 'data = "north.csv"\njournal = "north.db"\n'
 POLICY = "[policy]\nmost_rows = 100\n[[policy.budgets]]\nepsilon = 4.0\ndelta = 1e-6\n"
@@ -173,7 +172,7 @@ def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 
     def apart(seconds: float) -> tuple[int, str]:
         clock = SimpleNamespace(time=lambda: now() + seconds)
-        monkeypatch.setattr("sim.doctor.network.time", clock)
+        monkeypatch.setattr("fedkme.operate.doctor.network.time", clock)
         code, findings = doctor(site.write("north", OWNER))
         return code, states(findings)["clock"]
 

@@ -6,12 +6,12 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from fedkme.supervision import Voice
+from fedkme.ops.supervision import StatusReporter
 from fedkme.wire.dial import own_identity
 from fedkme.wire.tls import Authority, Role
 
 
-class Ear(Voice):
+class Ear(StatusReporter):
     def __init__(self) -> None:
         super().__init__("north", supervised=False)
         self.said: list[tuple[str, dict[str, Any]]] = []

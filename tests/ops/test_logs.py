@@ -13,8 +13,7 @@ import pytest
 
 from fedkme.ops.logs import Log, unforeseen
 from fedkme.wire.tls import Role
-
-from .parties import WAIT_S, Party, Site
+from tests.ops.parties import WAIT_S, Party, Site
 
 ROW, LABEL = "117.8125", "planted-label"
 """A row's value, and a class name, that only an owner has."""

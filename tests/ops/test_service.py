@@ -21,8 +21,7 @@ from curator.health import SERVICES
 from fedkme.errors import ConfigError, InterruptedRunError, NotEnoughRowsError, StoppingError
 from fedkme.privacy.events import validation_of
 from fedkme.wire.tls import Authority, Identity, Role
-
-from .parties import WAIT_S, Party, Site, rows
+from tests.ops.parties import WAIT_S, Party, Site, rows
 
 SERVING, NOT_SERVING = 1, 2
 LONG = 400  # rows of a run that is still under way when it is stopped

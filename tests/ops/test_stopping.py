@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fedkme.supervision import to_the_end
+from fedkme.ops.supervision import to_the_end
 
 
 async def test_work_that_is_cancelled_once_is_finished() -> None:

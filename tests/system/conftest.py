@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.children import Child, Event
-
-from .launches import WAIT_S, Start, start
+from sim.engines.children import Child, Event
+from tests.system.launches import WAIT_S, Start, start
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sim.config import load_simulation
-from sim.metrics import Metrics
+from sim.evaluation.metrics import Metrics
 from sim.run import simulate
 
 WAIT_S = 60.0

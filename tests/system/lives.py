@@ -25,13 +25,12 @@ from typing import Any
 from typer.testing import CliRunner
 
 import curator.cli
+import fedkme.operate.audit_cli
 import owner.cli
-import sim.audit_cli
 from fedkme.store.reading import read_store
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import journals_pb2
-
-from .launches import read_json, rounds
+from tests.system.launches import read_json, rounds
 
 PATIENCE_S = 120.0
 """How long to wait for a line that comes within seconds when the machine has nothing else to do."""
@@ -221,7 +220,9 @@ class Town:
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
         """What a verb of `fedkme` prints, without a process of its own; it must succeed."""
-        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": sim.audit_cli.app}[verb]
+        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": fedkme.operate.audit_cli.app}[
+            verb
+        ]
         done = CliRunner().invoke(app, [*map(str, arguments)])
         assert done.exit_code == 0, f"{done.output} {done.exception}"
         return done.output

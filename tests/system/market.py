@@ -11,29 +11,28 @@ from typing import Any
 import grpc.aio
 import numpy as np
 
-from consumer.client import run as consume
 from consumer.settings import ConsumerSettings, RequestSettings
+from consumer.summary.client import run as consume
 from curator.server import serve
 from curator.settings import CuratorSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
-from fedkme.data import Table, save_table
+from fedkme.ops.supervision import StatusReporter
 from fedkme.privacy.settings import ExactSettings
-from fedkme.schema import Numeric, Schema
 from fedkme.store import open_store
-from fedkme.supervision import Voice
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table, save_table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from owner.agent import join
 from owner.settings import OwnerSettings
-
-from .launches import WAIT_S
+from tests.system.launches import WAIT_S
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
 
 
-class Ear(Voice):
+class Ear(StatusReporter):
     """A party's voice that is kept, and waited for."""
 
     def __init__(self) -> None:

@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consumer.releases import ReleaseConsumerSettings
-from consumer.releases import run as ask
-from curator.pooling.session import PoolSession
-from curator.pooling.settings import PoolingSettings, SecuritySettings
+from consumer.releases.client import ReleaseConsumerSettings
+from consumer.releases.client import run as ask
 from curator.settings import CuratorSettings
-from fedkme.release_settings import release_settings
+from curator.sums.session import SumSession
+from curator.sums.settings import SecuritySettings, SumSettings
+from fedkme.releases.settings import release_settings
 from sim.release_config import load_release
-from sim.release_progress import ReleaseShown
 from sim.releases import simulate_release
-
-from .launches import HEADER, SCHEMA, WAIT_S
-from .market import SCHEMA as NUMBERS
-from .market import Ear, Market
+from sim.report.release_progress import ReleaseShown
+from tests.system.launches import HEADER, SCHEMA, WAIT_S
+from tests.system.market import SCHEMA as NUMBERS
+from tests.system.market import Ear, Market
 
 OWNERS = ("owner-1", "owner-2", "owner-3")
 _NETWORK = ("steps=4", "hidden=[8]", "batch=32", "rows=60")
@@ -138,7 +137,7 @@ async def release_market(
         "connect_s": WAIT_S,
         "durability": "process",
         "simulation_seed": 0,
-        "release": PoolingSettings(security=security, **pooling),
+        "release": SumSettings(security=security, **pooling),
         **changes,
     }
     made = ReleaseMarket(folder, CuratorSettings(**values))
@@ -189,12 +188,12 @@ def hold(patch: pytest.MonkeyPatch, kind: type[Any], method: str) -> Held:
 
 def lose(patch: pytest.MonkeyPatch, phase: str, owners: Mapping[str, asyncio.Task[None]]) -> None:
     """Let these owners' processes end just before the curator asks them for something."""
-    work = getattr(PoolSession, phase)
+    work = getattr(SumSession, phase)
 
-    async def losing(self: PoolSession, *arguments: Any) -> Any:
+    async def losing(self: SumSession, *arguments: Any) -> Any:
         if self.name in owners:
             owners[self.name].cancel()
             await asyncio.wait([owners[self.name]])
         return await work(self, *arguments)
 
-    patch.setattr(PoolSession, phase, losing)
+    patch.setattr(SumSession, phase, losing)

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from curator.gate import Gate
+from curator.summary.disclosures import SummaryDisclosures
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
+from fedkme.ledgers.reconcile import Verdict, disclosures, verify
+from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.events import Disclosure, ExactStatistic, Gaussian, RawRows
 from fedkme.privacy.ledger import Entry, Ledger, file_writer, read_ledger
-from sim.audit_cli import app
-from sim.reconcile import Verdict, disclosures, verify
-
-from .launches import launch, ledgers
+from tests.system.launches import launch, ledgers
 
 RUNNER = CliRunner()
 
@@ -96,7 +95,7 @@ def test_the_command_says_ok(whole: Path) -> None:
 
 @pytest.mark.parametrize("path", ["ledger.jsonl", "owners/owner-2.jsonl", "consumer/ledger.jsonl"])
 def test_a_changed_byte_is_named_by_file_and_line(run: Path, path: str) -> None:
-    # "Altering one byte of a ledger is detected." (Every position: tests/privacy/test_ledger.py.)
+    # "Altering one byte of a ledger is detected." (Every position: tests/fedkme/privacy/test_ledger.py.)
     text = bytearray((run / path).read_bytes())
     start = text.index(b"\n") + 5
     text[start] ^= 1
@@ -215,7 +214,7 @@ def test_the_matrix_of_the_published_preset_says_what_is_claimed_and_what_holds(
 def test_what_is_not_declared_counts_as_exact() -> None:
     # protos: "What is not declared counts as released without protection."
     file = io.StringIO()
-    gate = Gate("run-1", Ledger("curator", file_writer(file)))
+    gate = SummaryDisclosures("run-1", Ledger("curator", file_writer(file)))
     target = np.arange(4, dtype=np.int32)
     gate.receive_target(target, [])
     assert file.getvalue().count('"kind":"exact-statistic"') == 2

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sim.processes
+import sim.engines.processes
 from fedkme.cli import main
-from fedkme.data import Table, save_table
 from fedkme.errors import (
     ConfigError,
     ConnectionFailedError,
@@ -24,8 +23,8 @@ from fedkme.errors import (
     SchemaError,
     StoreError,
 )
-
-from .launches import HEADER, SCHEMA, read_json, write_own_files
+from fedkme.tables.table import Table, save_table
+from tests.system.launches import HEADER, SCHEMA, read_json, write_own_files
 
 Refused = Callable[..., str]
 
@@ -206,7 +205,7 @@ def test_an_error_inside_a_party_reaches_the_user(
         spoilt = path.parent.name == "south"
         save_table(path, Table(table.values[:, :1], table.labels) if spoilt else table)
 
-    monkeypatch.setattr(sim.processes, "save_table", spoil)
+    monkeypatch.setattr(sim.engines.processes, "save_table", spoil)
     line = refused(DataError, "sim", "run", scenario, "--out", tmp_path / "run", lines=None)
     assert line.startswith(
         "error 12 (data): south: the rows have shape (20, 1) and the schema has 2 columns."

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fedkme.ledgers.reconcile import disclosures, verify
 from fedkme.privacy.events import CURATOR, OWNERS
 from sim.config import load_simulation
-from sim.progress import PlainProgress
-from sim.reconcile import disclosures, verify
+from sim.report.progress import PlainProgress
 from sim.run import simulate
 
 SMALL = (

@@ -11,9 +11,8 @@ from fedkme.errors import BudgetError
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.settings import GaussianSettings
 from owner.settings import PolicySettings
-
-from .launches import read_json
-from .market import DIMENSION, market
+from tests.system.launches import read_json
+from tests.system.market import DIMENSION, market
 
 SMALL = FeatureSettings(dimension=DIMENSION)
 

@@ -16,16 +16,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from consumer.settings import RequestSettings
-from curator.cells.gate import CellGate
-from curator.cells.run import CellTask, conduct_cells
+from curator.cells.disclosures import CellDisclosures
+from curator.cells.run import CellTask, run_cells
 from curator.cells.settings import CellsSettings
-from curator.pooling.settings import PoolingSettings, SecuritySettings
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
-from fedkme.data import save_table
 from fedkme.errors import (
     BudgetError,
     CancelledRunError,
@@ -36,27 +35,27 @@ from fedkme.errors import (
     QuorumError,
     SecureAggregationError,
 )
+from fedkme.ledgers.reconcile import verify
+from fedkme.operate.payout_cli import app as payout
 from fedkme.party import noise_for
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.tables.table import save_table
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.agent import join
-from owner.approvals import approve
-from owner.bidder import Bidder
-from owner.filler import Filler
-from owner.gate import Gate
-from owner.office import Office
+from owner.cells.responder import HistogramResponder
+from owner.consent.approvals import approve
+from owner.consent.gate import OwnerGate
+from owner.runs import RunManager
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
-from sim.baselines import Nobody
-from sim.inprocess import DirectPort
-from sim.payout_cli import app as payout
-from sim.reconcile import verify
-from sim.report import print_summary
-
-from .launches import launch, owners_agree, read_json, transcript
-from .market import DIMENSION, SCHEMA, Ear, Market, market, rows
+from owner.summary.bidder import Bidder
+from sim.engines.inprocess import DirectPort
+from sim.evaluation.baselines import Nobody
+from sim.report.write import print_summary
+from tests.system.launches import launch, owners_agree, read_json, transcript
+from tests.system.market import DIMENSION, SCHEMA, Ear, Market, market, rows
 
 SMALL = FeatureSettings(dimension=DIMENSION)
 CELLS = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(bits=2))
@@ -171,15 +170,18 @@ async def conduct_over(
     """A run without a wire, whose first owner is lost at a question."""
     ports = []
     for name in names:
-        table, gate = rows(20, ord(name)), Gate(name)
+        table, gate = rows(20, ord(name)), OwnerGate(name)
         noise = noise_for(0, name)
         ports.append(
-            Lost(Bidder(name, table, SCHEMA, noise("d"), gate), Filler(name, table, SCHEMA, noise("h"), gate))
+            Lost(
+                Bidder(name, table, SCHEMA, noise("d"), gate),
+                HistogramResponder(name, table, SCHEMA, noise("h"), gate),
+            )
         )
     ports[0].when = when
     record = SummaryRecord()
-    await conduct_cells(
-        small_task(p, rho), ports, quorum, record, Nobody(), CellGate("run-1", None, "consumer")
+    await run_cells(
+        small_task(p, rho), ports, quorum, record, Nobody(), CellDisclosures("run-1", None, "consumer")
     )
     return record
 
@@ -224,7 +226,7 @@ async def test_the_sketch_under_secure_aggregation(tmp_path: Path, distributed: 
     # "noise once by secure sum where the curator is not trusted with the exact sketch": no owner's sums are
     # in anybody's ledger, and with distributed noise not even the total.
     security = SecuritySettings(distributed_noise=distributed)
-    async with town(tmp_path, "abc", release=PoolingSettings(security=security, quorum=3)) as at:
+    async with town(tmp_path, "abc", release=SumSettings(security=security, quorum=3)) as at:
         await at.consumer()
     assert record_of(tmp_path)["status"] == "complete"
     lines = [entry.disclosure for entry in read_ledger(tmp_path / "runs" / "ledger.jsonl")]
@@ -233,7 +235,7 @@ async def test_the_sketch_under_secure_aggregation(tmp_path: Path, distributed: 
     assert {line.run for line in lines if line.nonce == "release 0"} == {"run-1/cells"}
 
 
-class Stuck(Office):
+class Stuck(RunManager):
     """An owner that has masked its sums, and is not heard of then."""
 
     reached: asyncio.Event
@@ -250,7 +252,7 @@ async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> N
     # Decision 007: it may have been opened, so it is not asked again; the consumer hears it, and the ledger
     # says what owners' ledgers say.
     Stuck.reached = asyncio.Event()
-    release = PoolingSettings(security=SecuritySettings(), quorum=2)
+    release = SumSettings(security=SecuritySettings(), quorum=2)
     async with market(tmp_path, ["a", "b"], summary=CELLS, release=release) as at:
         for name in "ab":
             save_table(tmp_path / f"{name}.npz", rows(20, ord(name)))

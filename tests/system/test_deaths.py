@@ -15,8 +15,7 @@ from typing import Protocol
 import pytest
 
 from fedkme.privacy.ledger import read_ledger
-
-from .lives import CONSUMER, OWNERS, PARTIES, Town
+from tests.system.lives import CONSUMER, OWNERS, PARTIES, Town
 
 
 class Build(Protocol):

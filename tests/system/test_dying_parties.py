@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import sim.children
-from fedkme.data import read_arrays
+import sim.engines.children
 from fedkme.errors import OwnerLostError, PartyFailedError, QuorumError
-from sim.children import Child
-
-from .launches import Watcher, alive, launch, read_json, read_lines, rounds, rows_in
+from fedkme.tables.table import read_arrays
+from sim.engines.children import Child
+from tests.system.launches import Watcher, alive, launch, read_json, read_lines, rounds, rows_in
 
 LONG = "p=400"  # a second or two after the first round, in which somebody dies
 
@@ -85,7 +84,7 @@ def test_a_hung_owner_is_given_up_and_ended(
     tmp_path: Path, parties: dict[str, Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # `progress_s`: how long one answer of an owner may take. A stopped process cannot end by itself.
-    monkeypatch.setattr(sim.children, "GRACE_S", 1.0)
+    monkeypatch.setattr(sim.engines.children, "GRACE_S", 1.0)
     watcher = Watcher(lambda: os.kill(parties["owner-1"].pid, signal.SIGSTOP))
     _, metrics = launch(tmp_path / "run", "p=100", "progress_s=1", watcher=watcher)
     assert metrics["status"] == "complete"

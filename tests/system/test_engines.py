@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .launches import launch, owners_agree, read_json, transcript, write_own_files
+from tests.system.launches import launch, owners_agree, read_json, transcript, write_own_files
 
 TWO = "scenario.owners=2"  # fewer processes to start, where the number does not matter
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.data import read_arrays
 from fedkme.errors import InterruptedRunError
-
-from .launches import (
+from fedkme.tables.table import read_arrays
+from tests.system.launches import (
     WAIT_S,
     Start,
     end_of,
@@ -77,7 +76,7 @@ def test_ctrl_c_while_baselines_run(begin: Start, tmp_path: Path) -> None:
 
 
 def test_a_launcher_that_dies_leaves_nobody(begin: Start, tmp_path: Path) -> None:
-    # DESIGN and fedkme/supervision.py: when the launcher's end of standard input closes, a party stops.
+    # DESIGN and fedkme/ops/supervision.py: when the launcher's end of standard input closes, a party stops.
     run = long_run(begin, tmp_path / "scratch", "processes")
     parties = [pid for pid in processes_that_name(tmp_path / "scratch") if pid != run.pid]
     assert len(parties) == 5

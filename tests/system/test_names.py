@@ -14,13 +14,16 @@ import typer
 from typer.testing import CliRunner
 
 from consumer.settings import ConsumerSettings
-from curator.names import Names
-from curator.registry import Registry
-from curator.service import SummaryService
+from curator.access.names import NameRegister
+from curator.consumers.summary_service import SummaryService
+from curator.owners.owner_service import OwnerService
 from curator.settings import CuratorSettings
 from fedkme.cli import run_app
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError, IdentityError, InterruptedRunError
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.reconcile import verify
+from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import TOGETHER, Sound, by_owner, cells_of, composed, with_coalition
 from fedkme.privacy.events import validation_of
 from fedkme.privacy.ledger import read_ledger
@@ -28,12 +31,8 @@ from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2
 from owner.settings import OwnerSettings
-from sim.audit_cli import app
-from sim.books import read_books
-from sim.reconcile import verify
-
-from .launches import launch, write_own_files
-from .market import market, request
+from tests.system.launches import launch, write_own_files
+from tests.system.market import market, request
 
 OWNER = {"curator": "-", "data": "x", "schema_file": "x"}
 CONSUMER = {"curator": "-", "validation": "x", "schema_file": "x", "output": "x", "request": {"p": 1}}
@@ -110,7 +109,7 @@ async def test_an_owner_and_a_consumer_of_one_name(tmp_path: Path) -> None:
 
 
 def test_names_keep_what_they_took() -> None:
-    names = Names(["a"], ["x"])
+    names = NameRegister(["a"], ["x"])
     names.admit_owner("a")
     names.admit_consumer("x")
     for name in ("a", "x"):
@@ -152,7 +151,7 @@ async def test_each_consumer_is_an_observer_and_has_its_own_validation_set(tmp_p
         assert [v.fault for v in verify(curator, there) if v.fault] == [
             f"there is no ledger of {missing.parent.name}"
         ]
-    books = read_books([curator / "ledger.jsonl", *parties])
+    books = read_ledgers([curator / "ledger.jsonl", *parties])
     cells = with_coalition(by_owner(cells_of(books.disclosures()), books.present))
     found = {(row.protected, row.observer): row for row in composed(cells, Sound(), 1e-5)}
     assert found["a", "hospital-x"].raw_rows == 4
@@ -162,7 +161,7 @@ async def test_each_consumer_is_an_observer_and_has_its_own_validation_set(tmp_p
         assert (validation_of(name), "curator") in found
         assert len({e.party for e in read_ledger(tmp_path / name / "ledger.jsonl")} | {name}) == 1
     # the curator's copy of an entry is not another entry, whatever file it comes from
-    alone = read_books([tmp_path / "a.jsonl"])
+    alone = read_ledgers([tmp_path / "a.jsonl"])
     lifetime = {(r.protected, r.observer): r for r in composed(cells_of(alone.disclosures()), Sound(), 1e-5)}
     assert found["a", "curator"].raw_rows == lifetime["a", "curator"].raw_rows > 0
     first = books.of(runs[0].name)
@@ -182,13 +181,13 @@ def test_simulated_runs_of_one_name_are_two_runs_and_one_folder_is_one(tmp_path:
     # Simulations call every run run-1; a ledger beside its run's folder is the same run's.
     small = ("engine=inprocess", "scenario.owners=2")
     one, two = (launch(tmp_path / str(seed), *small, f"seed={seed}")[0] for seed in (1, 2))
-    again = read_books([one, one / "owners" / "owner-1.jsonl", one / "ledger.jsonl"])
+    again = read_ledgers([one, one / "owners" / "owner-1.jsonl", one / "ledger.jsonl"])
     assert again.runs == ["run-1"]
-    assert set(again.disclosures()) == set(read_books([one]).disclosures())
-    both = read_books([one, two])
+    assert set(again.disclosures()) == set(read_ledgers([one]).disclosures())
+    both = read_ledgers([one, two])
     assert both.runs == ["1/run-1", "2/run-1"]
     assert len(set(both.disclosures())) == sum(
-        len(set(read_books([path]).disclosures())) for path in (one, two)
+        len(set(read_ledgers([path]).disclosures())) for path in (one, two)
     )
     assert both.present("owner-1", "1/run-1")
     assert not both.present("owner-3", "1/run-1")
@@ -212,7 +211,7 @@ async def test_an_unforeseen_failure_is_told_to_the_curator_s_log_alone(
     async def fail(*_: object) -> None:
         raise ValueError(SECRET)
 
-    monkeypatch.setattr(Registry, "_hello", fail)
+    monkeypatch.setattr(OwnerService, "_hello", fail)
     monkeypatch.setattr(SummaryService, "_admit", fail)
     with caplog.at_level(logging.ERROR):
         async with market(tmp_path) as at, at.attend() if service == "Owners" else at.summarize() as stream:
@@ -240,7 +239,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "sim.audit_cli", "numpy"])
+@pytest.mark.parametrize("module", ["typer", "fedkme.operate.audit_cli", "numpy"])
 def test_ctrl_c_while_python_imports(module: str) -> None:
     # docs/errors.md, 130: one line, and no traceback, from the first moment on.
     done = subprocess.run([sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True)

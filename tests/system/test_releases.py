@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import ConfigError, DataError
+from fedkme.ledgers.reconcile import disclosures, verify
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.ledger import Ledger, file_writer, read_ledger
-from sim.reconcile import disclosures, verify
-
-from .release_market import METHODS, release, scenario
+from tests.system.release_market import METHODS, release, scenario
 
 NAMES = ("north", "south", "west")
 

@@ -15,8 +15,7 @@ from consumer.settings import ConsumerSettings, RequestSettings
 from curator.cli import app as curator_app
 from fedkme.config import dump_toml
 from fedkme.errors import CancelledRunError, ConfigError, QuotaError
-
-from .market import Ear, Market, market
+from tests.system.market import Ear, Market, market
 
 
 def caller(at: Market, output: str = "watched", name: str = "consumer") -> ConsumerSettings:

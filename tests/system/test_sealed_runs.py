@@ -15,27 +15,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import curator.service
-from consumer.keys import RunKeys
+import curator.consumers.summary_service
 from consumer.runs import watching
+from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings, RequestSettings
 from curator.cells.settings import CellsSettings
-from curator.records import RunOutcome, read_outcome
-from curator.secret_draws import check_secret_draw
+from curator.runs.record_files import RunOutcome, read_outcome
+from curator.runs.secret_draws import check_secret_draw
 from curator.summary.settings import SummarySettings
-from fedkme.data import load_table, save_table
 from fedkme.errors import ConfigError, ProtocolError, SealedBoxError
 from fedkme.features.fourier import FourierSpec
+from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.tables.table import load_table, save_table
 from fedkme.wire.sealed import gifts_from_wire
 from owner.settings import PolicySettings
 from sim.config import load_simulation
-from sim.progress import PlainProgress
-from sim.reconcile import verify
+from sim.report.progress import PlainProgress
 from sim.run import simulate
 from tests.system import market as markets
-
-from .market import SCHEMA, Ear, Market, market, rows
+from tests.system.market import SCHEMA, Ear, Market, market, rows
 
 P = 6
 OWNERS = {"north": 25, "east": 30}  # whose rows are of different seeds
@@ -241,7 +240,7 @@ async def test_a_curator_that_puts_a_row_to_another_hash_is_found_out(
         pair = replace(first, features=second.features), replace(second, features=first.features)
         return replace(outcome, sealed=[*pair, *rest])
 
-    monkeypatch.setattr(curator.service, "read_outcome", crossed)
+    monkeypatch.setattr(curator.consumers.summary_service, "read_outcome", crossed)
     async with market(tmp_path, list(OWNERS), summary=summary("algorithm3")) as at:
         with pytest.raises(SealedBoxError):
             await run_with(at)
@@ -251,7 +250,9 @@ async def test_a_curator_that_puts_a_row_to_another_hash_is_found_out(
 async def test_a_curator_that_tampers_with_boxes_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(curator.service, "read_outcome", lambda folder: tampered(read_outcome(folder), how))
+    monkeypatch.setattr(
+        curator.consumers.summary_service, "read_outcome", lambda folder: tampered(read_outcome(folder), how)
+    )
     async with market(tmp_path, list(OWNERS), summary=summary("uniform")) as at:
         with pytest.raises(SealedBoxError):
             await run_with(at)
@@ -266,7 +267,7 @@ async def test_an_owner_whose_gift_is_anothers_leaves_with_the_reason(
         gifts[0].box, gifts[1].box = gifts[1].box, gifts[0].box
         return gifts_from_wire(gifts)
 
-    monkeypatch.setattr("curator.service.gifts_from_wire", swapped)
+    monkeypatch.setattr("curator.consumers.summary_service.gifts_from_wire", swapped)
     async with market(tmp_path, list(OWNERS), summary=summary("uniform")) as at:
         ear = Ear()
         for name, count in OWNERS.items():
@@ -370,7 +371,7 @@ async def test_an_offer_without_what_hashes_need_is_refused(
         offer.ClearField(missing)
         kept(document, schema, offer)
 
-    monkeypatch.setattr("curator.service.check_secret_draw", without)
+    monkeypatch.setattr("curator.consumers.summary_service.check_secret_draw", without)
     async with market(tmp_path, ["north"], summary=summary("algorithm3")) as at:
         at.owner("north", 20)
         with pytest.raises(ProtocolError):
@@ -386,7 +387,7 @@ async def test_an_owner_that_is_started_again_before_the_run_leaves_it_with_the_
     settings = summary(protocol)
     async with market(tmp_path, list(OWNERS), summary=settings, seeds=tmp_path / "seeds.npz") as at:
         tasks = {name: at.owner(name, count) for name, count in OWNERS.items()}
-        kept = curator.service.SummaryService._offer
+        kept = curator.consumers.summary_service.SummaryService._offer
 
         async def interrupted(self: Any, line: Any, run: Any) -> None:  # the plan is out, no offer has come
             tasks["east"].cancel()
@@ -395,7 +396,7 @@ async def test_an_owner_that_is_started_again_before_the_run_leaves_it_with_the_
             await at.ear.heard("owner_joined", 3)
             await kept(self, line, run)
 
-        monkeypatch.setattr(curator.service.SummaryService, "_offer", interrupted)
+        monkeypatch.setattr(curator.consumers.summary_service.SummaryService, "_offer", interrupted)
         await at.consumer(P, target=GaussianSettings())
         ended = await at.ear.heard("ended")
         left = [fields["line"] for event, fields in at.ear.said if event == "owner_left"]

@@ -15,16 +15,15 @@ import grpc.aio
 import pytest
 
 from curator.summary.settings import FeatureSettings, SummarySettings
-from fedkme.data import read_arrays
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, FencedError, IdentityError
 from fedkme.privacy.settings import ExactSettings, GaussianSettings
+from fedkme.tables.table import read_arrays
 from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority, Identity
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
-
-from .launches import WAIT_S, read_json, read_lines, rounds
-from .market import DIMENSION, UNLIMITED, Ear, Market, market
+from tests.system.launches import WAIT_S, read_json, read_lines, rounds
+from tests.system.market import DIMENSION, UNLIMITED, Ear, Market, market
 
 P = 300  # a second or so after the first round, in which something happens
 ROWS = {"a": 20, "b": 600}

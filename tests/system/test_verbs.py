@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.data import read_arrays
 from fedkme.errors import ConnectionFailedError, InterruptedRunError
+from fedkme.ledgers.reconcile import verify
+from fedkme.tables.table import read_arrays
 from fedkme.wire.tls import LOOPBACK, Authority
-from sim.reconcile import verify
-
-from .launches import Start, end_of, line_with, read_json, rows_in, write_own_files
-from .market import write_ledger
+from tests.system.launches import Start, end_of, line_with, read_json, rows_in, write_own_files
+from tests.system.market import write_ledger
 
 TLS = 'identity = "identities/{}"\n'
 PLAINTEXT = "plaintext = true\n"

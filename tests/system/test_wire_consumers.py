@@ -21,14 +21,13 @@ from fedkme.errors import (
     SchemaError,
 )
 from fedkme.protocol import Row
-from fedkme.schema import Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-
-from .launches import read_json
-from .market import DIMENSION, FakeCurator, fake_curator, market, request
+from tests.system.launches import read_json
+from tests.system.market import DIMENSION, FakeCurator, fake_curator, market, request
 
 
 def asked(**changes: Any) -> pb.ConsumerMessage:

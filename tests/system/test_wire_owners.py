@@ -27,16 +27,15 @@ from fedkme.errors import (
     SchemaError,
 )
 from fedkme.privacy.settings import ExactSettings
-from fedkme.schema import Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
-
-from .launches import read_json, rows_in
-from .market import DIMENSION, SCHEMA, Ear, FakeCurator, Market, fake_curator, market
+from tests.system.launches import read_json, rows_in
+from tests.system.market import DIMENSION, SCHEMA, Ear, FakeCurator, Market, fake_curator, market
 
 
 def hello(name: str, oldest: int = 1, newest: int = 1) -> pb.OwnerMessage:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedkme.errors import PolicyError, QuorumError
-
-from .launches import read_json
-from .market import Ear, market
+from tests.system.launches import read_json
+from tests.system.market import Ear, market
 
 
 async def test_a_refusal_is_logged_on_both_sides_and_the_others_go_on(tmp_path: Path) -> None:

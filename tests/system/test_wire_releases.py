@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import curator.cli
-from consumer.releases import ReleaseConsumerSettings, attaching
+from consumer.releases.client import ReleaseConsumerSettings, attaching
 from consumer.runs import cancelling, listing
-from curator.pooling.session import PoolSession
-from curator.pooling.settings import SecuritySettings
-from curator.release_conductor import ReleaseConductor
+from curator.runs.release_run import ReleaseRun
+from curator.sums.session import SumSession
+from curator.sums.settings import SecuritySettings
 from fedkme.errors import (
     CancelledRunError,
     ConfigError,
@@ -28,18 +28,17 @@ from fedkme.errors import (
     SchemaError,
     SecureAggregationError,
 )
+from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.ledger import read_ledger
-from fedkme.release_file import from_bytes
-from fedkme.release_settings import release_settings
-from fedkme.schema import Numeric, Schema
+from fedkme.releases.file import from_bytes
+from fedkme.releases.settings import release_settings
+from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 from owner.settings import PeriodBudget, PolicySettings
-from sim.reconcile import verify
-
-from .launches import read_json
-from .market import Ear
-from .release_market import BALOG1, OWNERS, ReleaseMarket, hold, lose, release_market
+from tests.system.launches import read_json
+from tests.system.market import Ear
+from tests.system.release_market import BALOG1, OWNERS, ReleaseMarket, hold, lose, release_market
 
 ROWS = 150
 SECURE = SecuritySettings()
@@ -93,7 +92,7 @@ async def test_beyond_that_number_nothing_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings
 ) -> None:
     # "Drop-outs under the threshold: typed errors, nothing leaks."
-    asked = hold(monkeypatch, PoolSession, "unmask")
+    asked = hold(monkeypatch, SumSession, "unmask")
     async with release_market(tmp_path, security, grace_s=0.05) as at:
         owners = come(at)
         lose(monkeypatch, "mask", {name: owners[name] for name in OWNERS[: security.dropouts + 1]})
@@ -134,11 +133,11 @@ async def test_a_curator_killed_once_the_release_is_kept_asks_nobody_again(
         come(at)
         asking = at.asks()
         with monkeypatch.context() as patch:
-            held = hold(patch, ReleaseConductor, "_finish")
+            held = hold(patch, ReleaseRun, "_finish")
             await held.reached()
             image = at.image()
             await at.crash(image)
-        asked = hold(monkeypatch, PoolSession, "enlist")
+        asked = hold(monkeypatch, SumSession, "enlist")
         asked.go.set()
         await at.start()
         await asking
@@ -156,7 +155,7 @@ async def test_a_trusted_curator_killed_before_that_asks_again_and_it_costs_once
         come(at)
         asking = at.asks()
         with monkeypatch.context() as patch:
-            await hold(patch, PoolSession, "embed").reached()
+            await hold(patch, SumSession, "embed").reached()
             image = at.image()
             patch.undo()
             await at.crash(image)
@@ -171,9 +170,9 @@ async def test_a_trusted_curator_that_is_stopped_with_sums_in_hand_writes_them_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What came counts when a process stops, and is no news when the next one is given the same bits.
-    answered, work = asyncio.Event(), PoolSession.embed
+    answered, work = asyncio.Event(), SumSession.embed
 
-    async def slow(self: PoolSession, *arguments: Any) -> Any:
+    async def slow(self: SumSession, *arguments: Any) -> Any:
         answer = await work(self, *arguments)
         if self.name == "owner-1":
             answered.set()
@@ -183,7 +182,7 @@ async def test_a_trusted_curator_that_is_stopped_with_sums_in_hand_writes_them_o
     async with release_market(tmp_path) as at:
         come(at)
         with monkeypatch.context() as patch:
-            patch.setattr(PoolSession, "embed", slow)
+            patch.setattr(SumSession, "embed", slow)
             asking = at.asks()
             await answered.wait()
             await asyncio.sleep(0)  # the vector is counted when its owner's task goes on
@@ -202,7 +201,7 @@ async def test_a_curator_killed_while_a_sum_is_opened_says_that_it_costs_again(
         come(at)
         asking = at.asks()
         with monkeypatch.context() as patch:
-            await hold(patch, PoolSession, "endorse").reached()
+            await hold(patch, SumSession, "endorse").reached()
             image = at.image()
             await at.crash(image)
         await at.start()
@@ -224,7 +223,7 @@ async def test_who_asks_again_gets_the_same_run(tmp_path: Path, monkeypatch: pyt
         come(at)
         first = at.asks()
         with monkeypatch.context() as patch:
-            held = hold(patch, ReleaseConductor, "_finish")
+            held = hold(patch, ReleaseRun, "_finish")
             await held.reached()
             first.cancel()
             await asyncio.wait([first])
@@ -325,7 +324,7 @@ async def test_runs_are_listed_by_kind_and_cancelled(
     async with release_market(tmp_path) as at:
         come(at)
         with monkeypatch.context() as patch:
-            held = hold(patch, ReleaseConductor, "_finish")
+            held = hold(patch, ReleaseRun, "_finish")
             asking = at.asks()
             await held.reached()
             await cancelling("run-1")(consumer(at), Ear())

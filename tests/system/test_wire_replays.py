@@ -13,17 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.data import Table
 from fedkme.privacy.noise import simulated
 from fedkme.store import Store, open_store
+from fedkme.tables.table import Table
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-from owner.bidder import Bidder
-from owner.desk import Desk
-from owner.gate import Allowance, Gate
-from owner.office import Office, Outbox
-
-from .market import SCHEMA
+from owner.consent.gate import Allowance, OwnerGate
+from owner.runs import Outbox, RunManager
+from owner.summary.bidder import Bidder
+from owner.summary.handler import SummaryHandler
+from tests.system.market import SCHEMA
 
 D = 8
 TARGET = types_pb2.MeanVector(coordinates=range(D))
@@ -43,15 +42,15 @@ BODIES = {
 }
 
 
-def process_over(store: Store) -> Office:
+def process_over(store: Store) -> RunManager:
     """A process of the owner that has its rows and its journal."""
     table, allowance = Table(np.random.default_rng(0).random((6, 3))), Allowance()
 
-    def open_desk(run: str, outbox: Outbox) -> Desk:
-        noise, gate = simulated(1, "a", "draw"), Gate("a", outbox, allowance)
-        return Desk(run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
+    def open_desk(run: str, outbox: Outbox) -> SummaryHandler:
+        noise, gate = simulated(1, "a", "draw"), OwnerGate("a", outbox, allowance)
+        return SummaryHandler(run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
 
-    return Office("a", "", table, store, allowance, open_desk, 1)
+    return RunManager("a", "", table, store, allowance, open_desk, 1)
 
 
 def ledger_in(store: Store) -> list[str]:
@@ -71,7 +70,7 @@ def numbered(body: pb.Directive, seq: int) -> pb.Directive:
     return directive
 
 
-def sent(office: Office, directive: pb.Directive) -> list[bytes]:
+def sent(office: RunManager, directive: pb.Directive) -> list[bytes]:
     return [reply.SerializeToString(deterministic=True) for reply in office.answer(directive)]
 
 

@@ -13,9 +13,8 @@ import pytest
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.wire.dial import dial
 from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role, check_peer
-
-from .launches import WAIT_S
-from .market import market
+from tests.system.launches import WAIT_S
+from tests.system.market import market
 
 OURS, THEIRS = Authority(), Authority()
 CURATOR = OURS.issue("curator", LOOPBACK)

@@ -9,11 +9,11 @@ import numpy as np
 
 from curator.releases.marginals.budget import Budget
 from curator.releases.marginals.model import Measurement, Model
-from fedkme.data import Table
 from fedkme.errors import ConfigError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
 from fedkme.privacy.events import Composed, Gaussian
+from fedkme.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)

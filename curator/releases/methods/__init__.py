@@ -7,15 +7,15 @@ from curator.releases.methods.balog1 import Balog1
 from curator.releases.methods.balog2 import Balog2
 from curator.releases.methods.hermite import Hermite
 from curator.releases.methods.merf import Merf
-from fedkme.data import Table
-from fedkme.release_settings import (
+from fedkme.releases.settings import (
     AnyRelease,
     Balog1Settings,
     Balog2Settings,
     MarginalsSettings,
     MerfSettings,
 )
-from fedkme.schema import Schema
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 
 def make_method(settings: AnyRelease, schema: Schema, seeds: Table | None, public_seed: int) -> Method:

@@ -12,21 +12,16 @@ from curator.releases.method import Finished, Tell
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, settled_gamma
 from curator.releases.methods.points import finished_points
 from curator.releases.subspace import gaussian_points, matched_tolerance, subspace
-from fedkme.data import Table
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_points import PointsMap, PointsSpec
 from fedkme.features.maps import make_map
-from fedkme.features.pooling import Layout
-from fedkme.privacy.pooled import PooledRelease, embedding_query
-from fedkme.release_file import StoredRelease
-from fedkme.release_settings import (
-    Balog1Settings,
-    GaussianPoints,
-    GivenPoints,
-    SeedPoints,
-)
-from fedkme.schema import Schema
+from fedkme.features.sums import Layout
+from fedkme.privacy.sums import PooledRelease, embedding_query
+from fedkme.releases.file import StoredRelease
+from fedkme.releases.settings import Balog1Settings, GaussianPoints, GivenPoints, SeedPoints
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 NAME = "Balog 2018, Algorithm 1"

@@ -14,15 +14,15 @@ from curator.releases.methods.base import (
     settled_gamma,
 )
 from curator.releases.methods.points import finished_points
-from fedkme.data import Table
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import make_map
-from fedkme.features.pooling import Layout
-from fedkme.privacy.pooled import PooledRelease, embedding_query
-from fedkme.release_file import StoredRelease
-from fedkme.release_settings import Balog2Settings
-from fedkme.schema import Schema
+from fedkme.features.sums import Layout
+from fedkme.privacy.sums import PooledRelease, embedding_query
+from fedkme.releases.file import StoredRelease
+from fedkme.releases.settings import Balog2Settings
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 NAME = "Balog 2018, Algorithm 2"
 

@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
 from curator.releases.method import Finished, SumOracle, Tell
+from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.domain import Domain
 from fedkme.features.maps import EmbeddingMap
-from fedkme.features.pooling import Layout
-from fedkme.kernels import median_gamma
-from fedkme.pooling.values import SumQuery
-from fedkme.pooling.vector import SumVector
+from fedkme.features.sums import Layout
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.pooled import PooledRelease
-from fedkme.release_file import StoredRelease, from_bytes, to_bytes
-from fedkme.release_settings import Balog1Settings, Balog2Settings, HermiteSettings, MerfSettings
-from fedkme.schema import Schema
+from fedkme.privacy.sums import PooledRelease
+from fedkme.releases.file import StoredRelease, from_bytes, to_bytes
+from fedkme.releases.settings import Balog1Settings, Balog2Settings, HermiteSettings, MerfSettings
+from fedkme.sums.values import SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 SettingsT = TypeVar("SettingsT", bound=Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings)

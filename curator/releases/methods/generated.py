@@ -8,9 +8,9 @@ from curator.releases.files import card_of, distance_to_release, synthetic_files
 from curator.releases.method import Finished, Tell
 from curator.releases.progress import Progress, Report
 from fedkme.errors import ConfigError
-from fedkme.release_file import StoredRelease
-from fedkme.release_settings import HermiteSettings, MerfSettings
-from fedkme.schema import Schema
+from fedkme.releases.file import StoredRelease
+from fedkme.releases.settings import HermiteSettings, MerfSettings
+from fedkme.tables.schema import Schema
 
 if TYPE_CHECKING:
     from curator.releases.generators import Trained, Training

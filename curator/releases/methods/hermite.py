@@ -14,9 +14,9 @@ from curator.releases.methods.generated import (
     progress_to,
     training_of,
 )
-from fedkme.release_file import StoredRelease
-from fedkme.release_settings import HermiteSettings
-from fedkme.schema import Schema
+from fedkme.releases.file import StoredRelease
+from fedkme.releases.settings import HermiteSettings
+from fedkme.tables.schema import Schema
 
 
 class Hermite(EmbeddingMethod[HermiteSettings]):

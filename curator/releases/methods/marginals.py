@@ -27,12 +27,12 @@ from curator.releases.synthetic import DataCard
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, IntArray, marginal_cells
-from fedkme.npz import npz_arrays, npz_bytes
-from fedkme.pooling.values import Marginals
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.release_settings import MarginalsSettings
-from fedkme.schema import Schema
+from fedkme.releases.settings import MarginalsSettings
+from fedkme.sums.values import Marginals
+from fedkme.tables.npz import npz_arrays, npz_bytes
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 CELLS_AT_ONCE = 2**20

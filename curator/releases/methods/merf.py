@@ -22,13 +22,13 @@ from curator.releases.methods.generated import (
     progress_to,
     training_of,
 )
-from fedkme.data import Table
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.release_file import StoredRelease
-from fedkme.release_settings import MerfSettings
-from fedkme.schema import Schema
+from fedkme.releases.file import StoredRelease
+from fedkme.releases.settings import MerfSettings
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 
 class Merf(EmbeddingMethod[MerfSettings]):

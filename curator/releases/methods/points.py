@@ -8,15 +8,15 @@ import numpy as np
 
 from curator.releases.files import card_of, distances, synthetic_files, weighted_files
 from curator.releases.method import Finished
-from fedkme.data import Table
-from fedkme.distribution import distribution, resample
+from fedkme.embeddings.distribution import distribution, resample
+from fedkme.embeddings.weight_fit import Constraint, fit_weights
+from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_space import kernel_units, one_column, to_model, to_table
 from fedkme.features.maps import EmbeddingMap
-from fedkme.release_file import StoredRelease
-from fedkme.release_settings import Balog1Settings, Balog2Settings
-from fedkme.weight_fit import Constraint, fit_weights
-from fedkme.weighted_points import WeightedPoints
+from fedkme.releases.file import StoredRelease
+from fedkme.releases.settings import Balog1Settings, Balog2Settings
+from fedkme.tables.table import Table
 
 _NEAR = 1e-9
 _STEPS = 2000

@@ -4,7 +4,7 @@ Composition and curves are computed when a figure is read, at whatever delta is 
 events only. Nothing here belongs on the path of a round: the first numerical figure imports dp-accounting.
 """
 
-from fedkme.privacy.accountants.figure import Accountant, Figure, Support
+from fedkme.privacy.accountants.bound import Accountant, Bound, Support
 from fedkme.privacy.accountants.matrix import (
     TOGETHER,
     Row,
@@ -23,7 +23,7 @@ from fedkme.privacy.accountants.sound import Sound
 __all__ = [
     "TOGETHER",
     "Accountant",
-    "Figure",
+    "Bound",
     "Published",
     "Row",
     "Sound",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedkme.privacy.accountants.figure import Accountant, Figure
+from fedkme.privacy.accountants.bound import Accountant, Bound
 from fedkme.privacy.events import (
     CONSUMER,
     OWNERS,
@@ -32,7 +32,7 @@ class Row:
     observer: str
     relation: str
     """The relation of the figure; several where disclosures differ, and then they do not add up."""
-    figure: Figure
+    figure: Bound
     raw_rows: int
     """Rows that the observer sees as they are."""
 
@@ -98,14 +98,14 @@ def is_consumer(observer: str) -> bool:
 
 def composed(cells: Cells, accountant: Accountant, delta: float) -> list[Row]:
     """The matrix; an event that covers a whole run counts once a run."""
-    figures: dict[tuple[Event, ...], Figure] = {}  # many observers saw the same
+    figures: dict[tuple[Event, ...], Bound] = {}  # many observers saw the same
     rows = []
     for (protected, observer), cell in sorted(cells.items()):
         events = tuple(paid(cell))
         relations = " and ".join(sorted({disclosure.relation for disclosure in cell}))
         if " and " in relations:
             reason = "the disclosures assume different neighbouring relations"
-            figure = Figure(float("inf"), delta, "none", reason)
+            figure = Bound(float("inf"), delta, "none", reason)
         elif (known := figures.get(events)) is not None:
             figure = known
         else:

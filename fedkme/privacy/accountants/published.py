@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fedkme.privacy.accountants.figure import Accountant, Figure, Support, check_delta, check_epsilon
+from fedkme.privacy.accountants.bound import Accountant, Bound, Support, check_delta, check_epsilon
 from fedkme.privacy.accounting import published_epsilon
 from fedkme.privacy.events import Composed, Event, MwemCall, PrivAuction, leaves
 
@@ -35,7 +35,7 @@ class Published(Accountant):
         strange = sorted({leaf.kind for leaf in leaves([event]) if type(leaf) not in (MwemCall, PrivAuction)})
         return Support(f"the paper has no arithmetic for {', '.join(strange)}" if strange else "")
 
-    def epsilon(self, events: Iterable[Event], delta: float) -> Figure:
+    def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The middle form for h2, or the plain sum where it is smaller, plus the claim for the auction.
 
         The auction's own delta is part of `delta`; what is left is theorem 7's.
@@ -43,25 +43,25 @@ class Published(Accountant):
         check_delta(delta)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
-            return Figure(math.inf, delta, "none", support.reason)
+            return Bound(math.inf, delta, "none", support.reason)
         calls, auctions = _sorted(whole)
         left = delta - sum(auction.delta for auction in auctions)
         if left < 0:
             reason = f"theorem 6 is claimed at a larger delta than {delta:g}"
-            return Figure(math.inf, delta, "none", reason)
+            return Bound(math.inf, delta, "none", reason)
         epsilon = _h2(calls, left) + sum(auction.epsilon for auction in auctions)
-        return Figure(epsilon, delta, "theorems 6 and 7 as published")
+        return Bound(epsilon, delta, "theorems 6 and 7 as published")
 
-    def delta(self, events: Iterable[Event], epsilon: float) -> Figure:
+    def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
         """The middle form solved for delta, plus the claim for the auction."""
         check_epsilon(epsilon)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
-            return Figure(epsilon, 1.0, "none", support.reason)
+            return Bound(epsilon, 1.0, "none", support.reason)
         calls, auctions = _sorted(whole)
         left = epsilon - sum(auction.epsilon for auction in auctions)
         delta = _h2_delta(calls, left) + sum(auction.delta for auction in auctions)
-        return Figure(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
+        return Bound(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
 
     def steps(self, events: Iterable[Event], delta: float) -> list[str]:
         """How the figure at delta comes about, one line a step."""

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from scipy.optimize import minimize_scalar
 
-from fedkme.privacy.accountants.figure import Accountant, Figure, Support, check_delta, check_epsilon
+from fedkme.privacy.accountants.bound import Accountant, Bound, Support, check_delta, check_epsilon
 from fedkme.privacy.accountants.pld import (
     Counts,
     numerical_delta,
@@ -68,29 +68,29 @@ class Sound(Accountant):
             reasons["the events assume different neighbouring relations"] = None
         return Support("; ".join(reasons))
 
-    def epsilon(self, events: Iterable[Event], delta: float) -> Figure:
+    def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The smallest valid epsilon at delta; inf with the reason where there is none."""
         return min(self.figures(events, delta), key=lambda figure: figure.epsilon)
 
-    def figures(self, events: Iterable[Event], delta: float) -> list[Figure]:
+    def figures(self, events: Iterable[Event], delta: float) -> list[Bound]:
         """What each method gives at delta; never empty."""
         check_delta(delta)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
-            return [Figure(math.inf, delta, "none", support.reason)]
-        found = [Figure(bound.epsilon(delta), delta, bound.method) for bound in _bounds(_counts(whole))]
+            return [Bound(math.inf, delta, "none", support.reason)]
+        found = [Bound(bound.epsilon(delta), delta, bound.method) for bound in _bounds(_counts(whole))]
         finite = [figure for figure in found if math.isfinite(figure.epsilon)]
         reason = f"no method has a finite epsilon for these events at delta = {delta:g}"
-        return finite or [Figure(math.inf, delta, "none", reason)]
+        return finite or [Bound(math.inf, delta, "none", reason)]
 
-    def delta(self, events: Iterable[Event], epsilon: float) -> Figure:
+    def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
         """The smallest valid delta at epsilon; 1 with the reason where there is none."""
         check_epsilon(epsilon)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
-            return Figure(epsilon, 1.0, "none", support.reason)
+            return Bound(epsilon, 1.0, "none", support.reason)
         found = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
-        return Figure(epsilon, *min(found, key=lambda pair: pair[0]))
+        return Bound(epsilon, *min(found, key=lambda pair: pair[0]))
 
 
 def _refusal(event: Event) -> str:

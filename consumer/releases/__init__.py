@@ -1,0 +1,1 @@
+"""Consumer's part of a release: the request, the received files, estimators."""

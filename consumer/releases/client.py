@@ -1,0 +1,286 @@
+"""A consumer's request for a release: asked, followed, and its files written; asked again, it is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from fedkme.config import load_toml, validate
+from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError, StoreError
+from fedkme.ops.supervision import StatusReporter
+from fedkme.party import ConsumerName, PartySettings, resolve_paths
+from fedkme.privacy.events import CONSUMER
+from fedkme.releases.settings import AnyRelease, read_points
+from fedkme.tables.schema import load_schema
+from fedkme.wire import codecs
+from fedkme.wire.absence import Absence
+from fedkme.wire.channel import explained
+from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.v1 import releases_pb2 as pb
+from fedkme.wire.v1 import releases_pb2_grpc
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+OPEN = "release.open"
+"""The request of an output folder whose files have not come."""
+_NAME = re.compile(r"(release|synthetic|weighted|marginals)\.(npz|csv|parquet|json|card\.md|card\.json)")
+"""Files that a release has. A curator chooses among them, and writes over nothing else in the folder."""
+MOST_BYTES = 2**32
+"""Of all files together; a curator that sends more is cut off."""
+
+
+class ReleaseConsumerSettings(PartySettings):
+    """CONSUMER.toml of `fedkme consumer release`."""
+
+    name: ConsumerName = CONSUMER
+    """The consumer's name, the one in its certificate and in every ledger."""
+    curator: str
+    """host:port of the curator; '-' to be told by the launcher."""
+    schema_file: Path
+    """The public schema that all parties share."""
+    output: Path
+    """Folder for the files of the release."""
+    release: AnyRelease
+    """What is asked for."""
+
+
+def load_release_settings(config: Path) -> ReleaseConsumerSettings:
+    """The settings in a file, with the points of a file that it names read.
+
+    Raises:
+        ConfigError: a key or value is wrong, or there are too many points.
+        DataError: points that do not fit the schema.
+    """
+    found = resolve_paths(validate(ReleaseConsumerSettings, load_toml(config), config.name), config)
+    release = read_points(found.release, load_schema(found.schema_file), config.parent)
+    return found.model_copy(update={"release": release})
+
+
+class Request:
+    """The open request of an output folder, on disk before it is made."""
+
+    def __init__(self, settings: ReleaseConsumerSettings) -> None:
+        """Take up the request that is there, or make one.
+
+        Raises:
+            ConfigError: the folder cannot be written, or another request is open there.
+        """
+        self._path = settings.output / OPEN
+        self.message = pb.ReleaseRequest(
+            versions=codecs.VERSIONS,
+            name=settings.name,
+            request_id=secrets.token_bytes(16),
+            schema_digest=load_schema(settings.schema_file).digest(),
+            settings=json.dumps(settings.release.model_dump(mode="json"), sort_keys=True),
+        )
+        self.resumed = self._path.exists()
+        try:
+            if self.resumed:
+                kept = pb.ReleaseRequest.FromString(self._path.read_bytes())
+                self.message.request_id = kept.request_id
+                kept.versions.CopyFrom(self.message.versions)  # it may have been installed anew since
+                if kept != self.message:
+                    raise ConfigError(
+                        f"{self._path} holds another request, whose release has not come",
+                        "Ask for that one first, choose another 'output', or cancel it and remove the file.",
+                    )
+                return
+            settings.output.mkdir(parents=True, exist_ok=True)
+            _replace(self._path, self.message.SerializeToString())
+        except DecodeError:
+            raise ConfigError(
+                f"{self._path} is not what this release writes", "Move it away to make a new request."
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"{settings.output} cannot be written: {error.strerror}", "Correct 'output'."
+            ) from None
+
+    def done(self) -> None:
+        """The release is here, or never will be."""
+        self._path.unlink(missing_ok=True)
+
+
+async def run(settings: ReleaseConsumerSettings, voice: StatusReporter) -> None:
+    """Ask for a release and write its files; after a broken connection ask again."""
+    request = Request(settings)
+    voice.say("resumed" if request.resumed else "loaded", name=settings.name)
+    address = await voice.hear() if settings.curator == "-" else settings.curator
+    await _ask(settings, address, request.message, voice, request.done)
+
+
+def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, StatusReporter], Awaitable[None]]:
+    """Follow a run that was asked for before, and write its files."""
+
+    async def work(settings: ReleaseConsumerSettings, voice: StatusReporter) -> None:
+        settings.output.mkdir(parents=True, exist_ok=True)
+        message = pb.ReleaseRequest(versions=codecs.VERSIONS, name=settings.name, attach=run_name)
+        await _ask(settings, settings.curator, message, voice)
+
+    return work
+
+
+async def _ask(
+    settings: ReleaseConsumerSettings,
+    address: str,
+    message: pb.ReleaseRequest,
+    voice: StatusReporter,
+    over: Callable[[], None] = lambda: None,
+) -> None:
+    settings.check_address(address)
+    absence = Absence(voice, settings.away_s, settings.connect_s)
+    identity = own_identity(settings.identity, voice)
+    while True:
+        try:
+            async with await dial(address, identity, settings.connect_s) as channel:
+                absence.reached()
+                stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
+                with explained(address):
+                    return await receive(stream, settings.output, voice, absence.over, over)
+        except ConnectionFailedError as error:
+            await absence.wait(error)
+
+
+async def receive(
+    stream: grpc.aio.UnaryStreamCall[pb.ReleaseRequest, pb.ReleaseMessage],
+    output: Path,
+    voice: StatusReporter,
+    heard: Callable[[], None] = lambda: None,
+    over: Callable[[], None] = lambda: None,
+) -> None:
+    """Progress, files, and how the run ended; a file has its name once it is whole.
+
+    Args:
+        stream: the call.
+        output: folder of the files.
+        voice: reports.
+        heard: called when the curator has told the run's name.
+        over: called when nothing more will come of the run: not when this side fails, which loses nothing.
+
+    Raises:
+        FedkmeError: the curator's refusal or failure, in its own words.
+        ProtocolError: files that are none.
+        ConnectionFailedError: the call ended before the outcome.
+    """
+    run_name, names, size = "", list[str](), 0
+    with contextlib.ExitStack() as open_now:
+        part: Incoming | None = None
+        while isinstance(message := await stream.read(), pb.ReleaseMessage):
+            match message.WhichOneof("body"):
+                case "fault":
+                    error = codecs.fault_from_wire(message.fault)
+                    if not isinstance(error, ConnectionFailedError | StoreError):  # else the run goes on
+                        over()
+                    raise error
+                case "plan":
+                    run_name = message.plan.run
+                    heard()
+                case "progress":
+                    said = message.progress
+                    voice.say(
+                        "progress", run=run_name, stage=said.stage, line=said.line, fraction=said.fraction
+                    )
+                case "file":
+                    said_part = message.file
+                    if part is None and said_part.name in names:
+                        raise ProtocolError("a curator sends a file twice", "Look at its software.")
+                    if part is None:
+                        part = open_now.enter_context(Incoming(output, said_part.name))
+                    size += len(said_part.data)
+                    endless = not said_part.data and not said_part.last
+                    if size > MOST_BYTES or said_part.name != part.name or endless:
+                        raise ProtocolError("a curator sends files that are none", "Look at its software.")
+                    part.write(said_part.data)
+                    if said_part.last:
+                        part.finish()
+                        names.append(part.name)
+                        part = None
+                case "outcome":
+                    over()
+                    voice.say(
+                        "received",
+                        run=run_name,
+                        rows=message.outcome.rows,
+                        owners=message.outcome.owners,
+                        files=names,
+                        output=str(output),
+                    )
+                    return
+    raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
+
+
+class Incoming:
+    """A file that comes in parts.
+
+    Attributes:
+        name: its name in the folder.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Begin.
+
+        Raises:
+            ProtocolError: the curator's name for it is none that stays in the folder.
+        """
+        if not _NAME.fullmatch(name):
+            raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
+        self.name = name
+        self._path = folder / name
+        self._partial = folder / f"{name}.part"
+
+    def __enter__(self) -> Incoming:
+        with self._writing():
+            self._file = self._partial.open("wb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # of a full disk: it was said when it was written
+            self._file.close()
+        self._partial.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Take a part.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        with self._writing():
+            self._file.write(data)
+
+    def finish(self) -> None:
+        """It is whole.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        with self._writing():
+            self._file.close()
+            self._partial.replace(self._path)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path} cannot be written: {error.strerror}", "Make room, and ask again: it is kept."
+            ) from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        partial.chmod(0o600)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

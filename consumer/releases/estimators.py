@@ -1,0 +1,169 @@
+"""What a consumer computes from a release (Balog 2018, section 3.3); errors include the privacy noise.
+
+Everything here is post-processing: it may be repeated at will. A release is the weighted points, the noisy
+embedding that they were made from, and its public map; the embedding's noise is N(0, sigma^2) in every
+coordinate, so whatever is linear in it has an error that is known and not guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.embeddings.distribution import Distribution, distribution, resample
+from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
+from fedkme.errors import DataError
+from fedkme.features.kernel_space import kernel_units, one_column, to_model
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.sums import ReleasedEmbedding
+
+__all__ = [
+    "RIDGES",
+    "Distribution",
+    "Estimate",
+    "Release",
+    "distribution",
+    "expectation",
+    "mmd",
+    "probability",
+    "pushforward",
+    "resample",
+]
+
+FloatArray = NDArray[np.float64]
+RIDGES = np.logspace(-12, 0, 25)
+"""Penalties tried, over the largest eigenvalue."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Release:
+    """What a consumer holds.
+
+    Attributes:
+        points: in the units of the map's kernel.
+        embedding: that they were made from.
+        features: its map.
+    """
+
+    points: WeightedPoints
+    embedding: ReleasedEmbedding
+    features: EmbeddingMap
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An estimate of E[h(X)] and the parts of its error.
+
+    With c the coefficients of a function c . phi close to h:
+
+        sum w h(z) - E h(X) = (sum w h(z) - c . released) + c . noise + (mean of rows - E)(c . phi)
+                              + E (c . phi - h)(X)
+
+    Attributes:
+        value: sum_m w_m h(z_m) (equation 4).
+        linear: c . released, the estimate without the points between; better where the points are few.
+        noise: standard deviation of c . noise, from the released sigma.
+        sampling: standard deviation from N rows being a sample.
+        gap: |value - linear|, known exactly: what the points' optimisation did to h.
+        rough: root mean square of h - c . phi at points that c was not fitted to (each left out in turn), the
+            part of h that the kernel does not see: h need not be in the RKHS, an indicator is not. A bound
+            rather than a deviation: what is missed partly cancels over rows.
+    """
+
+    value: float
+    linear: float
+    noise: float
+    sampling: float
+    gap: float
+    rough: float
+
+    @property
+    def error(self) -> float:
+        """Root of the sum of squares of all four; at least about a standard error of `value`."""
+        return math.hypot(self.noise, self.sampling, self.gap, self.rough)
+
+
+def expectation(release: Release, h: Callable[[FloatArray], FloatArray]) -> Estimate:
+    """E[h(X)] with its error.
+
+    c is a ridge regression of h on the features at the points, with the penalty that makes noise, gap and
+    roughness least together. Memory and time as for an (M, M) and an (M, J) matrix.
+
+    Args:
+        release: the release.
+        h: takes points in the kernel's units, (M, n), to (M,) numbers.
+
+    Raises:
+        DataError: h is not finite or of another shape at the points.
+    """
+    points, weights = release.points.points, release.points.weights
+    values = np.asarray(h(points), np.float64)
+    if values.shape != weights.shape or not np.isfinite(values).all():
+        raise DataError(
+            "the function gives something else than one finite number for each point",
+            "Give a function of (M, n) points that returns (M,) numbers.",
+        )
+    beta = one_column(release.embedding, release.features)
+    sigma = release.embedding.sigma
+    at = release.features.of_model(to_model(points, release.features))
+    eigenvalues, vectors = np.linalg.eigh(at @ at.T)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    turned = vectors.T @ values
+    answers = vectors.T @ (at @ beta)
+    value = float(weights @ values)
+    shares = np.abs(weights) / max(release.points.l1, 1e-300)
+    best: Estimate | None = None
+    sampling = math.sqrt(
+        max(float(shares @ values**2 - (shares @ values) ** 2), 0.0) / release.embedding.rows
+    )
+    for ridge in RIDGES * max(float(eigenvalues[-1]), 1e-300):
+        dual = turned / (eigenvalues + ridge)
+        linear = float(dual @ answers)
+        noise = sigma * math.sqrt(float(eigenvalues @ dual**2))
+        # Left out one at a time, since any function can be met at the points themselves.
+        missed = (vectors @ dual) / (vectors**2 @ (1.0 / (eigenvalues + ridge)))
+        rough = math.sqrt(float(shares @ missed**2))
+        found = Estimate(value, linear, noise, sampling, abs(value - linear), rough)
+        if best is None or found.error < best.error:
+            best = found
+    assert best is not None
+    return best
+
+
+def probability(release: Release, inside: Callable[[FloatArray], NDArray[np.bool_]]) -> Estimate:
+    """P(X in S): `expectation` of the indicator of S. It is not cut to [0, 1].
+
+    Args:
+        release: the release.
+        inside: takes points in the kernel's units, (M, n), to (M,) truth values.
+    """
+    return expectation(release, lambda points: np.asarray(inside(points), np.float64))
+
+
+def mmd(release: Release, sample: FloatArray) -> float:
+    """RKHS distance of the points to a sample's embedding, sample (L, n) in the kernel's units, L >= 1.
+
+    Noise only adds to it: a number that is not small need not mean different distributions. Whether they
+    differ is for `consumer.releases.two_sample` to say.
+    """
+    return distance_to_rows(release.points, sample, kernel_units(release.features)[2])
+
+
+def pushforward(points: WeightedPoints, f: Callable[[FloatArray], FloatArray]) -> WeightedPoints:
+    """The embedding of f(X): the points f(z_m) with the same weights (section 3.3, 1).
+
+    Consistent for continuous f where sum |w| stays bounded: weights of the kind `l1`, `simplex` or `uniform`
+    (theorem 11, corollary 15). Free weights of Algorithm 1 give no such promise; see `WeightedPoints.l1`.
+
+    Args:
+        points: the released points.
+        f: takes (M, n) to (M, n') numbers.
+
+    Raises:
+        DataError: f is not finite or gives another number of rows.
+    """
+    return WeightedPoints(np.asarray(f(points.points), np.float64), points.weights)

@@ -1,0 +1,167 @@
+"""A release as a consumer received it: a folder of files, ready for `consumer.releases.estimators`.
+
+    released = load_release(Path("runs/release-1"))
+    older = probability(released.release, released.on_rows(lambda rows: rows[:, 0] > 40))
+    test = released.two_sample_test(my_rows)
+
+Nothing is asked of anybody: everything here is post-processing of `release.npz` and what was made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumer.releases.estimators import Release
+from consumer.releases.two_sample import TwoSampleTest, two_sample_test
+from fedkme.embeddings.weighted_points import WeightedPoints
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.domain import Domain
+from fedkme.features.kernel_space import kernel_units, to_model
+from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.sums import Layout, ReleasedEmbedding
+from fedkme.releases.file import StoredRelease, from_bytes
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table, load_table, read_arrays
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """What a folder holds.
+
+    Attributes:
+        stored: the noisy embeddings, and by which settings they were made.
+        points: weighted points in the kernel's units (Balog's methods), or None.
+        rows: the same points in the schema's columns and units, (M, c), or None.
+        synthetic: rows of equal weight, or None.
+    """
+
+    stored: StoredRelease
+    points: WeightedPoints | None
+    rows: Table | None
+    synthetic: Table | None
+
+    @property
+    def schema(self) -> Schema:
+        """Of all rows."""
+        return self.stored.schema
+
+    @cached_property
+    def features(self) -> tuple[EmbeddingMap, ...]:
+        """The feature map of each released embedding."""
+        return tuple(make_map(each.map_spec, self.schema) for each in self.stored.embeddings)
+
+    @cached_property
+    def release(self) -> Release:
+        """For `consumer.releases.estimators`: points, their embedding and its map.
+
+        Raises:
+            ConfigError: there are no weighted points; a trained generator's rows are in `synthetic`.
+        """
+        if self.points is None:
+            raise ConfigError(
+                f"a release of {self.stored.protocol} has no weighted points",
+                "Use its synthetic rows, or ask for balog1 or balog2.",
+            )
+        return Release(self.points, self.stored.embeddings[0], self.features[0])
+
+    def embedding(self, number: int = 0) -> ReleasedEmbedding:
+        """A released embedding of the rows alone, one column: classes are added up, and their noise too.
+
+        Args:
+            number: which of them.
+        """
+        each = self.stored.embeddings[number]
+        if each.layout.columns == 1:
+            return replace(each, layout=Layout())
+        mean = each.mean.sum(axis=1, keepdims=True)
+        return ReleasedEmbedding(
+            each.map_spec, Layout(), mean, each.sigma * each.layout.columns**0.5, each.rows
+        )
+
+    def two_sample_test(self, sample: Table, number: int = 0) -> TwoSampleTest:
+        """Test that a sample, its labels left aside, has the distribution of the private rows.
+
+        Args:
+            sample: rows of the schema, ten or more.
+            number: by which of the embeddings.
+
+        Raises:
+            DataError: too few rows, or rows that do not fit.
+        """
+        model = Domain(self.schema).encode(sample.values)
+        return two_sample_test(self.embedding(number), self.features[number], model)
+
+    def in_kernel(self, values: NDArray[Any]) -> FloatArray:
+        """Rows of the schema, (k, c), in the kernel's units, (k, n), as estimators take them.
+
+        Raises:
+            ConfigError: the release is not of a kernel of whole rows.
+            DataError: rows that do not fit.
+        """
+        gain, shift, _ = kernel_units(self.features[0])
+        return Domain(self.schema).encode(values) * gain + shift
+
+    def on_rows(self, h: Callable[[FloatArray], NDArray[Any]]) -> Callable[[FloatArray], NDArray[Any]]:
+        """A function of rows of the schema, (k, c) -> (k,), as one of points in the kernel's units.
+
+        Args:
+            h: takes rows in the schema's columns and units, a category as its index.
+        """
+        return lambda points: h(self.schema.decode(to_model(points, self.features[0])))
+
+    def in_units_of_kernel(
+        self, schema: Schema, values: NDArray[Any]
+    ) -> tuple[WeightedPoints, float, FloatArray]:
+        """The points, gamma, and rows of one's own in the same units, for distances.
+
+        Args:
+            schema: of the rows.
+            values: (k, c).
+
+        Raises:
+            DataError: another schema, or rows that do not fit.
+        """
+        if schema.digest() != self.schema.digest():
+            raise DataError("the rows are of another schema than the release", "Give rows of its schema.")
+        release = self.release
+        return release.points, kernel_units(release.features)[2], self.in_kernel(values)
+
+
+def load_release(folder: Path) -> Released:
+    """Read the files of a release.
+
+    Args:
+        folder: with `release.npz` and, as the method has them, `weighted.npz` and `synthetic.npz`.
+
+    Raises:
+        DataError: a file is missing, cannot be read, or does not go with the release.
+    """
+    path = folder / "release.npz"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read: {error.strerror or 'unknown reason'}", "Give a release's folder."
+        ) from None
+    stored = from_bytes(data, str(path))
+    synthetic, weighted = folder / "synthetic.npz", folder / "weighted.npz"
+    rows = load_table(synthetic, stored.schema, "synthetic") if synthetic.exists() else None
+    if not weighted.exists():
+        return Released(stored, None, None, rows)
+    arrays = read_arrays(weighted, "weighted points")
+    if not {"x", "weight"} <= set(arrays):
+        raise DataError(f"{weighted} holds no weighted points", "Fetch the release again.")
+    table = Table(arrays["x"])
+    stored.schema.check(table, "weighted points")
+    gain, shift, _ = kernel_units(make_map(stored.embeddings[0].map_spec, stored.schema))
+    at = Domain(stored.schema).encode(table.values) * gain + shift
+    return Released(stored, WeightedPoints(at, arrays["weight"].astype(np.float64)), table, rows)

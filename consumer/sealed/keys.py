@@ -1,0 +1,109 @@
+"""The consumer's keys of one run whose rows go sealed: it gives the secret, and opens the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from fedkme.errors import FedkmeError, IdentityError, SealedBoxError
+from fedkme.features.fixed_point import Features
+from fedkme.features.fourier import FourierSpec
+from fedkme.features.hashes import REFERENCE_HASHES
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
+from fedkme.protocol import Row
+from fedkme.sealed import (
+    Gift,
+    GroupSecret,
+    HashedRow,
+    KeyOffer,
+    OfferCheck,
+    PartyKeys,
+    SecretGiver,
+    certified,
+    open_rows,
+    taken_at_their_word,
+)
+from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.schema import Schema
+from fedkme.wire.codecs import secret_draw_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunKeys:
+    """What only this consumer knows of a run."""
+
+    keys: PartyKeys
+    secret: GroupSecret
+
+    @staticmethod
+    def fresh(consumer: str, run: str, simulation_seed: int | None = None) -> RunKeys:
+        """For a new run; a simulation draws the same h1 each time, and has a secret that is none."""
+        secret = GroupSecret.fresh(run)
+        if simulation_seed is not None:
+            secret = GroupSecret(run, sha256(f"group secret/{simulation_seed}".encode()).digest())
+        return RunKeys(PartyKeys.fresh(consumer, run), secret)
+
+    def draw(self, public: FourierSpec) -> SecretFourier:
+        """h1 of the run, of the form of a public draw.
+
+        Raises:
+            ProtocolError: it is too large to be drawn so.
+        """
+        return SecretFourier(secret_draw_of(public, self.secret.commitment()), self.secret)
+
+    def reference(self, h1: SecretFourier, schema: Schema) -> Features:
+        """h1 of uniform rows that nobody knows but who has the secret, (r, d): no pair to fit the draw by."""
+        seed = np.frombuffer(self.secret.derive(b"reference rows"), dtype="<u4").tolist()
+        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
+        uniform = generator.random((REFERENCE_HASHES, schema.encoded_width))
+        return h1.fixed_point(schema.encode(schema.decode(uniform)))
+
+    def gifts(
+        self,
+        offers: Sequence[KeyOffer],
+        identity: Identity | None,
+        refused: Callable[[str, FedkmeError], None],
+    ) -> list[Gift]:
+        """The group secret for every owner whose offer is its own.
+
+        Args:
+            offers: as the curator passed them on.
+            identity: this consumer's; None in plaintext, where names are taken at their word.
+            refused: told of each owner that gets none, and why.
+
+        Raises:
+            IdentityError: no offer is its owner's.
+        """
+        check: OfferCheck = taken_at_their_word
+        if identity is not None:
+            check = certified(identity.authority, self.keys.run, {Role.OWNER})
+        giver = SecretGiver(self.keys, identity, check, None, secret=self.secret)
+        gifts: list[Gift] = []
+        for offer in offers:
+            try:
+                gifts.append(giver.give(offer))
+            except FedkmeError as error:
+                refused(offer.name, error)
+        giver.close()
+        if not gifts:
+            raise IdentityError(
+                f"no owner of {self.keys.run} offers keys that are its own",
+                "The curator may have put its own in their place: ask the owners.",
+            )
+        return gifts
+
+    def open(self, sealed: Sequence[HashedRow]) -> list[Row]:
+        """The rows in the boxes, without those that stand for none.
+
+        Raises:
+            SealedBoxError: one was altered, moved or made up, or is there twice.
+        """
+        if len({row.box for row in sealed}) < len(sealed):
+            raise SealedBoxError(
+                f"a sealed row of {self.keys.run} came twice", "The curator repeated it; ask the owners."
+            )
+        return [row for row in open_rows(sealed, self.keys.box, self.secret) if len(row.values)]

@@ -1,0 +1,1 @@
+"""Consumer's part of a summary: the request, the offer, the evaluation."""

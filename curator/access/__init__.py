@@ -1,0 +1,1 @@
+"""Checks of certificates, names and quotas, and the masking of unexpected errors."""

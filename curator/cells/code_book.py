@@ -1,0 +1,115 @@
+"""The public code book of a run: of the seed set, or of a noisy sketch of owners' rows.
+
+docs/decisions/008. A sketch is a question to the pool under the name RUN/cells, before the run itself: the
+book is public from then on, D_v is counted in it, and owners' histograms are too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.summary.settings import SummarySettings
+from curator.sums.owner_sums import OwnerSums
+from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
+from fedkme.cells.disclosures import sketch_of
+from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help
+from fedkme.cells.projection import spec_for
+from fedkme.errors import ConfigError, NotEnoughRowsError
+from fedkme.features.sums import Layout
+from fedkme.sums.values import Enrolment, Security, SumQuery
+from fedkme.tables.schema import Schema
+
+PROTOCOL = "sketch"
+"""The name that owners' policies know for it."""
+MOST_OWNER_ROWS = 2**31
+"""Sizes of owners are not known yet when cells of seeds are made: D_v's alone limits their number."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PublicCells:
+    """What is public before anybody counts.
+
+    Attributes:
+        book: the code book.
+        classes: of the label by which owners count each cell; 0 for cells alone.
+    """
+
+    book: CodeBook
+    classes: int
+
+
+def of_seeds(
+    settings: SummarySettings,
+    schema: Schema,
+    seeds: NDArray[np.float32],
+    validation_rows: int,
+    seed: int,
+) -> PublicCells:
+    """k-means cells of public rows.
+
+    Args:
+        settings: of the summary.
+        schema: of the rows.
+        seeds: the public seed set, encoded, (s, n).
+        validation_rows: |D_v|, public.
+        seed: public.
+
+    Raises:
+        ConfigError: there are fewer seed rows than cells.
+    """
+    bits = settings.cells.bits
+    if bits is None:
+        epsilon = settings.privacy.epsilon
+        bits = bits_for(validation_rows, [MOST_OWNER_ROWS], epsilon, epsilon)
+    if len(seeds) < 2**bits:
+        raise ConfigError(
+            f"a code book of {2**bits} cells is made of public seed rows, and there are {len(seeds)}",
+            "Give the curator more seed rows, set 'cells.bits', or 'cells.code_book' to \"sketch\".",
+        )
+    spec = spec_for(schema, seed, settings.cells.dimension)
+    return PublicCells(kmeans_book(seeds, 2**bits, spec, schema, seed), 0)
+
+
+def sketch_enrolment(
+    run: str, settings: SummarySettings, schema: Schema, consumer: str, security: Security | None
+) -> Enrolment:
+    """What owners' policies decide by before a sketch."""
+    event = settings.owner_noise().sketch_event
+    assert event is not None, "without a sketch there is nothing to enlist for"
+    return Enrolment(sketch_of(run), schema.digest(), consumer, PROTOCOL, (event,), security)
+
+
+async def of_owners(
+    settings: SummarySettings, schema: Schema, pool: OwnerSums, validation_rows: int, seed: int
+) -> PublicCells:
+    """Cells of a noisy sketch of all owners' rows; `pool` has enlisted them.
+
+    Raises:
+        NotEnoughRowsError: owners have no rows.
+        QuorumError: too few owners are left.
+        SecureAggregationError: the aggregation failed; nothing was opened.
+    """
+    noise = settings.owner_noise()
+    rows, classes = pool.rows, len(schema.classes)
+    if not rows:
+        raise NotEnoughRowsError("there are no rows to sketch", "Start owners that have rows.")
+    spec = spec_for(schema, seed, settings.cells.dimension)
+    labelled = labels_help(rows, classes, spec.dimension, noise.sketch_deviation)
+    query = SumQuery((), Layout(classes if labelled else None), sketch=spec)
+    of_sketch = SKETCH_SHARE * settings.privacy.epsilon
+    sketch = await pool.sketch(query, noise.multiplier or 0.0, of_sketch, settings.privacy.delta)
+    bits = settings.cells.bits
+    if bits is None:
+        sizes = list(pool.sizes.values())
+        epsilon = settings.privacy.epsilon
+        bits = bits_for(validation_rows, sizes, epsilon, noise.histogram.epsilon, classes if labelled else 1)
+    return PublicCells(sketch_book(sketch, bits, spec, schema), classes if labelled else 0)
+
+
+def facts(cells: PublicCells) -> dict[str, Any]:
+    """What record.json says of it."""
+    return {"cells": cells.book.cells, "kind": cells.book.kind, "classes": cells.classes}

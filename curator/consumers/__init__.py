@@ -1,0 +1,1 @@
+"""Consumers' calls: admission, and the services for summaries and releases."""

@@ -1,0 +1,105 @@
+"""The call of one consumer, as the curator holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import grpc.aio
+from google.protobuf.message import Message
+
+from curator.access.certificates import CertificateCheck
+from fedkme.errors import ConnectionFailedError, IdentityError, ProtocolError
+from fedkme.wire.channel import receive
+from fedkme.wire.tls import Role, peer_names
+from fedkme.wire.v1 import summaries_pb2 as pb
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class ConsumerCall:
+    """The call of one consumer. One who is silent or deaf for too long does not keep the others waiting."""
+
+    def __init__(self, context: Context, progress_s: float, admission: CertificateCheck) -> None:
+        self._context = context
+        self._progress_s = progress_s
+        self._admission = admission
+
+    def check_caller(self, consumers: Sequence[str], owners: Sequence[str]) -> None:
+        """Hold the caller to the consumers that may call; an owner's certificate is not a consumer's.
+
+        Args:
+            consumers: names that may call; empty for anybody who is not an owner.
+            owners: names of owners.
+
+        Raises:
+            IdentityError: the caller's certificate does not allow it.
+        """
+        names = peer_names(self._context)
+        if names is None:
+            return  # plaintext, hence loopback
+        if (consumers and names.isdisjoint(consumers)) or not names.isdisjoint(owners):
+            raise IdentityError(
+                "the caller's certificate is not one of a consumer of this curator",
+                "Use a consumer's certificate, or add its name to 'consumers' of the curator.",
+            )
+
+    def check_name(self, name: str, consumers: Sequence[str]) -> None:
+        """Hold the caller to the name that it says it has; in plaintext it is taken at its word.
+
+        Args:
+            name: what it says.
+            consumers: names that may call; empty for any.
+
+        Raises:
+            IdentityError: its certificate has another name, or it may not call.
+        """
+        self._admission.check(self._context, name, Role.CONSUMER)
+        if consumers and name not in consumers:
+            raise IdentityError(
+                f"{name[:64]!r} is not one of this curator's consumers",
+                "Add its name to 'consumers' of the curator.",
+            )
+
+    async def hear(self, *expected: str) -> pb.ConsumerMessage:
+        """The next message of a consumer that asks for a summary.
+
+        Raises:
+            ConnectionFailedError: it hung up or took too long.
+            ProtocolError: it is not one of those expected.
+        """
+        async with self._limit():
+            message: pb.ConsumerMessage | None = await receive(self._context, pb.ConsumerMessage)
+        if message is None:
+            raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
+        if message.WhichOneof("body") not in expected:
+            raise ProtocolError(
+                f"the consumer did not send its {' or '.join(expected)} when it was due",
+                "Install the same release of fedkme on both sides.",
+            )
+        return message
+
+    async def tell(self, message: Message) -> None:
+        """Say something.
+
+        Raises:
+            ConnectionFailedError: the consumer hung up or does not listen.
+        """
+        try:
+            async with self._limit():
+                await self._context.write(message)
+        except grpc.aio.BaseError:
+            raise ConnectionFailedError("the consumer hung up", "Look at its last lines.") from None
+
+    @contextlib.asynccontextmanager
+    async def _limit(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._progress_s):
+                yield
+        except TimeoutError:
+            raise ConnectionFailedError(
+                f"the consumer neither spoke nor listened for {self._progress_s:g} s",
+                "Look at its last lines, or raise the curator's 'progress_s'.",
+            ) from None

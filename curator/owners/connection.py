@@ -1,0 +1,231 @@
+"""One owner as the curator reaches it, whichever of its processes and streams that is at present.
+
+A stream is a cache of a session. A directive that waits for its answer when a stream ends is sent again, with
+the same number, on the next one; the owner answers it with the same bytes. Answers to anything else are
+dropped. Nothing here knows gRPC, so that tests can put any network between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fedkme.errors import ConnectionFailedError, OwnerFaultError, OwnerLostError
+from fedkme.wire.rows import too_large
+from fedkme.wire.v1 import owners_pb2 as pb
+
+LEAST_WORDS = 2**14
+"""In a part of a vector that is not the last: how many parts an owner can make of a vector is bounded."""
+
+
+class Stream(Protocol):
+    """One connection of an owner."""
+
+    async def write(self, directive: pb.Directive) -> None:
+        """Send.
+
+        Raises:
+            ConnectionFailedError: it is over.
+        """
+
+    def cut(self) -> None:
+        """End it from this side."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of protocol messages, without framing and TLS."""
+
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class PendingAnswer:
+    """A directive that waits for its answer."""
+
+    directive: pb.Directive
+    most_rows: int
+    traffic: Traffic
+    answer: asyncio.Future[list[pb.OwnerMessage]]
+    limit: asyncio.Timeout
+    width: int | None = None
+    most_words: int = 0
+    parts: list[pb.OwnerMessage] = field(default_factory=list)
+    rows: int = 0
+    words: int = 0
+
+    def again(self) -> None:
+        """Forget what came of the answer: all of it comes again."""
+        self.parts.clear()
+        self.rows = self.words = 0
+
+    def fault(self, message: pb.OwnerMessage) -> str:
+        """Count a message in; says why it cannot be part of the answer, or nothing."""
+        body = message.WhichOneof("body")
+        if body not in ("rows", "words"):
+            return ""
+        if self.parts and self.parts[-1].WhichOneof("body") != body:
+            return "parts of two different answers"
+        if body == "words":
+            part = message.words
+            self.words += len(part.words)
+            if self.words > self.most_words:
+                return "more words than it was asked for"
+            return (
+                "" if part.last or len(part.words) >= LEAST_WORDS else "a vector in parts that are too small"
+            )
+        rows = message.rows
+        self.rows += len(rows.rows)
+        if self.width is not None and any(too_large(row, self.width or 0) for row in rows.rows):
+            return "rows with more columns than the schema"
+        if self.rows > self.most_rows or (not rows.last and not len(rows.rows)):
+            return "more rows than it was asked for"
+        return ""
+
+
+class OwnerConnection:
+    """The session of an owner over all its streams.
+
+    Attributes:
+        name: the owner's name.
+        traffic: of all its runs in this process.
+    """
+
+    def __init__(self, name: str, progress_s: float, grace_s: float) -> None:
+        """Without a stream yet.
+
+        Args:
+            name: the owner's name.
+            progress_s: how long an answer may take while there is a stream, or the next part of a vector.
+            grace_s: how long there may be none.
+        """
+        self.name = name
+        self.traffic = Traffic()
+        self._progress_s = progress_s
+        self._grace_s = grace_s
+        self._stream: Stream | None = None
+        self._calls: dict[str, PendingAnswer] = {}
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream of the newest process, if there is one."""
+        return self._stream
+
+    async def attach(self, stream: Stream) -> None:
+        """Go on with another stream: what waits for an answer is sent again."""
+        self._stream = stream
+        for call in list(self._calls.values()):
+            call.again()
+            self._within(call, self._progress_s)
+            await self._send(call)
+
+    def detach(self, stream: Stream) -> None:
+        """A stream is over; nothing changes if there is a newer one."""
+        if self._stream is stream:
+            self._stream = None
+            for call in self._calls.values():
+                self._within(call, self._grace_s)
+
+    def cut(self) -> None:
+        """End the stream, if there is one."""
+        if self._stream is not None:
+            self._stream.cut()
+
+    def deliver(self, stream: Stream, message: pb.OwnerMessage) -> None:
+        """Take in what the owner said; what nobody waits for is dropped."""
+        call = self._calls.get(message.at.run)
+        if stream is not self._stream or call is None or call.answer.done():
+            return
+        due = call.directive.at.seq
+        if 0 < message.at.seq < due:
+            return  # the answer to a directive that came twice, or the rest of a call that was given up
+        size = message.ByteSize()
+        call.traffic.received += size
+        self.traffic.received += size
+        if message.at.seq != due:
+            self._refuse(call, "an answer that was not asked for")
+            return
+        if what := call.fault(message):
+            self._refuse(call, what)
+            return
+        call.parts.append(message)
+        body = message.WhichOneof("body")
+        if (body == "rows" and not message.rows.last) or (body == "words" and not message.words.last):
+            if body == "words":  # a part of bounded size is progress, and there are so many at most
+                self._within(call, self._progress_s)
+            return
+        call.answer.set_result(call.parts)
+
+    async def exchange(
+        self,
+        directive: pb.Directive,
+        most_rows: int,
+        traffic: Traffic,
+        width: int | None = None,
+        most_words: int = 0,
+    ) -> list[pb.OwnerMessage]:
+        """Send a directive and wait for its answer, in one message or in parts.
+
+        Args:
+            directive: with its number.
+            most_rows: that may come; with `width` they bound the memory that an owner can take up.
+            traffic: of the run.
+            width: most values of a row; None for any.
+            most_words: of a vector that may come.
+
+        Raises:
+            OwnerLostError: no answer in time, or no stream.
+            OwnerFaultError: the owner answered something else.
+        """
+        where = f"{self.name}, round {directive.at.round}"
+        answer: asyncio.Future[list[pb.OwnerMessage]] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(None) as limit:
+                call = PendingAnswer(directive, most_rows, traffic, answer, limit, width, most_words)
+                self._calls[directive.at.run] = call
+                self._within(call, self._grace_s if self._stream is None else self._progress_s)
+                await self._send(call)
+                return await answer
+        except TimeoutError:
+            if self._stream is None:
+                raise OwnerLostError(
+                    f"{where}: its connection ended", "Look at the owner's log; start it again."
+                ) from None
+            self.cut()
+            raise OwnerLostError(
+                f"{where}: no answer within {self._progress_s:g} s",
+                "Look at the owner's log, or raise 'progress_s'.",
+            ) from None
+        finally:
+            self._calls.pop(directive.at.run, None)
+
+    async def tell(self, directive: pb.Directive) -> None:
+        """Say what needs no answer; an owner without a stream misses it."""
+        if (stream := self._stream) is not None:
+            try:
+                await stream.write(directive)
+            except ConnectionFailedError:
+                self.detach(stream)
+
+    async def _send(self, call: PendingAnswer) -> None:
+        stream = self._stream
+        if stream is None:
+            return
+        size = call.directive.ByteSize()
+        call.traffic.sent += size
+        self.traffic.sent += size
+        try:
+            await stream.write(call.directive)
+        except ConnectionFailedError:
+            self.detach(stream)
+
+    def _within(self, call: PendingAnswer, seconds: float) -> None:
+        if not call.limit.expired():
+            call.limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    def _refuse(self, call: PendingAnswer, what: str) -> None:
+        where = f"{self.name}, round {call.directive.at.round}"
+        call.answer.set_exception(OwnerFaultError(f"{where}: {what}", "Check the owner's software."))
+        self.cut()

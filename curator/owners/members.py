@@ -1,0 +1,183 @@
+"""Which process of each owner's name is served, and which owners are here. Nothing here knows gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+from curator.owners.connection import OwnerConnection, Stream
+from fedkme.errors import (
+    ConnectionFailedError,
+    FencedError,
+    IdentityError,
+    MissingOwnersError,
+    ProtocolError,
+)
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+
+MOST_FENCED = 1024
+"""Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
+back after so many later ones, is taken for a new process and fences the newest, with a line on both sides."""
+_INSTANCE = 64  # bytes
+
+
+class Members:
+    """Owners and their sessions.
+
+    A new process of a name fences the one before it: that is told so, and is not let in again.
+    """
+
+    def __init__(
+        self,
+        expected: Sequence[str],
+        progress_s: float,
+        grace_s: float,
+        next_epoch: Callable[[str], int] | None = None,
+        say: Callable[..., None] = lambda event, **fields: None,
+    ) -> None:
+        """Nobody is here yet.
+
+        Args:
+            expected: names that may join; empty for whoever comes.
+            progress_s: see `OwnerConnection`.
+            grace_s: see `OwnerConnection`.
+            next_epoch: counts processes of a name, over restarts of the curator too.
+            say: reports events.
+        """
+        self._expected = frozenset(expected)
+        self._progress_s = progress_s
+        self._grace_s = grace_s
+        self._next_epoch = next_epoch or self._count
+        self._say = say
+        self._links: dict[str, OwnerConnection] = {}
+        self._instances: dict[str, bytes] = {}
+        self._epochs: dict[str, int] = {}
+        self._tickets: dict[str, int] = {}
+        self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
+        self._runs: dict[str, dict[str, None]] = {}
+        self._changed = asyncio.Condition()
+
+    def link(self, name: str) -> OwnerConnection:
+        """The session of an owner, here or not."""
+        return self._links.setdefault(name, OwnerConnection(name, self._progress_s, self._grace_s))
+
+    def here(self) -> list[str]:
+        """Names of owners with a stream, sorted."""
+        return sorted(name for name, link in self._links.items() if link.stream is not None)
+
+    def links(self) -> list[OwnerConnection]:
+        """Sessions of every owner that is expected or came; any thread may ask."""
+        known = dict(list(self._links.items()))
+        return [
+            known.get(name) or OwnerConnection(name, 0, 0) for name in sorted(self._expected.union(known))
+        ]
+
+    def missing(self) -> list[str]:
+        """Names of the expected owners that are not here."""
+        return sorted(self._expected.difference(self.here()))
+
+    def enlist(self, run: str, owners: Sequence[str]) -> None:
+        """A run is open for these owners."""
+        for name in owners:
+            self._runs.setdefault(name, {})[run] = None
+
+    def discharge(self, run: str) -> None:
+        """A run is over for everybody."""
+        for runs in self._runs.values():
+            runs.pop(run, None)
+
+    async def join(self, stream: Stream, hello: pb.Hello) -> OwnerConnection:
+        """Let a process in, by its name and instance; what waits for its answer is sent again.
+
+        Raises:
+            IdentityError: the name is not expected.
+            FencedError: a later process of the name was here.
+            ProtocolError: what it calls its process is longer than any does.
+            StoreError: it cannot be written down that it came.
+            ConnectionFailedError: it is gone already.
+        """
+        version = codecs.common_version(hello.versions, hello.name or "a nameless party")
+        name, instance = hello.name, hello.instance
+        if self._expected and name not in self._expected:
+            raise IdentityError(
+                f"{name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
+            )
+        if len(instance) > _INSTANCE:
+            raise ProtocolError(f"{name} drew an odd instance", "Install the same release of fedkme.")
+        fenced = self._fenced.setdefault(name, {})
+        if instance in fenced:
+            raise _fenced(name, self._epochs[name])
+        link = self.link(name)
+        ticket = self._tickets[name] = self._tickets.get(name, 0) + 1
+        before = self._instances.get(name)
+        if before != instance:
+            self._epochs[name] = self._next_epoch(name)  # first: where it fails, nobody has come
+            self._instances[name] = instance
+            if before is not None:
+                fenced[before] = None
+                if len(fenced) > MOST_FENCED:
+                    del fenced[next(iter(fenced))]
+                if (old := link.stream) is not None:
+                    await self._fence(name, old)
+        elif (old := link.stream) is not None:
+            link.detach(old)
+            old.cut()
+        welcome = pb.Welcome(version=version, epoch=self._epochs[name], runs=list(self._runs.get(name, ())))
+        await stream.write(pb.Directive(welcome=welcome))
+        if self._tickets[name] != ticket:  # somebody came while this one was being welcomed
+            raise _fenced(name, self._epochs[name])
+        await link.attach(stream)
+        async with self._changed:
+            self._changed.notify_all()
+        return link
+
+    async def _fence(self, name: str, old: Stream) -> None:
+        error = _fenced(name, self._epochs[name])
+        self._say("fenced", owner=name, epoch=self._epochs[name])
+        self.link(name).detach(old)
+        with contextlib.suppress(ConnectionFailedError):
+            await old.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+        old.cut()
+
+    async def gather(self, minimum: int, connect_s: float) -> list[str]:
+        """Wait for the owners of a run; their names, sorted.
+
+        Args:
+            minimum: with at least this many the run may begin when time is up.
+            connect_s: how long to wait for everybody who is expected.
+
+        Raises:
+            MissingOwnersError: too few came in time.
+        """
+        everybody = max(len(self._expected), minimum)
+        async with self._changed:
+            try:
+                async with asyncio.timeout(connect_s):
+                    await self._changed.wait_for(lambda: len(self.here()) >= everybody)
+            except TimeoutError:
+                here = self.here()
+                if len(here) < minimum or not here:
+                    who = ", ".join(self.missing()) or f"{minimum - len(here)} owners"
+                    raise MissingOwnersError(
+                        f"{who} did not join within {connect_s:g} s",
+                        "Start them, or raise 'connect_s'; their own log says why they could not.",
+                    ) from None
+            return self.here()
+
+    async def end(self) -> None:
+        """Say farewell: owners do not come back."""
+        for link in self._links.values():
+            await link.tell(pb.Directive(farewell=pb.Farewell()))
+            link.cut()
+
+    def _count(self, name: str) -> int:
+        return self._epochs.get(name, 0) + 1
+
+
+def _fenced(name: str, epoch: int) -> FencedError:
+    return FencedError(
+        f"another process of {name} has joined, as number {epoch}, and is served in place of this one",
+        "Leave one of the two running; if you started one, issue a new certificate.",
+    )

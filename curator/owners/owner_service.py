@@ -1,0 +1,163 @@
+"""The stream that each owner opens, as gRPC serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import grpc.aio
+
+from curator.access.certificates import CertificateCheck
+from curator.access.error_masking import masks_errors
+from curator.access.names import NameRegister
+from curator.owners.members import Members
+from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
+from fedkme.wire import codecs
+from fedkme.wire.channel import receive
+from fedkme.wire.tls import Role
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import owners_pb2_grpc
+
+Context = grpc.aio.ServicerContext[pb.OwnerMessage, pb.Directive]
+
+
+class GrpcStream:
+    """The curator's end of a gRPC stream.
+
+    Attributes:
+        over: set when the stream is to end, or has.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.over = asyncio.Event()
+        self._context = context
+        self._writing = asyncio.Lock()  # runs share the stream, and gRPC takes one message at a time
+
+    async def write(self, directive: pb.Directive) -> None:
+        """See `Stream`."""
+        try:
+            async with self._writing:
+                if not self.over.is_set():
+                    await self._context.write(directive)
+                    return
+        except (grpc.aio.BaseError, asyncio.InvalidStateError):
+            self.over.set()
+        except asyncio.CancelledError:
+            self.over.set()  # the message is in gRPC's hands, and it takes no other before it is out
+            raise
+        raise ConnectionFailedError("the stream of an owner ended", "Look at the owner's log.")
+
+    def cut(self) -> None:
+        """See `Stream`."""
+        self.over.set()
+
+    async def end(self, error: FedkmeError) -> None:
+        """End it from this side, and say why."""
+        with contextlib.suppress(ConnectionFailedError):
+            await self.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+        self.cut()
+
+    async def attend(self, deliver: Callable[[GrpcStream, pb.OwnerMessage], None]) -> None:
+        """Pass on what the owner says until the stream is over.
+
+        This is the stream's only reader: gRPC ends a stream whose read is cancelled.
+        """
+        reader = asyncio.create_task(self._read(deliver))
+        try:
+            await self.over.wait()
+        finally:
+            self.over.set()
+            reader.cancel()
+
+    async def _read(self, deliver: Callable[[GrpcStream, pb.OwnerMessage], None]) -> None:
+        try:
+            while (message := await receive(self._context, pb.OwnerMessage)) is not None:
+                deliver(self, message)
+        except ProtocolError:
+            pass  # as good as a connection that ended
+        finally:
+            self.over.set()
+
+
+MOST_SILENT = 256
+"""Streams that may be open without a hello; the oldest gives way, as an owner says it at once."""
+
+
+class OwnerService(owners_pb2_grpc.OwnersServicer):
+    """Serves the stream that each owner opens."""
+
+    def __init__(
+        self,
+        members: Members,
+        names: NameRegister,
+        hello_s: float,
+        admission: CertificateCheck | None = None,
+        say: Callable[..., None] = lambda event, **fields: None,
+    ) -> None:
+        """Let owners in.
+
+        Args:
+            members: who is here.
+            names: who is called what.
+            hello_s: how long a stream may be open without a hello.
+            admission: which certificates are accepted.
+            say: reports events.
+        """
+        self._members = members
+        self._names = names
+        self._hello_s = hello_s
+        self._admission = admission or CertificateCheck()
+        self._say = say
+        self._silent: dict[GrpcStream, None] = {}  # the oldest first
+
+    @masks_errors
+    async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
+        """One stream of an owner, from hello to its end."""
+        stream = GrpcStream(context)
+        with self._admission.session(context, stream.end):
+            await self._serve(stream, context)
+
+    async def _serve(self, stream: GrpcStream, context: Context) -> None:
+        try:
+            link = await self._members.join(stream, await self._hello(stream, context))
+        except ConnectionFailedError:
+            return  # it was gone before it was welcome
+        except FedkmeError as error:
+            self._say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
+            await stream.end(error)
+            return
+        self._say("owner_joined", owner=link.name)
+        try:
+            await stream.attend(link.deliver)
+        finally:
+            link.detach(stream)
+            self._say("owner_gone", owner=link.name)
+
+    async def _hello(self, stream: GrpcStream, context: Context) -> pb.Hello:
+        """What a party says first, under a name that its certificate bears."""
+        message = await self._first(stream, context)
+        if message is None or not message.HasField("hello"):
+            raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
+        self._admission.check(context, message.hello.name, Role.OWNER)
+        self._names.admit_owner(message.hello.name)
+        return message.hello
+
+    async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
+        """What a party says first; None if it hung up, took too long, or had to make room for others."""
+        if len(self._silent) >= MOST_SILENT:
+            oldest = next(iter(self._silent))
+            del self._silent[oldest]
+            oldest.cut()
+        self._silent[stream] = None
+        reading = asyncio.create_task(receive(context, pb.OwnerMessage))
+        waiting = asyncio.create_task(stream.over.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (reading, waiting), timeout=self._hello_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            return await reading if reading in done else None
+        finally:
+            self._silent.pop(stream, None)
+            reading.cancel()
+            waiting.cancel()

@@ -1,0 +1,320 @@
+"""The curator's runs: asked for, queued, running, over; none is lost when the process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, cast
+
+from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
+from fedkme.store import RunRow, Store
+from fedkme.wire.v1 import journals_pb2, releases_pb2
+from fedkme.wire.v1 import summaries_pb2 as pb
+
+Progress: TypeAlias = pb.Progress | releases_pb2.ReleaseProgress
+Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
+OPEN: tuple[Status, ...] = ("asked", "queued", "running")
+MOST_ASKED = 8
+"""Requests of one consumer that may wait for its g~; the oldest gives way."""
+
+
+@dataclass(eq=False)
+class Run:
+    """One run that this process knows.
+
+    Attributes:
+        name: the run's name.
+        document: what it is a function of.
+        status: how far it is.
+        opened: Unix seconds.
+        selected: rows of the summary so far.
+        error: why it did not begin, or cannot go on for now.
+        cancelled: whether its consumer or an operator ended it.
+    """
+
+    name: str
+    document: journals_pb2.RunDocument
+    status: Status
+    opened: float
+    selected: int = 0
+    error: Exception | None = None
+    cancelled: bool = False
+    task: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    _listeners: set[asyncio.Queue[Progress | None]] = field(default_factory=set)
+
+    @property
+    def consumer(self) -> str:
+        """Who asked for it."""
+        return self.document.consumer
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it is a release; else it is a summary."""
+        return self.document.HasField("release")
+
+    @property
+    def rows(self) -> int:
+        """Rows of owners that were asked for; a release asks for none."""
+        return 0 if self.is_release else self.document.request.rows
+
+    @property
+    def open(self) -> bool:
+        """Whether more will come of it."""
+        return self.status in OPEN
+
+    def tell(self, progress: Progress) -> None:
+        """Let everybody who follows the run know."""
+        if isinstance(progress, pb.Progress):
+            self.selected = progress.selected
+        for listener in self._listeners:
+            listener.put_nowait(progress)
+
+    def finish(self) -> None:
+        """Nothing more will come in this process."""
+        self.over.set()
+        for listener in self._listeners:
+            listener.put_nowait(None)
+
+    async def follow(self) -> AsyncIterator[Progress]:
+        """Progress from now on, until the run is over."""
+        listener: asyncio.Queue[Progress | None] = asyncio.Queue()
+        if self.over.is_set():
+            return
+        self._listeners.add(listener)
+        try:
+            while (progress := await listener.get()) is not None:
+                yield progress
+        finally:
+            self._listeners.discard(listener)
+
+
+class RunQueue:
+    """All runs, of which some are under way at a time.
+
+    Whose turn it is: the consumer with the fewest runs under way; among equals, who came first.
+    """
+
+    def __init__(
+        self, store: Store, conduct: Callable[[Run], Awaitable[Status | None]], at_once: int
+    ) -> None:
+        """Take up what the store holds; `start` sets it going.
+
+        Args:
+            store: the curator's.
+            conduct: carries out one run and says how it ended; None where it must go on later.
+            at_once: how many may be under way.
+        """
+        self._store = store
+        self._conduct = conduct
+        self._at_once = at_once
+        self._queue: list[Run] = []
+        self._running: set[Run] = set()
+        self._open: dict[str, Run] = {}
+        self._held = False
+        for status in OPEN:
+            for row in store.runs(status):
+                document = journals_pb2.RunDocument.FromString(row.document)
+                run = Run(row.run, document, "asked" if status == "asked" else "queued", row.opened)
+                self._open[run.name] = run
+        self._queue += sorted(
+            (run for run in self._open.values() if run.status == "queued"), key=lambda run: run.opened
+        )
+
+    def left_open(self) -> list[Run]:
+        """Runs that began in an earlier process."""
+        return list(self._queue)
+
+    def waiting(self) -> list[Run]:
+        """Runs whose consumer has not offered anything yet."""
+        return [run for run in self._open.values() if run.status == "asked"]
+
+    def start(self) -> None:
+        """Begin what may begin."""
+        while not self._held and self._queue and len(self._running) < self._at_once:
+            under_way = Counter(run.consumer for run in self._running)
+            run = min(self._queue, key=lambda run: under_way[run.consumer])  # the first of the least
+            self._queue.remove(run)
+            self._running.add(run)
+            self._set(run, "running")
+            run.task = asyncio.create_task(self._carry_out(run))
+
+    def ask(self, name: str, document: journals_pb2.RunDocument) -> Run:
+        """Open a run that still waits for g~."""
+        asked = [
+            run for run in self._open.values() if run.status == "asked" and run.consumer == document.consumer
+        ]
+        for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
+            self.close(run, "cancelled")
+        with self._store.transaction():
+            self._store.open_run(name, document.consumer, document.SerializeToString())
+            self._store.update_run(name, status="asked")
+        row = self._store.run(name)
+        assert row is not None, "it was opened above"
+        run = self._open[name] = Run(name, document, "asked", row.opened)
+        return run
+
+    def enqueue(self, run: Run) -> None:
+        """Everything has come that the run needs, and is in the document."""
+        with self._store.transaction():
+            self._store.update_run(run.name, status="queued", document=run.document.SerializeToString())
+        run.status = "queued"
+        self._queue.append(run)
+        self.start()
+
+    def again(self, run: Run) -> Run:
+        """Take up a run that could not go on."""
+        if run.error is None or not run.open:
+            return run
+        taken = Run(run.name, run.document, "queued", run.opened)
+        self._open[run.name] = taken
+        self._queue.append(taken)
+        self.start()
+        return taken
+
+    def find(self, name: str) -> Run | None:
+        """An open run by its name, or one that is over."""
+        if (run := self._open.get(name)) is not None:
+            return run
+        row = self._store.run(name) if name.isprintable() else None  # others are no run's name
+        return None if row is None else self._known(row)
+
+    def _known(self, row: RunRow) -> Run:
+        """The run of a row."""
+        if (run := self._open.get(row.run)) is not None:
+            return run
+        document = journals_pb2.RunDocument.FromString(row.document)
+        found = Run(row.run, document, cast(Status, row.status), row.opened)
+        found.over.set()
+        return found
+
+    def asked_before(self, consumer: str, request_id: bytes) -> Run | None:
+        """The run that a request of this id began."""
+        if not request_id:
+            return None
+        for row in reversed(self._store.runs()):
+            if row.peer == consumer:
+                document = journals_pb2.RunDocument.FromString(row.document)
+                if request_id in (document.request.request_id, document.release.request_id):
+                    return self._known(row)
+        return None
+
+    def of(self, consumer: str) -> list[Run]:
+        """Every run of a consumer, by the order of opening."""
+        return [self._known(row) for row in self._store.runs() if row.peer == consumer]
+
+    def ahead(self, run: Run) -> int:
+        """How many stand before a run in the queue."""
+        return self._queue.index(run) if run in self._queue else 0
+
+    def promised(self) -> list[int]:
+        """Rows of every open run's summary."""
+        return [run.rows for run in self._open.values() if not run.is_release]
+
+    def cancel(self, run: Run) -> None:
+        """End a run; what was gathered is kept.
+
+        Raises:
+            CancelledRunError: it is over already.
+        """
+        if not run.open:
+            raise CancelledRunError(f"{run.name} is over already", "Nothing is to be cancelled.")
+        run.cancelled = True
+        if run.task is not None:
+            run.task.cancel()
+        else:
+            if run in self._queue:
+                self._queue.remove(run)
+            self.close(run, "cancelled")
+
+    def close(self, run: Run, status: Status) -> None:
+        """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
+        run.document.ClearField("target")
+        run.document.ClearField("validation")
+        run.document.ClearField("histogram")
+        run.document.ClearField("gifts")
+        run.document.ClearField("reference")
+        with self._store.transaction():
+            self._store.update_run(
+                run.name, status=status, document=run.document.SerializeToString(), ended=True
+            )
+            self._store.forget_entries(run.name)
+        run.status = status
+        self._open.pop(run.name, None)
+        run.finish()
+
+    def counts(self) -> Mapping[Status, int]:
+        """Open runs by how far they are; any thread may ask."""
+        counts = Counter(run.status for run in list(self._open.values()))
+        return {status: counts[status] for status in OPEN}
+
+    def hold(self) -> list[str]:
+        """Begin nothing any more; names of runs under way."""
+        self._held = True
+        return sorted(run.name for run in self._running)
+
+    async def idle(self) -> None:
+        """Wait for the end of runs under way."""
+        if tasks := [run.task for run in self._running if run.task is not None]:
+            await asyncio.wait(tasks)
+
+    async def suspend(self) -> None:
+        """Let go of runs under way; they go on when the curator starts again."""
+        self._held = True  # or each would make room for the next in the queue
+        tasks = [run.task for run in self._running if run.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _set(self, run: Run, status: Status) -> None:
+        with contextlib.suppress(StoreError):  # it is only for who looks; the run is open either way
+            self._store.update_run(run.name, status=status)
+        run.status = status
+
+    async def _carry_out(self, run: Run) -> None:
+        try:
+            status = await self._conduct(run)
+            if status is not None:
+                self.close(run, status)
+        except StoreError as error:
+            run.error = error
+        except asyncio.CancelledError:  # who follows it has no outcome, and asks again
+            cause = f"the curator stops, and {run.name} goes on when it starts again"
+            run.error = ConnectionFailedError(cause, "Wait for the curator, or start it.")
+            raise
+        finally:
+            self._running.discard(run)
+            run.finish()
+            self.start()
+
+
+def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
+    """A run name that the store has not.
+
+    Ledgers tell runs apart by it, also those of an owner that serves two curators, so that outside of
+    simulations it is unique.
+    """
+    number = len(store.runs()) + 1
+    while store.run(f"run-{number}") is not None:
+        number += 1
+    return f"run-{number}" if repeatable else f"run-{number}-{unique()}"
+
+
+def kind_of(document: journals_pb2.RunDocument) -> str:
+    """What a run makes, for a list of runs."""
+    if not document.HasField("release"):
+        return "summary"
+    with contextlib.suppress(ValueError):
+        kind = json.loads(document.release.settings).get("kind")
+        return str(kind)[:32]
+    return "release"
+
+
+def unknown(name: str) -> ConfigError:
+    """For a run that a caller names and has not; whether others have it is not said."""
+    return ConfigError(f"there is no run {name[:64]!r} of yours", "List your runs: `fedkme consumer runs`.")

@@ -1,0 +1,143 @@
+"""The record of a run on disk: readable with a text editor and numpy alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.summary.record import RoundRecord, SummaryRecord, round_row
+from fedkme.errors import DataError, FedkmeError, StoreError
+from fedkme.sealed import HashedRow
+from fedkme.tables.npz import npz_bytes
+from fedkme.tables.table import Table, read_arrays, save_table, table_from_arrays
+
+SEALED = "sealed.npz"
+"""The summary's rows in boxes that the consumer alone opens, in place of summary.npz."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunOutcome:
+    """What the consumer of a run that is over receives.
+
+    Attributes:
+        table: the summary's rows; None when there are none.
+        complete: whether there are as many as were asked for.
+        reason: why not.
+        fault: the failure that ended the run.
+        rounds: how many there were.
+        points_accessed: how many rows came to the curator.
+        prune: whether there are more than were asked for, for the consumer to choose from.
+        sealed: the rows in their boxes, in place of a table.
+    """
+
+    table: Table | None
+    complete: bool
+    reason: str
+    fault: FedkmeError | None
+    rounds: int
+    points_accessed: int
+    prune: bool = False
+    sealed: Sequence[HashedRow] = ()
+
+
+def read_outcome(directory: Path) -> RunOutcome:
+    """From the files that `write_run` wrote.
+
+    Raises:
+        StoreError: they are not there.
+    """
+    try:
+        record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+        table, sealed = None, list[HashedRow]()
+        if record["selected"] and record.get("sealed"):
+            sealed = boxes_from_arrays(read_arrays(directory / SEALED, directory.name))
+        elif record["selected"]:
+            arrays = read_arrays(directory / "summary.npz", directory.name)
+            table = table_from_arrays(arrays["x"], arrays.get("y"))
+    except (OSError, ValueError, KeyError, DataError):
+        raise StoreError(
+            f"the record of {directory.name} is not where it was written", "Restore the run's folder."
+        ) from None
+    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
+    fault = kinds[record["code"]](record["cause"], record["remedy"]) if record["code"] in kinds else None
+    return RunOutcome(
+        table,
+        record["status"] == "complete",
+        record["reason"] or "",
+        fault,
+        record["rounds"],
+        sum(record["accessed"].values()),
+        bool(record.get("prune")),
+        sealed,
+    )
+
+
+def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
+    """Write record.json, rounds.csv and summary.npz; what there is of a run cut short.
+
+    Args:
+        directory: the run's folder; made if need be.
+        record: what happened.
+        facts: what else record.json should say (features, parameters, bytes, the ledger's head).
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    summary = {
+        "status": record.status,
+        "reason": record.reason,
+        "code": record.code,
+        "cause": record.cause,
+        "remedy": record.remedy,
+        "rounds": len(record.rounds),
+        "selected": [[row.owner, row.token, row.round, row.gain] for row in record.selected],
+        "accessed": record.accessed_by_owner(),
+        "wasted": record.wasted(),
+        "value_by_owner": record.value_by_owner(),
+        "owner_rows": record.owner_rows,
+        "closings": record.closings,
+        "sealed": bool(record.sealed()),
+        "faults": [
+            {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
+        ],
+        **record.released,
+        **facts,
+    }
+    _write(directory / "record.json", json.dumps(summary, indent=2) + "\n")
+    with (directory / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(RoundRecord.__slots__)
+        writer.writerows(round_row(row) for row in record.rounds)
+    if sealed := record.sealed():
+        (directory / SEALED).write_bytes(npz_bytes(boxes_to_arrays(sealed)))
+    elif record.selected:
+        save_table(directory / "summary.npz", Table(record.values(), record.labels()))
+
+
+def boxes_to_arrays(rows: Sequence[HashedRow]) -> dict[str, NDArray[Any]]:
+    """Sealed rows of one run as arrays: `token` (k,), `features` (k, d), `box` (k, bytes)."""
+    return {
+        "token": np.array([row.token for row in rows], dtype=np.uint64),
+        "features": np.array([row.features for row in rows], dtype=np.int16),
+        "box": np.array([np.frombuffer(row.box, dtype=np.uint8) for row in rows]),
+    }
+
+
+def boxes_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[HashedRow]:
+    """The same."""
+    return [
+        HashedRow(int(token), features, box.tobytes())
+        for token, features, box in zip(arrays["token"], arrays["features"], arrays["box"], strict=True)
+    ]
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole, so that a crash leaves the old one or the new one."""
+    partial = path.with_suffix(path.suffix + ".part")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,185 @@
+"""What the curator lets out, and what came to it, written down: one event a disclosure, before its bytes go.
+
+A row and g~ are written here and by who sent them, in the same words, so that two ledgers can be reconciled.
+Owners' bids and counts are in the owners' ledgers alone: a line for each owner and round would be most of
+what the curator writes.
+
+Every release of the summary's mean counts as told to owners, also in the rounds between two clocks, in which
+nothing is said: the pool is scored with it, so it decides what is sent later, and the clock's proof holds for
+a transcript that includes it. Those of silent rounds are written, in one line, when something is said again,
+or at the end. The first release reads the public seed set alone, or nothing: no disclosure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from curator.summary.record import SelectedRow
+from fedkme.errors import ProtocolError
+from fedkme.features.fixed_point import MeanVector
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    REQUEST,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    RawRows,
+    repeated,
+    validation_of,
+)
+from fedkme.privacy.ledger import LedgerSink, nonce_of
+from fedkme.privacy.means import Cost
+from fedkme.privacy.rows import row_disclosures
+from fedkme.protocol import Row
+from fedkme.sealed import AnyRow, HashedRow
+
+_PROGRESS = ExactStatistic("points accessed, round by round")
+_UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not declare")
+
+
+def row_lines(run: str, number: int, owner: str, rows: Sequence[AnyRow], consumer: str) -> list[Disclosure]:
+    """What rows of an owner disclose that came in a round, by how they came."""
+    lines = []
+    for sealed_for, kind in ((consumer, HashedRow), ("", Row)):
+        these = [row for row in rows if isinstance(row, kind)]
+        hashed = any(isinstance(row, HashedRow) and len(row.features) for row in these)
+        lines += row_disclosures(run, number, owner, [row.token for row in these], sealed_for, hashed)
+    return lines
+
+
+class SummaryDisclosures:
+    """The curator's side of one run's disclosures."""
+
+    def __init__(self, run: str, ledger: LedgerSink | None = None, consumer: str = CONSUMER) -> None:
+        """Open for one run.
+
+        Args:
+            run: its name.
+            ledger: where disclosures are written; None: nowhere.
+            consumer: the name of the consumer who asked for it.
+        """
+        self._run = run
+        self._ledger = ledger
+        self._consumer = consumer
+        self._validation = validation_of(consumer)
+        self._auction: Event | None = None
+        self._exchanged = 1
+        self._last_auction = 0
+        self._mean: Cost | None = None
+        self._untold = 0
+
+    def head(self) -> Mapping[str, int | str] | None:
+        """Length and last hash of the ledger so far."""
+        return None if self._ledger is None else self._ledger.head()
+
+    def receive_target(self, target: MeanVector, declared: Sequence[Disclosure]) -> None:
+        """Take in g~, which goes on to owners, under the mechanism that the consumer declared.
+
+        Raises:
+            ProtocolError: the consumer declared what is not about this request.
+        """
+        self._check(declared)
+        nonce = nonce_of(target)
+        for about in declared:
+            self._append(about)
+        for observer in (CURATOR, OWNERS):
+            if not any(about.nonce == nonce and about.observer == observer for about in declared):
+                self._write(0, self._validation, observer, _UNDECLARED, None, nonce)
+
+    def receive_validation(self, count: int, declared: Sequence[Disclosure]) -> None:
+        """Take in D_v itself, whose size the curator sees.
+
+        Raises:
+            ProtocolError: the consumer declared what is not about this request.
+        """
+        self._check(declared)
+        for about in declared:
+            if about.nonce != "rows":
+                self._append(about)
+        self._write(0, self._validation, CURATOR, RawRows(count), None, "rows")
+
+    def pass_target(self, target: MeanVector, cost: Cost) -> None:
+        """Let owners have g~, made here of rows of D_v."""
+        self._write(0, self._validation, OWNERS, cost.event, cost.sensitivity, nonce_of(target))
+
+    def open(self, auction: Event | None, exchanged: int = 1) -> None:
+        """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.
+
+        Args:
+            auction: what being asked, or not, tells owners; written in every round with questions.
+            exchanged: rows of the summary that one replaced row of an owner may replace.
+        """
+        self._auction, self._exchanged = auction, exchanged
+        self._write(0, OWNERS, self._consumer, _PROGRESS, None, "progress")
+
+    def to_be_heard(self, mean: Cost, question: Event) -> tuple[Disclosure, ...]:
+        """What owners will hear of each other's rows, as lines of round 1, for their own ledgers.
+
+        Args:
+            mean: cost of a broadcast, for the rows that one replaced row exchanges.
+            question: of being asked, or not.
+        """
+        heard = [(mean.event, mean.sensitivity, "mean"), (question, None, "auction")]
+        return tuple(
+            Disclosure(self._run, 1, OWNERS, OWNERS, event, "replace-one", sensitivity, nonce)
+            for event, sensitivity, nonce in heard
+        )
+
+    def draw_mean(self, number: int, cost: Cost) -> None:
+        """A release of the summary's mean; owners hear of it, or of what follows from it, later."""
+        if number > 1:
+            self._untold += 1
+            self._mean = cost.of_rows(self._exchanged)
+
+    def pass_mean(self, number: int) -> None:
+        """Let every release since the last one out to owners, as one event; see the head of the module."""
+        if self._untold and self._mean is not None:
+            event, sensitivity = repeated(self._mean.event, self._untold), self._mean.sensitivity
+            self._write(number, OWNERS, OWNERS, event, sensitivity, "mean")
+        self._untold = 0
+
+    def pass_questions(self, number: int) -> None:
+        """Let owners know whom the auction asks: once a round, however often it asks."""
+        if self._auction is not None and number != self._last_auction:
+            self._last_auction = number
+            self._write(number, OWNERS, OWNERS, self._auction, None, "auction")
+
+    def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
+        """Take in rows that did not come before; what is sealed is the consumer's from then on."""
+        if self._ledger is not None and rows:
+            self._ledger.extend(row_lines(self._run, number, owner, rows, self._consumer))
+
+    def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
+        """Let the summary out to the consumer, as it is; sealed rows were written down when they came."""
+        for owner, count in sorted(Counter(row.owner for row in selected if row.sealed is None).items()):
+            self._write(number, owner, self._consumer, RawRows(count), None, "summary")
+
+    def _check(self, declared: Sequence[Disclosure]) -> None:
+        for about in declared:
+            here = about.run in (self._run, REQUEST) and about.round == 0
+            if not here or about.protected != self._validation or about.observer not in (CURATOR, OWNERS):
+                raise ProtocolError(
+                    "the consumer declared an event that is not about its request",
+                    "Install the same release of fedkme on both sides.",
+                )
+
+    def _write(
+        self,
+        number: int,
+        protected: str,
+        observer: str,
+        event: Event,
+        sensitivity: float | None,
+        nonce: str,
+    ) -> None:
+        if self._ledger is not None:
+            self._append(
+                Disclosure(self._run, number, protected, observer, event, "replace-one", sensitivity, nonce)
+            )
+
+    def _append(self, about: Disclosure) -> None:
+        if self._ledger is not None:
+            self._ledger.extend([about])

@@ -1,0 +1,112 @@
+"""One summary run from the owners' ports to its record: the same code whatever engine made the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from curator.owners.ports import OwnerPort
+from curator.owners.roster import Roster
+from curator.summary.algorithm3 import algorithm3
+from curator.summary.disclosures import SummaryDisclosures
+from curator.summary.record import RunObserver, SummaryRecord
+from curator.summary.settings import SummarySettings
+from curator.summary.task import SummaryTask
+from curator.summary.uniform import uniform
+from fedkme.errors import NotEnoughRowsError
+from fedkme.party import NoiseFor
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.means import MeanRelease, later_cost
+from fedkme.privacy.settings import make_release
+from fedkme.protocol import Assignment
+
+
+async def run_summary(
+    task: SummaryTask,
+    settings: SummarySettings,
+    ports: Sequence[OwnerPort],
+    noise_for: NoiseFor,
+    record: SummaryRecord,
+    observer: RunObserver,
+    gate: SummaryDisclosures,
+) -> None:
+    """Run a summary protocol over owners; fills `record`. What leaves or comes passes `gate`.
+
+    Raises:
+        NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
+    """
+    roster: Roster[OwnerPort] = Roster(ports, settings.quorum, observer.owner_left, record.faults)
+    h2 = None
+    if settings.protocol != "uniform":
+        spec = task.h1.spec
+        h2 = make_release(
+            settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
+        )
+    owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
+    assignment = _assignment(task, settings, owners, h2, gate)
+    arguments = {
+        name: replace(assignment, gift=None if task.gifts is None else task.gifts.get(name))
+        for name in roster.names
+    }
+    record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
+    available = sum(record.owner_rows.values())
+    if (shortfall := roster.below_quorum()) is not None:
+        record.stop(shortfall)
+    elif available < task.rows:
+        raise NotEnoughRowsError(
+            f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
+            f"Ask for p <= {available}.",
+        )
+    elif h2 is None:
+        gate.open(None)  # what owners are asked for follows from the public sizes
+        drawn = min(settings.drawn(task.rows), available)
+        await uniform(replace(task, rows=drawn), roster, record, observer, gate)
+    else:
+        gate.open(settings.auction.event(task.rows, owners), settings.auction.exchanged_rows)
+        auction = settings.auction.make(len(roster), noise_for("auction"))
+        await algorithm3(task, roster, h2, auction, record, observer, gate)
+    gate.pass_mean(len(record.rounds))
+    await close(roster, record)
+    gate.pass_summary(len(record.rounds), record.selected)
+
+
+def _assignment(
+    task: SummaryTask,
+    settings: SummarySettings,
+    owners: int,
+    h2: MeanRelease | None,
+    gate: SummaryDisclosures,
+) -> Assignment:
+    """What owners are told before round 1, and what their policies decide by."""
+    heard: tuple[Disclosure, ...] = ()
+    if h2 is not None:
+        auction = settings.auction
+        mean = later_cost(h2).of_rows(auction.exchanged_rows)
+        heard = gate.to_be_heard(mean, auction.event(task.rows, owners))
+    return Assignment(
+        task.run,
+        task.h1.spec if task.hashed is None else task.hashed.spec,
+        task.schema.digest(),
+        task.target,
+        task.consumer,
+        _protocol(task, settings),
+        settings.drawn(task.rows),
+        tuple(settings.between_owners(task.rows, owners)),
+        heard,
+    )
+
+
+def _protocol(task: SummaryTask, settings: SummarySettings) -> str:
+    """The name that owners' policies know."""
+    if settings.protocol == "uniform":
+        return "uniform" if task.gifts is None else "uniform-sealed"
+    return settings.auction.kind if task.hashed is None else f"{settings.auction.kind}-hashed"
+
+
+async def close(roster: Roster[OwnerPort], record: SummaryRecord) -> None:
+    """Take every owner's own count of what it sent."""
+    last = len(record.rounds)
+    closings = await roster.ask(
+        last, lambda owner, number: owner.close(number), dict.fromkeys(roster.names, last)
+    )
+    record.closings = {name: closing.rows_sent for name, closing in closings.items()}

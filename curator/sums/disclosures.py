@@ -1,0 +1,98 @@
+"""What came to the curator in a run of sums, in the words in which owners write it down themselves.
+
+Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/007).
+What came counts also where nothing is made of it, so lines are taken when a run fails, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fedkme.privacy.events import Disclosure, Event
+from fedkme.sums.disclosures import release_disclosures, vector_disclosures
+from fedkme.sums.values import Enrolment
+
+
+class SumDisclosures:
+    """The curator's side of one run's disclosures."""
+
+    def __init__(self, enrolment: Enrolment, written: Iterable[Disclosure] = ()) -> None:
+        """Open for one run.
+
+        Args:
+            enrolment: what owners were told.
+            written: lines of the run that an earlier process wrote: an owner that is asked again for the same
+                bits writes nothing either.
+        """
+        self._enrolment = enrolment
+        self._written = Counter(written)
+        self._seen: set[str] = set()
+        self._lines: list[Disclosure] = []
+        self._expected: list[Disclosure] = []
+
+    def receive_vector(
+        self,
+        number: int,
+        owner: str,
+        length: int,
+        event: Event | None = None,
+        sensitivity: float | None = None,
+    ) -> None:
+        """An owner's vector came; with its first one, what the run costs it towards the consumer.
+
+        Args:
+            number: of the question.
+            owner: whose it is.
+            length: of the vector.
+            event: what the total of all of them tells, with distributed noise.
+            sensitivity: L2 diameter of the vector in steps, with distributed noise.
+        """
+        self._lines += self._of(number, owner, length, event, sensitivity)
+        self._seen.add(owner)
+
+    def expect(
+        self,
+        number: int,
+        owners: Iterable[str],
+        length: int,
+        event: Event | None = None,
+        sensitivity: float | None = None,
+    ) -> None:
+        """Owners are about to be asked for vectors under masks; for the rest see `receive_vector`."""
+        self._expected = [
+            line for owner in owners for line in self._of(number, owner, length, event, sensitivity)
+        ]
+
+    def at_most(self) -> list[Disclosure]:
+        """The lines so far and those of vectors that may be on their way."""
+        return _sorted([*self._lines, *self._expected])
+
+    def take(self) -> list[Disclosure]:
+        """The lines so far, by question and owner whatever came first; they are given once."""
+        lines, self._lines = _sorted(self._lines), []
+        return unwritten(lines, self._written)
+
+    def _of(
+        self, number: int, owner: str, length: int, event: Event | None, sensitivity: float | None
+    ) -> list[Disclosure]:
+        said = self._enrolment
+        # What the run costs comes with an owner's first vector, which need not be of question 1: where an
+        # owner gave no key, the question was asked again under the next number.
+        line = vector_disclosures(owner, said, number, length, said.security, event, sensitivity)[0]
+        return [line] if owner in self._seen else [line, *release_disclosures(owner, said)]
+
+
+def unwritten(lines: Iterable[Disclosure], written: Counter[Disclosure]) -> list[Disclosure]:
+    """Lines without those that are written already, each as often as it is."""
+    left, found = Counter(written), []
+    for line in lines:
+        if left[line]:
+            left[line] -= 1
+        else:
+            found.append(line)
+    return found
+
+
+def _sorted(lines: list[Disclosure]) -> list[Disclosure]:
+    return sorted(lines, key=lambda line: (line.round, line.protected))

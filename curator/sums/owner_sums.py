@@ -1,0 +1,317 @@
+"""Owners' rows as a method of release sees them: sums over all of them, with noise that is added once.
+
+With a trusted curator, and under secure aggregation without distributed noise, the curator has the exact
+total and adds the noise of `curator.releases.joint`: the same bits for any partition of the rows among
+owners. With distributed noise the total comes with the shares of all survivors in it. The shares are planned
+for those of n - D - T owners alone, so what comes is at least as private as planned, and noisier by up to
+n / (n - D - T) in variance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.owners.roster import Fault
+from curator.releases import joint
+from curator.releases.joint import JointRelease
+from curator.sums.disclosures import SumDisclosures
+from curator.sums.ports import SumPort
+from curator.sums.round import SumRound, SumTotal
+from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
+from fedkme.cells.sketch import release as release_sketch
+from fedkme.errors import ConfigError
+from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, ReleasedEmbedding
+from fedkme.party import NoiseFor
+from fedkme.pki.identity import Identity
+from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.sums import PooledRelease, release_counts
+from fedkme.secagg import NoisePlan, plan_noise
+from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING
+from fedkme.sums.values import Enrolment, Marginals, Security, SumQuery
+from fedkme.sums.vector import SumVector, weighted
+from fedkme.tables.schema import Schema
+
+MARGINAL_NOISE = 2.0**32
+"""Deviation of noise on counts in steps, about: shares stay within 2^24 to 2^45."""
+PURPOSE = "release"
+"""Of the noise that the curator adds."""
+
+
+class OwnerSums:
+    """The `SumOracle` over owners' ports."""
+
+    def __init__(
+        self,
+        ports: Sequence[SumPort],
+        enrolment: Enrolment,
+        schema: Schema,
+        gate: SumDisclosures,
+        *,
+        noise_for: NoiseFor,
+        quorum: int = 1,
+        identity: Identity | None = None,
+        begin_aggregation: Callable[[], None] = lambda: None,
+        observe: Callable[[Fault], None] = lambda fault: None,
+        faults: list[Fault] | None = None,
+    ) -> None:
+        """Begin; `enlist` comes first.
+
+        Args:
+            ports: the owners.
+            enrolment: what they are told first, with how sums are protected.
+            schema: the public domain.
+            gate: hears of every vector that comes.
+            noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
+            quorum: owners that every question needs.
+            identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
+            begin_aggregation: called for each aggregation, before any owner can send a masked vector: from
+                there on an attempt that dies may have been opened.
+            observe: hears of owners that leave.
+            faults: where they are written.
+
+        Raises:
+            IdentityError: two owners of one name.
+        """
+        self._round = SumRound(
+            ports,
+            enrolment,
+            gate,
+            quorum=quorum,
+            observe=observe,
+            faults=[] if faults is None else faults,
+            identity=identity,
+            begin_aggregation=begin_aggregation,
+        )
+        self._schema = schema
+        self._security = enrolment.security
+        self._noise = noise_for(PURPOSE)
+
+    @property
+    def rows(self) -> int:
+        """See `SumOracle`."""
+        return sum(self._round.rows[name] for name in self._round.owners if name in self._round.rows)
+
+    @property
+    def owners(self) -> int:
+        """See `SumOracle`; those of the last total, once there is one."""
+        return len(self._round.contributors or self._round.owners)
+
+    @property
+    def contributions(self) -> dict[str, int]:
+        """m_j of the owners whose vectors are in the last total."""
+        return {name: self._round.rows[name] for name in self._round.contributors}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """m_j of every owner that takes part, by name; public."""
+        return {name: self._round.rows[name] for name in self._round.owners if name in self._round.rows}
+
+    @property
+    def exact_sums(self) -> bool:
+        """See `SumOracle`."""
+        return self._security is None or not self._security.distributed_noise
+
+    @property
+    def noise_ratio(self) -> float:
+        """See `SumOracle`."""
+        security, owners = self._security, len(self._round.owners)
+        if security is None or not security.distributed_noise:
+            return 1.0
+        return math.sqrt(owners / max(1, owners - security.dropouts - security.colluders))
+
+    async def enlist(self) -> dict[str, int]:
+        """Let every owner decide; how many rows each has that takes part.
+
+        Raises:
+            QuorumError: too few take part.
+        """
+        return await self._round.enlist_all()
+
+    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """See `SumOracle`."""
+        query = _checked(query)
+        if release is not None and len(release.queries) != len(query.specs) + query.counts:
+            raise ConfigError("the noise was calibrated for other queries", "Calibrate for what is asked.")
+        if release is not None and self._security is not None and self._security.distributed_noise:
+            return await self._with_shares(query, release, self._security)
+        vector = await asyncio.to_thread(SumVector, query, self._schema)  # maps may be large
+        return await self._with_noise(vector, await self._exact(vector), release)
+
+    async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
+        """Second moments of all rows with noise, docs/decisions/008.
+
+        Args:
+            query: a sketch.
+            multiplier: deviation of the noise over the sketch's sensitivity; 0: no noise.
+            epsilon: of the multiplier, with `delta`: owners' shares are planned for them.
+            delta: likewise.
+
+        Raises:
+            As `joint`.
+        """
+        spec, classes = query.sketch, query.layout.classes
+        if spec is None:
+            raise ConfigError("a sketch is asked for without its projection", "Ask for a sketch.")
+        vector = SumVector(query, self._schema)
+        if multiplier and self._security is not None and self._security.distributed_noise:
+            plan_for = self._shares(vector, epsilon, delta, self._security)
+            total = await self._round.secure_total(vector, self._security, plan_for)
+            noisy = total.steps.astype(np.float64)
+            deviation = total.deviation / DIAMETER_STEPS
+            return from_coordinates(noisy, total.rows, spec.dimension, classes, deviation)
+        total = await self._exact(vector)
+        return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self._noise)
+
+    @property
+    def noise(self) -> NoiseSource:
+        """See `SumOracle`."""
+        return self._noise
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        """See `SumOracle`."""
+        if sigmas is None and not self.exact_sums:
+            raise ConfigError(
+                "exact counts are asked for and owners add noise to all of them",
+                "Choose a mechanism that needs none, such as 'mst', or trust the curator.",
+            )
+        query = SumQuery((), Layout(), marginals=marginals)
+        if sigmas is None or self.exact_sums:
+            vector = SumVector(query, self._schema)
+            exact = vector.tables((await self._exact(vector)).steps)
+            if sigmas is None:
+                return exact
+            return [
+                counts + self._noise.gaussian(sigma, counts.size)
+                for counts, sigma in zip(exact, sigmas, strict=True)
+            ]
+        assert self._security is not None, "exact sums are for trusted curators"
+        return await self._noisy_tables(query, sigmas, self._security)
+
+    async def _noisy_tables(
+        self, query: SumQuery, sigmas: Sequence[float], security: Security
+    ) -> list[NDArray[np.float64]]:
+        """Counts whose noise is in what owners send: noise s on the vector is s/m on a block of weight m."""
+        largest = max(sigmas)
+        scale = 2.0 ** math.ceil(math.log2(MARGINAL_NOISE / largest))
+        weights = tuple(round(scale * largest / sigma) for sigma in sigmas)
+        vector = SumVector(replace(query, weights=weights), self._schema)
+        # The block whose weight was rounded up most still gets its noise.
+        common = max(sigma * weight for sigma, weight in zip(sigmas, weights, strict=True))
+
+        def plan_for(owners: int) -> NoisePlan:
+            honest = owners - security.dropouts - security.colluders
+            share = math.sqrt((common**2 + SMOOTHING) / honest) * (1.0 + 2.0**-48)
+            return NoisePlan(share, honest, vector.length, vector.diameter)
+
+        total = await self._round.secure_total(vector, security, plan_for)
+        return vector.tables(total.steps)
+
+    async def exact(self, query: SumQuery) -> JointRelease:
+        """See `SumOracle`."""
+        if not self.exact_sums:
+            raise ConfigError(
+                "an exact sum is asked for and owners add noise to all of them",
+                "Trust the curator with exact sums, or choose a method that needs none.",
+            )
+        vector = await asyncio.to_thread(SumVector, _checked(query), self._schema)
+        return await self._with_noise(vector, await self._exact(vector), None)
+
+    async def _exact(self, vector: SumVector) -> SumTotal:
+        if self._security is None:
+            return await self._round.plain_total(vector)
+        return await self._round.secure_total(vector, self._security)
+
+    async def _with_noise(
+        self, vector: SumVector, total: SumTotal, release: PooledRelease | None
+    ) -> JointRelease:
+        """The curator's noise on an exact total; drawn beside the loop, for a million takes seconds."""
+        query = vector.query
+        if not vector.maps:
+            return self._counts(vector, total, release)
+        return await asyncio.to_thread(
+            joint.release,
+            vector.maps,
+            vector.sums(total.steps, total.rows),
+            query.layout,
+            total.rows,
+            release,
+            self._noise,
+            query.counts,
+        )
+
+    def _counts(self, vector: SumVector, total: SumTotal, release: PooledRelease | None) -> JointRelease:
+        """Of a question for class counts alone."""
+        none = np.zeros((0, vector.length), dtype=np.int64)
+        sigma = 0.0 if release is None else release.sigmas[0]
+        counts = release_counts(PooledSum(none, total.steps), sigma, self._noise)
+        masses = np.maximum(counts, 1.0) / total.rows
+        return JointRelease((), masses, None if release is None else release.event)
+
+    async def _with_shares(self, query: SumQuery, release: PooledRelease, security: Security) -> JointRelease:
+        """A total that owners' noise is in already."""
+        vector = await asyncio.to_thread(
+            self._fine, weighted(query, self._schema, release), release, security
+        )
+
+        plan_for = self._shares(vector, release.epsilon, release.delta, security)
+        total = await self._round.secure_total(vector, security, plan_for)
+        sums, counts = vector.parts(total.steps)
+        embeddings = tuple(
+            ReleasedEmbedding(
+                phi.spec,
+                query.layout,
+                block / total.rows,
+                total.deviation / weight * ROW_UNIT / total.rows,
+                total.rows,
+            )
+            for phi, block, weight in zip(vector.maps, sums, vector.weights, strict=False)
+        )
+        masses = None if counts is None else np.maximum(counts, 1.0) / total.rows
+        return JointRelease(embeddings, masses, total.event)
+
+    @staticmethod
+    def _shares(
+        vector: SumVector, epsilon: float, delta: float, security: Security
+    ) -> Callable[[int], NoisePlan]:
+        """The noise of so many owners."""
+
+        def plan_for(owners: int) -> NoisePlan:
+            return plan_noise(
+                epsilon,
+                delta,
+                owners=owners,
+                dropouts=security.dropouts,
+                colluders=security.colluders,
+                length=vector.length,
+                diameter=vector.diameter,
+            )
+
+        return plan_for
+
+    def _fine(self, query: SumQuery, release: PooledRelease, security: Security) -> SumVector:
+        """A question, in finer steps where a share of its noise would have too few of them."""
+        vector = SumVector(query, self._schema)
+        honest = max(1, len(self._round.owners) - security.dropouts - security.colluders)
+        share = release.multiplier * vector.diameter / math.sqrt(honest)
+        if share >= LEAST_SHARE:
+            return vector
+        factor = 2 ** math.ceil(math.log2(LEAST_SHARE / share))
+        weights = tuple(weight * factor for weight in vector.weights)
+        return SumVector(replace(query, weights=weights), self._schema, vector.maps)
+
+
+def _checked(query: SumQuery) -> SumQuery:
+    """A question of a method, without counts that are public anyway: those of a single column are N."""
+    if query.weights:
+        raise ConfigError("weights of a question follow from its noise", "Ask without weights.")
+    if query.counts and query.specs and query.layout.columns == 1:
+        return replace(query, counts=False)
+    return query

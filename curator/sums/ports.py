@@ -1,0 +1,61 @@
+"""How a run of sums reaches an owner, whatever lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.secagg import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    KeyBinding,
+    MaskedInput,
+    Parameters,
+    Roster,
+    SealedShares,
+    Survivors,
+    Unmasking,
+)
+from fedkme.sums.values import Enrolment, SumQuery
+
+
+class SumPort(Protocol):
+    """One owner as a run of sums sees it. An engine is a way to make these.
+
+    Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then
+    goes on without the owner, where the number of those that are left allows it. `number` counts questions,
+    from 1.
+    """
+
+    @property
+    def name(self) -> str:
+        """The owner's name: its certificate's, never its address."""
+
+    async def enlist(self, enrolment: Enrolment) -> int:
+        """Let the owner decide; returns how many rows it has (m_j, public)."""
+
+    async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
+        """The owner's vector in the clear, (length,)."""
+
+    async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+        """Open an aggregation; the owner's signing key for it."""
+
+    async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
+        """Phase 1, with everybody's signing key."""
+
+    async def share(self, number: int, roster: Roster) -> SealedShares:
+        """Phase 2."""
+
+    async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
+        """Phase 3: the vector under masks."""
+
+    async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
+        """Phase 4."""
+
+    async def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
+        """Phase 5."""

@@ -1,0 +1,363 @@
+"""One run of sums over its owners: who is in it, and the total of each question, plain or masked.
+
+An owner that is lost, refuses, or sends what does not fit is out of the run for good, with a line. A plain
+total is that of the owners that answered. Under secure aggregation at most D of those that agreed on the
+parameters may be missing at the end (docs/decisions/006); with more the question fails and nothing is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from numpy.typing import NDArray
+
+from curator.owners.roster import Fault, Roster
+from curator.sums.disclosures import SumDisclosures
+from curator.sums.ports import SumPort
+from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
+from fedkme.features.sums import ROW_UNIT, row_limit
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import Event
+from fedkme.secagg import (
+    Advertisement,
+    CuratorAggregator,
+    Endorsement,
+    KeyBinding,
+    MaskedInput,
+    NoisePlan,
+    Parameters,
+    SealedShares,
+    Unmasking,
+    least_threshold,
+    verify_binding,
+)
+from fedkme.sums.values import Enrolment, Security
+from fedkme.sums.vector import SumVector
+
+Steps = NDArray[np.int64]
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
+SignedWith = tuple[KeyBinding, Ed25519PublicKey]
+Message = TypeVar("Message", Advertisement, SealedShares, MaskedInput, Endorsement, Unmasking)
+PlanFor = Callable[[int], NoisePlan]
+"""Noise of each owner, by how many owners there are."""
+
+_IN_FLIGHT_BYTES = 2**28
+"""Vectors that owners may be sending at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class SumTotal:
+    """The sum of one question.
+
+    Attributes:
+        owners: whose vectors are in it.
+        rows: N, how many rows these have.
+        steps: (length,) int64.
+        deviation: of the noise that owners have put in it, in steps; 0 without.
+        event: what it discloses of any row, by that noise; None without.
+    """
+
+    owners: tuple[str, ...]
+    rows: int
+    steps: Steps
+    deviation: float = 0.0
+    event: Event | None = None
+
+
+class SumRound:
+    """The owners of a run of sums, asked one question after another.
+
+    Attributes:
+        rows: m_j of everybody who was let in, also of owners that left later.
+        contributors: whose vectors are in the last total.
+    """
+
+    def __init__(
+        self,
+        ports: Sequence[SumPort],
+        enrolment: Enrolment,
+        gate: SumDisclosures,
+        *,
+        quorum: int,
+        observe: Callable[[Fault], None],
+        faults: list[Fault],
+        identity: Identity | None = None,
+        begin_aggregation: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            ports: the owners.
+            enrolment: what they are told first.
+            gate: hears of every vector that comes.
+            quorum: owners that every question needs.
+            observe: hears of owners that leave.
+            faults: where they are written.
+            identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
+            begin_aggregation: called for each aggregation, before any owner can send a masked vector.
+        """
+        self.rows: dict[str, int] = {}
+        self.contributors: tuple[str, ...] = ()
+        self._enrolment = enrolment
+        self._gate = gate
+        self._quorum = quorum
+        self._least = max(quorum, least_owners(enrolment.security))
+        self._roster: Roster[SumPort] = Roster(ports, self._least, observe, faults)
+        self._identity = identity
+        self._begin_aggregation = begin_aggregation
+        self._number = 0
+
+    @property
+    def owners(self) -> list[str]:
+        """Names of the owners that are in the run."""
+        return self._roster.names
+
+    async def enlist_all(self) -> dict[str, int]:
+        """Let every owner decide.
+
+        Returns:
+            How many rows each has that takes part.
+
+        Raises:
+            QuorumError: too few take part.
+        """
+
+        async def enlist(port: SumPort, said: Enrolment) -> int:
+            rows = await port.enlist(said)
+            if rows < 1:
+                raise OwnerFaultError(f"{port.name} has no rows", "It is left out; give it rows, or stop it.")
+            return rows
+
+        self.rows = await self._ask(0, enlist, self._enrolment)
+        self._check_quorum()
+        return dict(self.rows)
+
+    async def plain_total(self, vector: SumVector) -> SumTotal:
+        """Ask for vectors in the clear, and add them up as they come; memory: those on their way.
+
+        Raises:
+            QuorumError: too few owners are left.
+            DataError: they have more rows than sums can hold.
+        """
+        self._check_rows(vector)
+        self._check_quorum()
+        self._number = number = self._number + 1
+        total = np.zeros(vector.length, dtype=np.int64)
+        slots = _slots(vector.length)
+
+        async def add(port: SumPort, said: SumVector) -> None:
+            async with slots:
+                answer = await port.embed(number, said.query, said.length)
+                self._gate.receive_vector(number, port.name, said.length)
+                try:
+                    said.check(answer, self.rows[port.name])
+                except DataError as error:
+                    raise OwnerFaultError(f"{port.name}: {error.cause}", error.remedy) from None
+                np.add(total, answer, out=total)
+
+        return self._total(await self._ask(number, add, vector), total)
+
+    async def secure_total(
+        self, vector: SumVector, security: Security, plan_for: PlanFor | None = None
+    ) -> SumTotal:
+        """Ask for the total alone, in the phases of docs/decisions/006.
+
+        Args:
+            vector: what is asked for.
+            security: how many owners may drop out, and how many collude.
+            plan_for: noise that owners add; None: the total is exact.
+
+        Raises:
+            QuorumError: too few owners are left.
+            SecureAggregationError: too few answered in a phase, or the sum is none; nothing was opened.
+            DataError: they have more rows than sums can hold.
+            ConfigError: nothing is promised: sums that do not fit 64 bits, or too coarse a step.
+        """
+        parameters, plan, keys = await self._agree(vector, security, plan_for)
+        number, length = self._number, vector.length
+        aggregator = CuratorAggregator(parameters, {name: key for name, (_, key) in keys.items()})
+        seen = (None, None) if plan is None else (plan.event, vector.diameter)
+        slots = _slots(length)
+
+        async def advertise(port: SumPort, said: Sequence[KeyBinding]) -> None:
+            aggregator.advertised(_of(port, await port.advertise(number, said)))
+
+        await self._ask(number, advertise, [binding for binding, _ in keys.values()])
+        roster = aggregator.roster()
+
+        async def share(port: SumPort, _: str) -> None:
+            aggregator.shared(_of(port, await port.share(number, roster)))
+
+        await self._phase(number, share, [each.sender for each in roster.advertisements])
+        deliveries = aggregator.deliveries()
+        self._gate.expect(number, deliveries, length, *seen)
+        self._begin_aggregation()
+
+        async def mask(port: SumPort, name: str) -> None:
+            async with slots:
+                message = _of(port, await port.mask(number, deliveries[name], length))
+                self._gate.receive_vector(number, name, length, *seen)
+                aggregator.masked(message)
+
+        await self._phase(number, mask, list(deliveries))
+        survivors = aggregator.survivors()
+
+        async def endorse(port: SumPort, _: str) -> None:
+            aggregator.endorsed(_of(port, await port.endorse(number, survivors)))
+
+        await self._phase(number, endorse, survivors.owners)
+        endorsements = aggregator.endorsements()
+
+        async def unmask(port: SumPort, _: str) -> None:
+            aggregator.unmasked(_of(port, await port.unmask(number, endorsements)))
+
+        await self._phase(number, unmask, survivors.owners)
+        found = await asyncio.to_thread(aggregator.total)  # seconds, for a hundred owners
+        total = self._total(found.owners, found.steps)
+        if plan is None:
+            return total
+        # Every survivor's share is in it, also those that the plan does not count on.
+        deviation = plan.share * math.sqrt(len(total.owners))
+        return dataclasses.replace(total, deviation=deviation, event=plan.event)
+
+    async def _agree(
+        self, vector: SumVector, security: Security, plan_for: PlanFor | None
+    ) -> tuple[Parameters, NoisePlan | None, dict[str, SignedWith]]:
+        """Open an aggregation with every owner that is there.
+
+        Nobody can take part without everybody's signing key, so an owner that gives none is left out and the
+        others are asked again, under the next name: it is no drop-out, the noise is planned without it.
+
+        Returns:
+            The parameters, the noise, and signing keys in the order of names.
+        """
+
+        async def propose(port: SumPort, said: Parameters) -> SignedWith:
+            binding = await port.propose(self._number, said, vector.query)
+            return binding, self._key(port.name, binding, said.run)
+
+        while True:
+            self._check_rows(vector)
+            self._check_quorum()
+            self._number += 1
+            plan = None if plan_for is None else plan_for(len(self._roster))
+            parameters = self._parameters(vector, security, 0.0 if plan is None else plan.share)
+            keys = await self._ask(self._number, propose, parameters)
+            if len(keys) == len(parameters.owners):
+                return parameters, plan, keys
+
+    def _parameters(self, vector: SumVector, security: Security, noise: float) -> Parameters:
+        """With the least threshold, which most may miss, and no more bits than the sum needs."""
+        names = tuple(self.owners)
+        widest = Parameters(
+            run=f"{self._enrolment.run}/{self._number}",
+            owners=names,
+            threshold=least_threshold(len(names), security.colluders),
+            dropouts=security.dropouts,
+            colluders=security.colluders,
+            length=vector.length,
+            bits=64,
+            bound=vector.bound(max(self.rows[name] for name in names)),
+            step=ROW_UNIT,
+            noise=noise,
+        )
+        return dataclasses.replace(widest, bits=max(8, widest.largest_total.bit_length() + 1))
+
+    def _key(self, name: str, binding: KeyBinding, aggregation: str) -> Ed25519PublicKey:
+        """An owner's signing key, if it is one.
+
+        Raises:
+            OwnerFaultError: it is none, or another party's.
+        """
+        try:
+            if self._identity is None:
+                whose, key = binding.owner, Ed25519PublicKey.from_public_bytes(binding.key)
+            else:
+                whose, key = verify_binding(binding, self._identity.authority, aggregation)
+        except (IdentityError, ValueError) as error:
+            why = error.cause if isinstance(error, IdentityError) else "a signing key that is none"
+            raise OwnerFaultError(f"{name}: {why}", "Check its certificate and its software.") from None
+        if whose != name:
+            raise OwnerFaultError(f"{name} gives a signing key of {whose!r}", "Check its certificate.")
+        return key
+
+    async def _ask(
+        self, number: int, call: Callable[[SumPort, Argument], Awaitable[Answer]], said: Argument
+    ) -> dict[str, Answer]:
+        """Ask everybody the same."""
+        return await self._roster.ask(number, call, dict.fromkeys(self._roster.names, said))
+
+    async def _phase(
+        self, number: int, call: Callable[[SumPort, str], Awaitable[None]], names: Sequence[str]
+    ) -> None:
+        """Ask those of the owners that are still there."""
+        await self._roster.ask(number, call, {name: name for name in names})
+
+    def _total(self, owners: Iterable[str], steps: Steps) -> SumTotal:
+        names = tuple(owners)
+        if len(names) < self._quorum:
+            self._check_quorum()
+        self.contributors = names
+        return SumTotal(names, sum(self.rows[name] for name in names), steps)
+
+    def _check_quorum(self) -> None:
+        """Stop where too few owners are left.
+
+        Raises:
+            QuorumError: so few.
+        """
+        if (shortfall := self._roster.below_quorum()) is not None:
+            secure = "; secure aggregation needs that many" if self._least > self._quorum else ""
+            raise QuorumError(f"{shortfall.cause}{secure}", "Start the missing owners and ask again.")
+
+    def _check_rows(self, vector: SumVector) -> None:
+        """Stop where a sum would not be exact in float64; an owner that alone has so many rows leaves.
+
+        Raises:
+            DataError: so many rows.
+        """
+        most = min(map(row_limit, vector.maps), default=2**52)
+        for name in self.owners:
+            if self.rows[name] > most:
+                over = OwnerFaultError(f"{name} says that it has more rows than sums hold", "Use fewer.")
+                self._roster.remove(self._number + 1, name, over)
+        rows = sum(self.rows[name] for name in self.owners)
+        if rows > most:
+            raise DataError(
+                f"there are {rows} rows to embed and sums hold {most}", "Release in parts, or sample rows."
+            )
+
+
+def least_owners(security: Security | None) -> int:
+    """How few owners an aggregation can begin with; 1 in the clear."""
+    if security is None:
+        return 1
+    dropouts, colluders = security.dropouts, security.colluders
+    owners = dropouts + colluders + 2
+    while least_threshold(owners, colluders) > owners - dropouts:
+        owners += 1
+    return owners
+
+
+def _of(port: SumPort, message: Message) -> Message:
+    """The message, if it is the owner's own: some have no signature.
+
+    Raises:
+        OwnerFaultError: it is another's.
+    """
+    if message.sender != port.name:
+        raise OwnerFaultError(f"{port.name} speaks for {message.sender!r}", "Check its software.")
+    return message
+
+
+def _slots(length: int) -> asyncio.Semaphore:
+    """How many vectors may be on their way at once."""
+    return asyncio.Semaphore(max(1, _IN_FLIGHT_BYTES // (8 * length)))

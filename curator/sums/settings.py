@@ -1,0 +1,34 @@
+"""Settings of runs of sums on the curator's side."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from fedkme.config import Settings
+from fedkme.sums.values import Security
+
+
+class SecuritySettings(Settings):
+    """Secure aggregation, docs/decisions/006: the curator sees sums over all owners alone."""
+
+    dropouts: int = Field(0, ge=0)
+    """D: owners that may be missing at the end; with more the run ends without a result."""
+    colluders: int = Field(0, ge=0)
+    """T: owners that may side with the curator without anything but their own rows being known."""
+    distributed_noise: bool = True
+    """Owners add the noise, so that not even the exact total is seen by anybody."""
+
+    def value(self) -> Security:
+        """What owners are told."""
+        return Security(self.dropouts, self.colluders, self.distributed_noise)
+
+
+class SumSettings(Settings):
+    """What the curator decides about releases; the method and its epsilon are the consumer's."""
+
+    security: SecuritySettings | None = None
+    """None: owners trust the curator with plain sums of their rows."""
+    quorum: int = Field(1, ge=1)
+    """Owners that a release needs, at least."""
+    most_epsilon: float | None = Field(None, gt=0)
+    """The largest epsilon that a consumer may ask for; none: owners' policies alone decide."""

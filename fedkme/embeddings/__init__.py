@@ -1,0 +1,1 @@
+"""Kernel mean embeddings: the exact kernel, MMD, weighted points and their fit."""

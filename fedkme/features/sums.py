@@ -1,0 +1,227 @@
+"""Pooled embeddings: each owner's sum of phi over its own rows, and their total.
+
+A row's features are rounded to whole multiples of ROW_UNIT before they are added, so sums are integers:
+the total over any number of owners, in any order, in blocks of any size, is the same to the last bit as
+one owner's that holds all rows. Noise is then added to integers, as fedkme.privacy.noise.SecureNoise
+wants it, and the integers are what secure aggregation masks. The rounding error, at most half a unit per
+row and coordinate, is far below the noise of any release; the privacy calibration counts it
+(`counted`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.maps import EmbeddingMap, MapSpec
+from fedkme.privacy.events import Relation
+from fedkme.tables.table import Table
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ROW_UNIT = 2.0**-28
+"""One step of a sum."""
+SLACK = 1.0 + 1e-6
+"""Features are computed in floating point: norm and spread may exceed their bounds by rounding."""
+
+_BLOCK_CELLS = 2**19
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns of an embedding: one per class of the label, or a single one without a label."""
+
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.classes is not None and self.classes < 1:
+            raise ConfigError("an embedding by class needs a class", "Give the number of classes, or none.")
+
+    @property
+    def columns(self) -> int:
+        """C, columns of the sum."""
+        return 1 if self.classes is None else self.classes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PooledSum:
+    """Sums of features, exact: what an owner answers and what the curator adds up.
+
+    Attributes:
+        steps: (J, C) int64, the sums in units of ROW_UNIT.
+        count: (C,) int64, rows per column.
+    """
+
+    steps: IntArray
+    count: IntArray
+
+    @property
+    def sum(self) -> FloatArray:
+        """(J, C) float64, exact up to `row_limit` rows."""
+        return self.steps.astype(np.float64) * ROW_UNIT
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return int(self.count.sum())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ReleasedEmbedding:
+    """A mean embedding with noise; whatever is computed from it is post-processing.
+
+    Attributes:
+        map_spec: of phi; with the public schema, `make_map` makes the map again.
+        layout: what the columns stand for.
+        mean: (J, C) float64, sum over the rows of each class of phi, over all N rows: column c estimates
+            P(class c) E[phi | class c].
+        sigma: standard deviation of the noise in every coordinate of `mean`; 0 without noise.
+        rows: N, public.
+    """
+
+    map_spec: MapSpec
+    layout: Layout
+    mean: FloatArray
+    sigma: float
+    rows: int
+
+
+def pooled_sum(
+    table: Table, features: EmbeddingMap, layout: Layout, block_rows: int | None = None
+) -> PooledSum:
+    """An owner's answer: the sums of phi over its rows by class, in one pass.
+
+    Memory: a block of rows in float64 whatever the number of rows, and the sums. Features of a block are
+    whole numbers of steps when they are added, so BLAS may add them in any order: all partial sums are exact.
+
+    Args:
+        table: the owner's rows, with labels where the layout has classes.
+        features: phi.
+        layout: columns of the sum.
+        block_rows: rows at a time; None: 4 MiB of features, or four times the sums where these are larger.
+
+    Raises:
+        DataError: no rows or too many, no labels or unknown ones, a row outside the domain, over the norm
+            bound or with an embedding that is not finite: how many rows, never which.
+    """
+    rows = len(table)
+    _check_rows(rows, features)
+    labels = _labels(table, layout)
+    step = block_rows or max(_BLOCK_CELLS // features.dimension, 4 * layout.columns)
+    longest = features.norm_bound * SLACK
+    steps = np.zeros((features.dimension, layout.columns), dtype=np.int64)
+    count = np.zeros(layout.columns, dtype=np.int64)
+    unknown = over = infinite = 0
+    for start in range(0, rows, step):
+        block = features.features(table.values[start : start + step])
+        norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+        infinite += int((~np.isfinite(norms)).sum())
+        over += int((norms > longest).sum())
+        members = labels[start : start + step, None] == np.arange(layout.columns)
+        unknown += int((~members.any(axis=1)).sum())
+        if infinite or over or unknown:
+            continue  # go on only to count
+        block /= ROW_UNIT
+        np.rint(block, out=block)
+        steps += (block.T @ members.astype(np.float64)).astype(np.int64)
+        count += members.sum(axis=0)
+    _refuse(infinite, "an embedding that is not finite", "Check the feature map's parameters.")
+    _refuse(over, "an embedding over the norm bound of its feature map", "Report it: the map is wrong.")
+    _refuse(unknown, "a class that the layout does not have", "Use the schema's classes, from index 0.")
+    return PooledSum(steps, count)
+
+
+def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> PooledSum:
+    """The total over owners: the same bits in any order and for any partition of the rows.
+
+    Raises:
+        DataError: an answer of another shape, a count below 0, no rows at all, or more than sums can hold.
+    """
+    shape = (features.dimension, layout.columns)
+    steps, count = np.zeros(shape, dtype=np.int64), np.zeros(layout.columns, dtype=np.int64)
+    for answer in sums:
+        if answer.steps.shape != shape or answer.count.shape != count.shape or (answer.count < 0).any():
+            raise DataError(
+                f"an owner's sum has shape {answer.steps.shape} and not {shape}",
+                "Compare feature map and schema of the parties.",
+            )
+        # In Python's integers and float64: a dishonest answer must not wrap around.
+        _check_rows(sum(answer.count.tolist()) + int(count.sum()), features)
+        longest = answer.rows * (features.norm_bound * SLACK / ROW_UNIT + 1.0)
+        if np.abs(answer.steps.astype(np.float64)).max() > longest:
+            raise DataError("an owner's sum is longer than its rows allow", "Ask its owner to update.")
+        steps += answer.steps
+        count += answer.count
+    _check_rows(int(count.sum()), features)
+    return PooledSum(steps, count)
+
+
+def row_limit(features: EmbeddingMap) -> int:
+    """Rows whose sum is certainly exact in float64: below 2^52 steps in every coordinate."""
+    return int(2.0**52 * ROW_UNIT / max(1.0, features.norm_bound * SLACK))
+
+
+def same_class_distance(features: EmbeddingMap) -> float:
+    """How far replacing a row by one of its class moves the (J, C) sum, in L2: the spread of phi."""
+    return features.spread
+
+
+def other_class_distance(features: EmbeddingMap) -> float:
+    """How far replacing a row by one of another class moves the (J, C) sum, in L2.
+
+    phi(x) leaves one column and phi(y) enters another, at right angles: sqrt(||phi(x)||^2 + ||phi(y)||^2),
+    at most sqrt(2) B.
+    """
+    return math.sqrt(2.0) * features.norm_bound
+
+
+def diameter(features: EmbeddingMap, layout: Layout, relation: Relation = "replace-one") -> float:
+    """L2 sensitivity of the (J, C) sum, computed from the map.
+
+    Replace-one, N public: the larger of `same_class_distance` and, with classes, `other_class_distance`; one
+    row moves the whole matrix by no more, so releasing all columns is ONE query. Add-remove: B, and then N
+    is no public number. The vector of counts is another query: see fedkme.privacy.pooled.
+    """
+    if relation == "add-remove":
+        return features.norm_bound
+    if layout.columns == 1:
+        return same_class_distance(features)
+    return max(same_class_distance(features), other_class_distance(features))
+
+
+def counted(distance: float, features: EmbeddingMap) -> float:
+    """A distance of real numbers as what holds for the computed sums, to calibrate noise to.
+
+    Rounding to ROW_UNIT moves each coordinate of a row by at most half a unit: the difference of two rows
+    by at most sqrt(J) units in L2. SLACK counts rounding in the features themselves.
+    """
+    return distance * SLACK + math.sqrt(features.dimension) * ROW_UNIT
+
+
+def _check_rows(rows: int, features: EmbeddingMap) -> None:
+    if rows < 1:
+        raise DataError("there are no rows to embed", "Leave owners without rows out of the release.")
+    if rows > row_limit(features):
+        raise DataError(
+            f"there are {rows} rows to embed and sums hold {row_limit(features)}",
+            "Release in parts, or sample rows.",
+        )
+
+
+def _labels(table: Table, layout: Layout) -> IntArray:
+    if layout.classes is None:
+        return np.zeros(len(table), dtype=np.int64)
+    if table.labels is None:
+        raise DataError("rows to embed by class have no labels", "Give the label that the schema describes.")
+    return table.labels
+
+
+def _refuse(rows: int, what: str, remedy: str) -> None:
+    if rows:
+        raise DataError(f"to embed: rows with {what}: {rows}", remedy)

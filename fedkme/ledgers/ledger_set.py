@@ -1,0 +1,116 @@
+"""Several ledgers as one: what runs cost together, over files of many parties and many runs.
+
+Outside of simulations a run's name is unique and tells it apart in every ledger. Simulations call every run
+alike: there a run is one only within one folder, and is called FOLDER/RUN where there are several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedkme.errors import ConfigError
+from fedkme.ledgers.reconcile import by_run, locate
+from fedkme.privacy.events import REQUEST, Disclosure
+from fedkme.privacy.ledger import read_ledger
+
+_SIMULATED = re.compile(r"run-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSet:
+    """What some ledgers hold.
+
+    Attributes:
+        lines: every disclosure with the run that it belongs to; a disclosure may be there twice.
+        rosters: owners of a run, where a run's folder has the ledger of each.
+        lifetimes: runs of an owner, where its own ledger was given.
+    """
+
+    lines: Sequence[tuple[str, Disclosure]]
+    rosters: Mapping[str, frozenset[str]]
+    lifetimes: Mapping[str, frozenset[str]]
+
+    @property
+    def runs(self) -> list[str]:
+        """Names of all runs, in the order in which they were read."""
+        return list(dict.fromkeys(run for run, _ in self.lines))
+
+    def of(self, run: str) -> LedgerSet:
+        """The part that is about one run.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        if run not in self.runs:
+            known = ", ".join(self.runs[:8]) + (", ..." if len(self.runs) > 8 else "")
+            raise ConfigError(f"no ledger holds a run {run!r}", f"Runs that are there: {known or 'none'}.")
+        return replace(self, lines=[line for line in self.lines if line[0] == run])
+
+    def disclosures(self) -> list[Disclosure]:
+        """Every disclosure, with runs called as they are here."""
+        return [about for _, about in self.lines]
+
+    def present(self, owner: str, run: str) -> bool:
+        """Whether an owner took part in a run; where no ledger says that it did not, it did.
+
+        An owner writes something down in each run in which anything was computed of its rows.
+        """
+        if run in self.rosters:
+            return owner in self.rosters[run]
+        its = self.lifetimes.get(owner)
+        return its is None or run in its or _SIMULATED.fullmatch(run.rpartition("/")[2]) is not None
+
+
+def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
+    """Read folders of runs, and single ledgers.
+
+    Raises:
+        ConfigError: a folder holds no curator's ledger.
+        LedgerError: a ledger cannot be read, or is not whole.
+    """
+    files = [(path, file) for path in paths for file in _files(path)]
+    read = [(path, _home(file), read_ledger(file)) for path, file in files]
+    homes: dict[str, set[Path]] = {}
+    for _, home, entries in read:
+        for entry in entries:
+            homes.setdefault(entry.disclosure.run, set()).add(home)
+
+    def label(home: Path, run: str) -> str:
+        if len(homes.get(run, ())) < 2 or _SIMULATED.fullmatch(run) is None:
+            return run
+        same = [other for other in homes[run] if other.name == home.name]
+        return f"{home.name if len(same) == 1 else home}/{run}"
+
+    lines: list[tuple[str, Disclosure]] = []
+    rosters: dict[str, set[str]] = {}
+    lifetimes: dict[str, set[str]] = {}
+    for path, home, entries in read:
+        runs = dict.fromkeys(label(home, run) for run, _ in by_run(entries))
+        for run, entry in by_run(entries):
+            about, name = entry.disclosure, label(home, run)
+            lines.append((name, about if about.run in (REQUEST, name) else replace(about, run=name)))
+        if path.is_dir() and (path / "owners").is_dir():
+            for run in runs:
+                rosters.setdefault(run, set()).update(file.stem for file in (path / "owners").glob("*.jsonl"))
+        elif path.is_file() and entries and entries[0].disclosure.protected == entries[0].party:
+            lifetimes.setdefault(entries[0].party, set()).update(runs)
+    return LedgerSet(
+        lines,
+        {run: frozenset(names) for run, names in rosters.items()},
+        {owner: frozenset(runs) for owner, runs in lifetimes.items()},
+    )
+
+
+def _files(path: Path) -> list[Path]:
+    """The ledgers of a run's folder, or a ledger."""
+    return [path] if path.is_file() else [file for _, file in locate(path)]
+
+
+def _home(file: Path) -> Path:
+    """The folder of the run that a ledger stands in."""
+    folder = file.resolve().parent
+    inner = folder.name in ("owners", "consumer") and (folder.parent / "ledger.jsonl").is_file()
+    return folder.parent if inner else folder

@@ -1,0 +1,1 @@
+"""Verbs for operators that read more than one role: doctor, audit, payouts."""

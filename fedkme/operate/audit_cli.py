@@ -1,0 +1,150 @@
+"""`fedkme audit`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedkme.errors import LedgerError
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.reconcile import verify
+from fedkme.privacy.accountants import (
+    Bound,
+    Published,
+    Row,
+    Sound,
+    by_owner,
+    cells_of,
+    composed,
+    paid,
+    with_coalition,
+)
+from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
+from sim.attacks.cli import attack
+
+app = typer.Typer(
+    pretty_exceptions_enable=False, no_args_is_help=True, help="Check ledgers; attack the mechanisms."
+)
+
+
+WIDTH = 100
+"""Columns of the matrix where it does not go to a terminal."""
+
+
+@app.callback()
+def audit() -> None:
+    """Check ledgers, and what they cost in privacy; attack the mechanisms."""
+
+
+app.command()(attack)
+
+
+@app.command("verify")
+def verify_runs(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of runs; and ledgers of parties that keep theirs elsewhere."),
+    ],
+) -> None:
+    """Check every chain, and the curator's ledger against each owner's and the consumer's."""
+    files = [path for path in paths if path.is_file()]
+    faults = 0
+    for directory in (path for path in paths if path not in files):
+        for verdict in verify(directory, files):
+            faults += bool(verdict.fault)
+            typer.echo(
+                f"FAULT {verdict.about}: {verdict.fault}" if verdict.fault else f"OK    {verdict.about}"
+            )
+    if faults:
+        raise LedgerError(
+            f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
+            "Read the lines above; keep the files as they are.",
+        )
+
+
+@app.command()
+def ledger(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Folders of runs, or ledgers: a party's own over its lifetime.")
+    ],
+    delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
+    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
+) -> None:
+    """What each observer can learn of each data set: epsilon by both accountants, and rows seen.
+
+    All runs that the ledgers hold are composed: what an owner's rows, or a consumer's D_v, have cost over
+    their lifetime. With several consumers a line says what they learn if they tell each other everything.
+    """
+    books = read_ledgers(paths)
+    if run is not None:
+        books = books.of(run)
+    found = books.disclosures()
+    cells = with_coalition(by_owner(cells_of(found), books.present))
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    sound, published = composed(cells, Sound(), delta), composed(cells, Published(), delta)
+    console.print(_title(books.runs), highlight=False)
+    notes = list(dict.fromkeys(row.figure.reason for row in sound if row.figure.reason))
+    console.print(as_table(sound, published, delta, notes))
+    for number, note in enumerate(notes, start=1):
+        console.print(f"note {number}: {note}", highlight=False)
+    for (protected, observer), cell in _published_cells(found).items():
+        console.print(f"published arithmetic for {protected}, seen by {observer}:", highlight=False)
+        for line in Published().steps(paid(cell), delta):
+            console.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def as_table(sound: list[Row], published: list[Row], delta: float, notes: Sequence[str]) -> Table:
+    """The matrix; both lists have the same pairs in the same order. Reasons are numbered as in `notes`."""
+    relations = ", ".join(sorted({row.relation for row in sound}))
+    table = Table(
+        title=f"epsilon at delta = {delta:g}, {relations}; only 'sound' is proven; -: no claim",
+        caption="owners: every other owner",
+    )
+    for column in ("protected", "observer"):
+        table.add_column(column, overflow="fold")
+    for column in ("sound", "published", "raw rows"):
+        table.add_column(column, no_wrap=True, justify="right")
+    table.add_column("how", no_wrap=True)
+    before = ""
+    for proven, claimed in zip(sound, published, strict=True):
+        if proven.protected != before:
+            table.add_section()
+        how = (
+            f"note {notes.index(proven.figure.reason) + 1}" if proven.figure.reason else proven.figure.method
+        )
+        table.add_row(
+            proven.protected if proven.protected != before else "",
+            proven.observer,
+            _number(proven.figure),
+            "-" if claimed.figure.method == "none" else _number(claimed.figure),
+            str(proven.raw_rows),
+            how if "," not in relations else f"{how}, {proven.relation}",
+        )
+        before = proven.protected
+    return table
+
+
+def _title(runs: list[str]) -> str:
+    if not runs:
+        return "no run: the ledgers are empty"
+    return f"run {runs[0]}" if len(runs) == 1 else f"{len(runs)} runs together: {runs[0]} to {runs[-1]}"
+
+
+def _number(figure: Bound) -> str:
+    return "inf" if math.isinf(figure.epsilon) else f"{figure.epsilon:.4g}"
+
+
+def _published_cells(found: list[Disclosure]) -> dict[tuple[str, str], list[Disclosure]]:
+    """What the paper has arithmetic for, by pair; an entry in two ledgers counts once."""
+    cells: dict[tuple[str, str], list[Disclosure]] = {}
+    for about in dict.fromkeys(found):
+        if isinstance(about.event, MwemCall | PrivAuction):
+            cells.setdefault((about.protected, about.observer), []).append(about)
+    return cells

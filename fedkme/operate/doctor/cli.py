@@ -1,0 +1,65 @@
+"""`fedkme doctor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkme.errors import FedkmeError
+from fedkme.operate.doctor.certificates import check_identity
+from fedkme.operate.doctor.configuration import read_configuration, role_of
+from fedkme.operate.doctor.files import check_files
+from fedkme.operate.doctor.findings import Finding, failed, status
+from fedkme.operate.doctor.installation import check_installation
+from fedkme.operate.doctor.network import check_network
+from fedkme.party import PartySettings
+
+app = typer.Typer(pretty_exceptions_enable=False, help="Find what would keep a party from working.")
+
+
+@app.command()
+def doctor(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="Of an owner, a curator, a consumer or a simulation; none: the installation."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Check a party's configuration, files, certificate and connection, or the installation; a line each.
+
+    Nothing is changed. The exit status is 0 if nothing fails, else the number of the first failure.
+    """
+    findings = []
+    for finding in examine(config):
+        findings.append(finding)
+        if not as_json:
+            typer.echo(str(finding))
+    code = status(findings)
+    if as_json:
+        typer.echo(json.dumps({"code": code, "findings": [each.to_json() for each in findings]}, indent=1))
+    raise typer.Exit(code)
+
+
+def examine(config: Path | None) -> Iterator[Finding]:
+    """Every finding, as soon as it is made."""
+    if config is None:
+        yield from check_installation()
+        return
+    try:
+        settings = read_configuration(config)
+    except FedkmeError as error:
+        yield failed("configuration", error)
+        return
+    role = role_of(settings)
+    yield Finding("ok", "configuration", f"{config.name} is a valid configuration of the role {role}")
+    if not isinstance(settings, PartySettings):
+        yield from check_installation()
+        return
+    name = str(getattr(settings, "name", role))
+    yield from check_identity(settings, role, name)
+    yield from check_files(settings, name)
+    yield from check_network(settings)

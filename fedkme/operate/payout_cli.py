@@ -1,0 +1,194 @@
+"""`fedkme payout`: divide a sum of money among the owners of a finished run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curator.payouts import (
+    GainRelease,
+    Payout,
+    WinRelease,
+    by_exact_gains,
+    by_mixture,
+    by_noised_gains,
+    by_noised_wins,
+    by_price,
+    by_rows,
+    by_rows_noised,
+    by_shapley,
+)
+from fedkme.errors import ConfigError
+from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
+from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
+from fedkme.privacy.ledger import open_ledger
+from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
+
+app = typer.Typer(pretty_exceptions_enable=False, help="Divide a sum among the owners of a finished run.")
+
+LEDGER = "payouts-ledger.jsonl"
+"""Where noised payouts are charged: beside the run's own ledger, whose last line record.json holds."""
+_WIDTH = 100
+
+
+class Method(StrEnum):
+    """What an owner's amount follows from."""
+
+    ROWS = "rows"
+    GAINS = "gains"
+    WINS = "wins"
+    MIXTURE = "mixture"
+    SHAPLEY = "shapley"
+
+
+class Reference(StrEnum):
+    """What a Shapley value is measured from."""
+
+    ORIGIN = "origin"
+    POOL = "pool"
+
+
+@app.command()
+def payout(
+    directory: Annotated[Path, typer.Argument(help="The run's folder.")],
+    method: Annotated[Method, typer.Option(help="What amounts follow from.")] = Method.ROWS,
+    total: Annotated[int, typer.Option(min=0, help="To divide, in the currency's smallest unit.")] = 1000,
+    price: Annotated[
+        int | None, typer.Option(min=0, help="With rows: a price per row in place of a total.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="With rows, gains or wins: release with noise, and charge it.")
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="With gains and --epsilon: the most a row is worth.")
+    ] = None,
+    reference: Annotated[
+        Reference, typer.Option(help="With shapley: what nobody is paid for.")
+    ] = Reference.ORIGIN,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of permutations; of noise too, which then protects nobody.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Divide a sum by rows sent, winning gains, wins, mixture weights or Shapley values."""
+    inputs = read_inputs(directory)
+    if price is not None and (method is not Method.ROWS or epsilon is not None):
+        raise ConfigError("a price per row goes with --method rows alone", "Leave --price or the rest out.")
+    if epsilon is not None:
+        kept = directory / f"payout-{method}.json"
+        found = noised(inputs, method, total, epsilon, clip, _noise(seed, method))
+        found = keep(directory, kept, inputs, found)
+    else:
+        found = plain(inputs, method, total, price, reference, seed or 0)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        show(found, Console(width=None if sys.stdout.isatty() else _WIDTH))
+
+
+def plain(
+    inputs: PayoutInputs, method: Method, total: int, price: int | None, reference: Reference, seed: int
+) -> Payout:
+    """A payout without noise of its own.
+
+    Raises:
+        ConfigError: the run has not what the method needs.
+    """
+    match method:
+        case Method.ROWS if price is not None:
+            return by_price(inputs.accessed, price)
+        case Method.ROWS:
+            if inputs.protocol == "cells" and inputs.orders is None:
+                return by_rows(inputs.accessed, total, "cells, as delivered")
+            return by_rows(inputs.orders or inputs.accessed, total, inputs.protocol)
+        case Method.GAINS:
+            _need_gains(inputs)
+            return by_exact_gains(inputs.value_by_owner, total)
+        case Method.WINS:
+            raise ConfigError("numbers of winning rows are released with noise alone", "Give --epsilon.")
+        case Method.MIXTURE:
+            return by_mixture(*inputs.released(), total)
+        case Method.SHAPLEY:
+            base = inputs.pool() if reference is Reference.POOL else None
+            return by_shapley(*inputs.released(), total, base, seed)
+
+
+def noised(
+    inputs: PayoutInputs, method: Method, total: int, epsilon: float, clip: float | None, noise: NoiseSource
+) -> Payout:
+    """A payout with noise, which owners may see.
+
+    Raises:
+        ConfigError: nothing bounds what it tells.
+    """
+    if method in (Method.MIXTURE, Method.SHAPLEY) or (
+        method is Method.ROWS and inputs.protocol != "algorithm3"
+    ):
+        raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave --epsilon out.")
+    _need_gains(inputs)
+    if inputs.auction != "clock":
+        raise ConfigError(
+            f"with the auction '{inputs.auction or 'unknown'}' owners' rows have no finite epsilon to add to",
+            "Keep payouts of this run at the curator, or pay a price per row.",
+        )
+    if method is Method.ROWS:
+        return by_rows_noised(inputs.accessed, total, epsilon, noise)
+    if method is Method.WINS:
+        return by_noised_wins(inputs.wins(), total, WinRelease(epsilon), noise)
+    if clip is None:
+        raise ConfigError(
+            "winning gains without a clip have no sensitivity: epsilon would be infinite",
+            "Give --clip, or use --method wins.",
+        )
+    return by_noised_gains(inputs.gains(), total, GainRelease(epsilon, clip, inputs.rounds), noise)
+
+
+def keep(directory: Path, kept: Path, inputs: PayoutInputs, found: Payout) -> Payout:
+    """Charge a noised payout, then write it down; a second one would average the noise away.
+
+    Raises:
+        ConfigError: one was made before.
+    """
+    if kept.exists():
+        raise ConfigError(f"{kept} is there already", "Use it: asking again would cost epsilon again.")
+    if found.event is not None:
+        with open_ledger(CURATOR, directory / LEDGER) as ledger:
+            nonce = f"payout-{found.method}"
+            ledger.append(Disclosure(inputs.run, 0, OWNERS, OWNERS, found.event, "replace-one", None, nonce))
+    kept.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+    return found
+
+
+def show(found: Payout, console: Console) -> None:
+    """The table, and what it tells."""
+    audience = "each owner may see its own" if found.audience == "owners" else "CURATOR ONLY"
+    console.print(f"{found.method}: {found.total:,} in all; {audience}", highlight=False)
+    table = Table()
+    table.add_column("owner", overflow="fold")
+    columns = ("amount", "share") if found.margins is None else ("amount", "+- 95 %", "share")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, amount in found.amounts.items():
+        margin = [] if found.margins is None else [f"{found.margins[name]:,.1f}"]
+        table.add_row(name, f"{amount:,}", *margin, f"{100 * found.shares[name]:.2f} %")
+    console.print(table)
+    console.print(f"tells owners of each other: {found.tells}", highlight=False)
+
+
+def _need_gains(inputs: PayoutInputs) -> None:
+    if inputs.protocol != "algorithm3":
+        raise ConfigError(
+            f"{inputs.protocol} has no winning gains: which rows survive is told to nobody",
+            "Use --method rows, or mixture with protocol=cells.",
+        )
+
+
+def _noise(seed: int | None, method: str) -> NoiseSource:
+    return SecureNoise() if seed is None else simulated(seed, CURATOR, f"payout {method}")

@@ -1,0 +1,135 @@
+"""What a finished run's folder says about payments: arrays for curator/payouts, nothing worked out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedkme.cells.histogram import shares
+from fedkme.errors import ConfigError, StoreError
+from sim.engines.run_folder import read_record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PayoutInputs:
+    """One run, as payments see it.
+
+    Attributes:
+        run: its name in ledgers.
+        protocol: algorithm3, uniform or cells.
+        auction: kind of the auction of Algorithm 3; empty for other protocols.
+        rounds: p, rows asked for.
+        owners: names of all that took part, sorted.
+        owner_rows: m_j, public.
+        accessed: rows sent, by owner.
+        orders: rows ordered, by owner, where the protocol orders; else None.
+        selected: (owner, gain) of every row of the summary.
+        value_by_owner: sums of winning gains.
+        histograms: noised and normalised, by owner; None where the run released none.
+        target: D_v's histogram, likewise.
+    """
+
+    run: str
+    protocol: str
+    auction: str
+    rounds: int
+    owners: tuple[str, ...]
+    owner_rows: Mapping[str, int]
+    accessed: Mapping[str, int]
+    orders: Mapping[str, int] | None
+    selected: Sequence[tuple[str, float]]
+    value_by_owner: Mapping[str, float]
+    histograms: Mapping[str, Sequence[float]] | None
+    target: Sequence[float] | None
+
+    def gains(self) -> dict[str, list[float]]:
+        """Winning gains of every owner, in order."""
+        gains: dict[str, list[float]] = {name: [] for name in self.owners}
+        for owner, gain in self.selected:
+            gains[owner].append(gain)
+        return gains
+
+    def wins(self) -> dict[str, int]:
+        """Rows of every owner in the summary."""
+        return {name: len(gains) for name, gains in self.gains().items()}
+
+    def released(self) -> tuple[Mapping[str, Sequence[float]], Sequence[float]]:
+        """The private histograms of the run.
+
+        Raises:
+            ConfigError: it released none.
+        """
+        if self.histograms is None or self.target is None:
+            raise ConfigError(
+                f"{self.run} released no histograms to work a value out of",
+                "Use --method rows or wins, or run with protocol=cells.",
+            )
+        return self.histograms, self.target
+
+    def pool(self) -> list[float]:
+        """The histogram of all owners' rows together, from private histograms and public sizes."""
+        histograms, target = self.released()
+        total = sum(self.owner_rows[name] for name in histograms) or 1
+        weights = {name: self.owner_rows[name] / total for name in histograms}
+        return [sum(weights[name] * h[cell] for name, h in histograms.items()) for cell in range(len(target))]
+
+
+def read_inputs(directory: Path) -> PayoutInputs:
+    """From record.json, and run.toml where there is one.
+
+    Raises:
+        StoreError: the folder has no record of a run, or one that is not whole.
+    """
+    try:
+        record = read_record(directory)
+        if record is None:
+            raise StoreError(f"{directory} holds no record.json", "Give the folder of a finished run.")
+        summary = _summary(directory)
+        histograms = record.get("histograms")
+        owners = tuple(sorted(record["owner_rows"]))
+        protocol = summary.get("protocol") or ("cells" if histograms is not None else "algorithm3")
+        target = record.get("target_histogram")
+        orders = record.get("orders")
+        return PayoutInputs(
+            run=str(record["run"]),
+            protocol=str(protocol),
+            auction=str(summary.get("auction", {}).get("kind", "")) if protocol == "algorithm3" else "",
+            rounds=int(record["p"]),
+            owners=owners,
+            owner_rows={name: int(record["owner_rows"][name]) for name in owners},
+            accessed={name: int(record["accessed"][name]) for name in owners},
+            orders=None if orders is None else {name: int(orders[name]) for name in owners},
+            selected=[(str(owner), float(gain)) for owner, _, _, gain in record["selected"]],
+            value_by_owner={name: float(record["value_by_owner"][name]) for name in owners},
+            histograms=None
+            if histograms is None
+            else {
+                name: _shares(counts, int(record["owner_rows"][name]), int(record["classes"]))
+                for name, counts in histograms.items()
+            },
+            target=None if target is None else _shares(target, int(record["validation_rows"]), 0),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise StoreError(
+            f"the record in {directory} is not one that a run wrote", "Restore the run's folder."
+        ) from None
+
+
+def _shares(noisy: Sequence[int], rows: int, classes: int) -> list[float]:
+    """Noisy counts by (class and) cell as a distribution over cells."""
+    counts = np.array(noisy, dtype=np.int64).reshape(max(1, classes), -1).sum(axis=0)
+    found: list[float] = (shares(counts, rows) if rows else np.zeros(len(counts))).tolist()
+    return found
+
+
+def _summary(directory: Path) -> Mapping[str, Any]:
+    path = directory / "run.toml"
+    if not path.exists():
+        return {}
+    found = tomllib.loads(path.read_text(encoding="utf-8")).get("summary", {})
+    return found if isinstance(found, dict) else {}

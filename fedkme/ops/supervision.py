@@ -1,0 +1,226 @@
+"""A party's process: how it says what it does, and how it is told to stop.
+
+Alone, it writes log lines and stops on ctrl-C or SIGTERM. Under a launcher (`--supervised`) it writes one
+JSON object a line to standard output, reads what the launcher knows from standard input, and stops when that
+closes: no launcher, however it dies, leaves a party behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TypeVar
+
+import typer
+
+from fedkme.errors import ConnectionFailedError, FedkmeError, InterruptedRunError
+from fedkme.ops.logs import Log, LogFormat, unforeseen
+from fedkme.ops.systemd import notify
+
+Result = TypeVar("Result")
+
+Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
+"""The option of a party's verb that says that a launcher started it."""
+
+LINE_LIMIT = 2**20
+
+
+class StatusReporter:
+    """What a party says about itself, never a private value; and what it hears from outside.
+
+    Attributes:
+        on_terminate: called at the first SIGTERM in place of being cancelled; the next signal cancels.
+        on_reload: called at SIGHUP.
+        told: the signal that it was first told to stop with, if one was.
+    """
+
+    def __init__(self, party: str, supervised: bool, log: Log | None = None) -> None:
+        self.on_terminate: Callable[[], None] | None = None
+        self.on_reload: Callable[[], None] | None = None
+        self.told: signal.Signals | None = None
+        self._party = party
+        self._supervised = supervised
+        self._log = log or Log(party)
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
+
+    def say(self, event: str, **fields: Any) -> None:
+        """Report an event; to a launcher with `at`, the machine's monotonic clock in seconds."""
+        if self._supervised:
+            line = {"event": event, "party": self._party, "at": time.monotonic(), **fields}
+            with contextlib.suppress(BrokenPipeError):  # no launcher hears: its input ends the party
+                sys.stdout.write(json.dumps(line) + "\n")
+                sys.stdout.flush()
+        elif event != "imported":
+            self._log.write(event, fields)
+
+    def fail(self, error: FedkmeError) -> None:
+        """Report the failure that ends the party."""
+        if self._supervised:
+            self.say("failed", code=error.code, cause=error.cause, remedy=error.remedy)
+        else:
+            self._log.fail(error)
+
+    def unforeseen(self, error: Exception) -> None:
+        """Report a failure of this program: its type and place, not its text."""
+        self._log.write("unforeseen", unforeseen(error))
+
+    def ready(self) -> None:
+        """Tell the service manager that the party does what it is for."""
+        notify("READY=1")
+
+    async def hear(self) -> str:
+        """One line from the launcher.
+
+        Raises:
+            ConnectionFailedError: nobody is there to say it.
+        """
+        line = await self._lines.get()
+        if not line:
+            raise ConnectionFailedError("the launcher is gone", "Start the simulation again.")
+        return line
+
+    async def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Do the party's work until it is done or somebody says stop.
+
+        Raises:
+            InterruptedRunError: it was told to stop, and `told` says by which signal.
+        """
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(work())
+        hung_up = False
+
+        def stop(number: signal.Signals) -> None:
+            first, self.told = self.told is None, self.told or number
+            notify("STOPPING=1")
+            if first and number is signal.SIGTERM and self.on_terminate is not None:
+                self.on_terminate()
+            else:
+                task.cancel()
+
+        def hang_up() -> None:
+            nonlocal hung_up
+            hung_up = True
+            task.cancel()
+
+        def reload() -> None:
+            if self.on_reload is not None:
+                self.on_reload()
+            else:
+                stop(signal.SIGHUP)
+
+        signals = (signal.SIGTERM,) if self._supervised else (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        lifeline = asyncio.ensure_future(self._listen(hang_up)) if self._supervised else None
+        interrupted = InterruptedRunError("the party was told to stop", "What was done so far is kept.")
+        try:
+            result = await task
+        except asyncio.CancelledError:
+            if self.told is None and not hung_up:
+                raise
+            raise interrupted from None
+        finally:
+            if lifeline is not None:
+                lifeline.cancel()
+        if self.told is signal.SIGINT:
+            raise interrupted
+        return result
+
+    async def _listen(self, stop: Callable[[], None]) -> None:
+        """Take in the launcher's lines; when it hangs up, stop."""
+        reader = asyncio.StreamReader(limit=LINE_LIMIT)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+        while line := await reader.readline():
+            self._lines.put_nowait(line.decode().strip())
+        stop()
+
+
+async def to_the_end(work: Awaitable[Result]) -> Result:
+    """Finish a piece of work before being cancelled; who cancels twice does not wait for it."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+class RunnableSettings(Protocol):
+    """Settings of a party that has a name and a log."""
+
+    @property
+    def name(self) -> str:
+        """The party's name."""
+
+    @property
+    def log(self) -> LogFormat:
+        """How its log lines look."""
+
+    @property
+    def log_file(self) -> Path | None:
+        """Where they go."""
+
+
+Party = TypeVar("Party", bound=RunnableSettings)
+
+
+def run_party(
+    load: Callable[[], Party],
+    supervised: bool,
+    work: Callable[[Party, StatusReporter], Awaitable[None]],
+    *,
+    service: bool = False,
+) -> int:
+    """Run a party's process to its end.
+
+    Args:
+        load: reads its settings.
+        supervised: whether a launcher started it.
+        work: what it does.
+        service: whether being stopped by SIGTERM is how it normally ends.
+
+    Returns:
+        Exit status: 0, or the number of the failure, which was said; 1 for a failure that nobody foresaw.
+    """
+    voice = StatusReporter("", supervised)
+    voice.say("imported")
+    try:
+        settings = load()
+        log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
+        log.capture()
+        voice = StatusReporter(settings.name, supervised, log)
+        asyncio.run(_main(settings, voice, supervised, work))
+    except InterruptedRunError as error:
+        if service and not supervised and voice.told is signal.SIGTERM:
+            voice.say("stopped")
+            return 0
+        voice.fail(error)
+        return error.code
+    except FedkmeError as error:
+        voice.fail(error)
+        return error.code
+    except ModuleNotFoundError:
+        raise  # an extra that is not installed: the command line says which
+    except Exception as error:
+        voice.unforeseen(error)
+        return 1
+    return 0
+
+
+async def _main(
+    settings: Party,
+    voice: StatusReporter,
+    supervised: bool,
+    work: Callable[[Party, StatusReporter], Awaitable[None]],
+) -> None:
+    if supervised:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the launcher's to handle
+    await voice.run(lambda: work(settings, voice))

@@ -1,0 +1,228 @@
+"""Noise of pooled embeddings: several sums over the same rows, calibrated as one Gaussian release.
+
+Relation: replace one row of the pool by another, N public. Sums Q_1, ..., Q_k over the rows (embeddings under
+several maps, of several epochs, the vector of class counts) get independent Gaussian noise of deviation
+sigma_q in every coordinate. A neighbour moves Q_q by at most d_q in L2.
+
+Proof. Divide each sum by its sigma: the joint output is one vector with noise N(0, I), moved by at most
+mu = sqrt(sum of (d_q / sigma_q)^2). That is the Gaussian mechanism of noise multiplier 1/mu, which is
+(epsilon, delta)-DP exactly where gaussian_delta(1/mu, epsilon) <= delta (Balle and Wang 2018, theorem 8),
+and a query may be chosen after seeing the noisy answers before it (Dong, Roth, Su 2019). The d_q belong to
+one pair of neighbours: the new row is of the same class or of another, and mu is the larger of the two sums.
+A bound that takes the worst of each query apart (MATH.md: 5.2759 for class weights with an embedding at
+(1, 1e-5)) pays for two changes where a row can make only one of them.
+
+Everything is post-processing from there: means, class weights, generators, reduced sets.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, NotEnoughRowsError
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.sums import (
+    ROW_UNIT,
+    Layout,
+    PooledSum,
+    ReleasedEmbedding,
+    counted,
+    other_class_distance,
+    same_class_distance,
+)
+from fedkme.privacy.events import Gaussian, Relation
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from fedkme.privacy.noise import NoiseSource
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A sum over the rows, and how far one replaced row moves it in L2.
+
+    Attributes:
+        within: where the new row is of the same class.
+        across: where it is of another class.
+        share: of the budget, relative to the other queries'; noise falls with its root.
+    """
+
+    within: float
+    across: float
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        values = (self.within, self.across, self.share)
+        if not (all(math.isfinite(v) and v >= 0 for v in values) and self.share and self.diameter):
+            raise ConfigError(
+                "a query of a release has no finite diameter or no share",
+                "Diameters and shares are positive and finite.",
+            )
+
+    @property
+    def diameter(self) -> float:
+        """The sensitivity of this sum by itself."""
+        return max(self.within, self.across)
+
+
+def diameter_query(diameter: float, share: float = 1.0) -> Query:
+    """A sum of which nothing is known but its replace-one diameter."""
+    return Query(diameter, diameter, share)
+
+
+def embedding_query(features: EmbeddingMap, layout: Layout, share: float = 1.0) -> Query:
+    """The (J, C) sum of phi; distances from the map's bounds (see fedkme.features.pooling)."""
+    within = counted(same_class_distance(features), features)
+    across = counted(other_class_distance(features), features) if layout.columns > 1 else within
+    return Query(within, across, share)
+
+
+def count_query(share: float = 1.0) -> Query:
+    """The (C,) vector of class counts: a row of another class takes 1 from one and gives it to another."""
+    return Query(0.0, math.sqrt(2.0), share)
+
+
+def free_count_share(embedding: Query) -> float:
+    """Share of `count_query` next to an `embedding` of share 1 at which counts cost the embedding nothing.
+
+    1 - (across/within)^2: with it both cases of a replaced row have the same mu. Paired Fourier features
+    have within 2 and across sqrt(2), so counts come free with noise of the same sigma. 0: not free.
+    """
+    return max(0.0, 1.0 - (embedding.across / embedding.within) ** 2) * embedding.share
+
+
+@dataclass(frozen=True)
+class PooledRelease:
+    """Queries that together are (epsilon, delta)-DP, and the noise that makes them so.
+
+    Attributes:
+        queries: of the same rows, all that will be asked; one more needs another calibration.
+        epsilon: of all together.
+        delta: of all together.
+
+    Raises:
+        ConfigError: on construction, for no query or parameters out of their range.
+    """
+
+    queries: tuple[Query, ...]
+    epsilon: float
+    delta: float
+    relation: Relation = "replace-one"
+
+    def __post_init__(self) -> None:
+        if not self.queries:
+            raise ConfigError("a release asks for nothing", "Name at least one embedding.")
+        if self.relation != "replace-one":
+            raise ConfigError(
+                "pooled embeddings are calibrated under replace-one", "Use replace-one; N is public."
+            )
+        if not self.epsilon > 0:
+            raise ConfigError(f"epsilon {self.epsilon} of a release is not positive", "Take epsilon > 0.")
+        _ = self.multiplier
+
+    @functools.cached_property
+    def multiplier(self) -> float:
+        """Noise over sensitivity of the joint vector: 1/mu."""
+        return gaussian_sigma(self.epsilon, self.delta)
+
+    @functools.cached_property
+    def sigmas(self) -> tuple[float, ...]:
+        """Standard deviation of the noise in every coordinate of each sum, in the sum's own units."""
+        total = math.fsum(query.share for query in self.queries)
+        loads = [query.share / (total * query.diameter**2) for query in self.queries]
+        within = math.fsum(load * query.within**2 for load, query in zip(loads, self.queries, strict=True))
+        across = math.fsum(load * query.across**2 for load, query in zip(loads, self.queries, strict=True))
+        scale = self.multiplier * math.sqrt(max(within, across))
+        return tuple(scale / math.sqrt(load) for load in loads)
+
+    @property
+    def event(self) -> Gaussian:
+        """All queries as one event under replace-one."""
+        return Gaussian(self.multiplier)
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the joint vector, each sum scaled so that its noise is that of the first."""
+        return self.sigmas[0] / self.multiplier
+
+    def check_usable(
+        self, query: int, features: EmbeddingMap, layout: Layout, rows: int, ratio: float = 1.0
+    ) -> None:
+        """Refuse an embedding that would be noise; reads nothing private, N being public.
+
+        Args:
+            query: its place in `queries`.
+            features: phi.
+            layout: columns of the embedding.
+            rows: N.
+            ratio: largest bearable length of the mean's noise (root mean square) over the norm bound B, the
+                longest that the mean itself can be.
+
+        Raises:
+            NotEnoughRowsError: says which epsilon would do.
+        """
+        noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
+        if noise > bearable:
+            usable = self.usable_epsilon(query, features, layout, rows, ratio)
+            raise NotEnoughRowsError(
+                f"{rows} rows are too few at epsilon {self.epsilon:g}: "
+                f"the noise would be {noise / bearable:.1f} times as long as it may be",
+                f"Use epsilon {usable:g} or more at delta {self.delta:g}, more rows or fewer features.",
+            )
+
+    def usable_epsilon(
+        self, query: int, features: EmbeddingMap, layout: Layout, rows: int, ratio: float = 1.0
+    ) -> float:
+        """An epsilon, of two digits, at which `check_usable` lets the same queries through; 0: this one does.
+
+        Args:
+            query: as there.
+            features: as there.
+            layout: as there.
+            rows: N, at least 1.
+            ratio: as there.
+        """
+        noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
+        if noise <= bearable:
+            return 0.0
+        return _up(gaussian_epsilon(self.multiplier * bearable / noise, self.delta))
+
+    def _noise(self, query: int, features: EmbeddingMap, layout: Layout) -> float:
+        """Root mean square length of a sum's noise."""
+        return self.sigmas[query] * math.sqrt(features.dimension * layout.columns)
+
+
+def release_embedding(
+    pooled: PooledSum, features: EmbeddingMap, layout: Layout, sigma: float, noise: NoiseSource
+) -> ReleasedEmbedding:
+    """The mean embedding with noise, added once, to the integers of the sum.
+
+    Args:
+        pooled: of all owners.
+        features: phi.
+        layout: columns of the embedding.
+        sigma: of this query, from `PooledRelease.sigmas`; 0: no noise, for baselines.
+        noise: where it comes from.
+    """
+    steps = pooled.steps.astype(np.float64)
+    if sigma > 0:
+        steps += noise.gaussian(sigma / ROW_UNIT, steps.size).reshape(steps.shape)
+    mean: FloatArray = steps * (ROW_UNIT / pooled.rows)
+    return ReleasedEmbedding(features.spec, layout, mean, sigma / pooled.rows, pooled.rows)
+
+
+def release_counts(pooled: PooledSum, sigma: float, noise: NoiseSource) -> FloatArray:
+    """Class counts with noise, (C,), neither rounded nor cut at 0: that is post-processing."""
+    counts = pooled.count.astype(np.float64)
+    return counts + noise.gaussian(sigma, counts.size) if sigma > 0 else counts
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up to two significant digits."""
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1) if epsilon > 0 else 1.0
+    return math.ceil(epsilon / unit) * unit

@@ -1,0 +1,1 @@
+"""Settings and files of releases that all parties share."""

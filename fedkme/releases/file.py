@@ -1,0 +1,168 @@
+"""A release as it is kept and sent: noisy embeddings, and all that is needed to use them.
+
+It is one .npz file (`release.npz`): an array for each embedding, and `about`, JSON in UTF-8. Nothing in it is
+private any more, and everything that a curator makes of a release follows from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat, ValidationError
+
+from fedkme.config import Settings
+from fedkme.errors import DataError, FedkmeError
+from fedkme.features.maps import make_map, spec_from_json, spec_to_json
+from fedkme.features.sums import Layout, ReleasedEmbedding
+from fedkme.privacy.events import Event, event_from_json
+from fedkme.tables.npz import npz_arrays, npz_bytes
+from fedkme.tables.schema import Schema
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRelease:
+    """A release, whichever method it is of.
+
+    Attributes:
+        protocol: the method: balog1, balog2, merf, hermite, ...
+        settings: the method's public settings, plain values with all that was left open filled in.
+        schema: of the rows.
+        embeddings: released, at least one.
+        masses: (C,) released share of each class, or None.
+        event: everything that was disclosed, under replace-one with N public; None without noise.
+        delta: at which epsilon is stated.
+        owners: how many were pooled.
+        public: arrays that are public besides, such as the points of Balog's Algorithm 1.
+    """
+
+    protocol: str
+    settings: Mapping[str, Any]
+    schema: Schema
+    embeddings: tuple[ReleasedEmbedding, ...]
+    masses: FloatArray | None
+    event: Event | None
+    delta: float
+    owners: int
+    public: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """N, public."""
+        return self.embeddings[0].rows
+
+
+class _Part(Settings):
+    map: dict[str, Any]
+    sigma: FiniteFloat = Field(ge=0)
+    rows: int = Field(ge=1)
+
+
+class _About(Settings):
+    version: Literal[1]
+    protocol: str
+    settings: dict[str, Any]
+    schema_: Schema = Field(alias="schema")
+    classes: int | None = Field(ge=1)
+    embeddings: tuple[_Part, ...] = Field(min_length=1)
+    relation: Literal["replace-one"]
+    event: dict[str, Any] | None
+    delta: float = Field(gt=0, lt=1)
+    owners: int = Field(ge=1)
+
+
+def to_bytes(release: StoredRelease) -> bytes:
+    """The file of a release; the same release gives the same bytes.
+
+    Raises:
+        DataError: an embedding or a mass is not finite.
+    """
+    arrays: dict[str, NDArray[Any]] = {f"mean{i}": each.mean for i, each in enumerate(release.embeddings)}
+    if release.masses is not None:
+        arrays["masses"] = release.masses
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise DataError("the released embedding is not finite", "Release it again; see docs/errors.md.")
+    about = {
+        "version": 1,
+        "protocol": release.protocol,
+        "settings": dict(release.settings),
+        "schema": release.schema.model_dump(mode="json"),
+        "classes": release.embeddings[0].layout.classes,
+        "embeddings": [
+            {"map": spec_to_json(each.map_spec), "sigma": each.sigma, "rows": each.rows}
+            for each in release.embeddings
+        ],
+        "relation": "replace-one",
+        "event": None if release.event is None else release.event.to_json(),
+        "delta": release.delta,
+        "owners": release.owners,
+    }
+    text = json.dumps(about, sort_keys=True, allow_nan=False)
+    arrays["about"] = np.frombuffer(text.encode(), dtype=np.uint8)
+    arrays.update({f"public-{name}": array for name, array in release.public.items()})
+    return npz_bytes(arrays)
+
+
+def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
+    """Read what `to_bytes` wrote.
+
+    Args:
+        data: of the file.
+        source: where it comes from, for errors.
+
+    Raises:
+        DataError: it is no release, of a later version, not finite, or its parts do not go together.
+    """
+    arrays = npz_arrays(data, source)
+    try:
+        about = _About.model_validate_json(arrays["about"].astype(np.uint8).tobytes())
+        layout = Layout(about.classes)
+        embeddings = []
+        for i, part in enumerate(about.embeddings):
+            mean = _floats(arrays[f"mean{i}"])
+            spec = spec_from_json(part.map)
+            features = make_map(spec, about.schema_)
+            if mean.shape != (features.dimension, layout.columns):
+                raise ValueError("an embedding that is not its map's")
+            embeddings.append(ReleasedEmbedding(spec, layout, mean, part.sigma, part.rows))
+        masses = _floats(arrays["masses"]) if "masses" in arrays else None
+        if masses is not None and masses.shape != (layout.columns,):
+            raise ValueError("masses of other classes")
+        event = None if about.event is None else event_from_json(about.event)
+        head = "public-"
+        public = {n.removeprefix(head): _floats(array) for n, array in arrays.items() if n.startswith(head)}
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "it"
+        raise _wrong(source, f"{where}: {first['msg']}") from None
+    except KeyError as error:
+        raise _wrong(source, f"there is no {error.args[0]} in it") from None
+    except (FedkmeError, ValueError) as error:
+        raise _wrong(source, error.cause if isinstance(error, FedkmeError) else str(error)) from None
+    return StoredRelease(
+        about.protocol,
+        about.settings,
+        about.schema_,
+        tuple(embeddings),
+        masses,
+        event,
+        about.delta,
+        about.owners,
+        public,
+    )
+
+
+def _floats(array: NDArray[Any]) -> FloatArray:
+    if array.dtype != np.float64 or not np.isfinite(array).all():
+        raise ValueError("numbers that are not finite")
+    return np.asarray(array)
+
+
+def _wrong(source: str, why: str) -> DataError:
+    return DataError(f"{source} is no release that this version reads: {why}", "Fetch it again.")

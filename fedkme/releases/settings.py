@@ -1,0 +1,368 @@
+"""Settings of releases: what is released and how, one class for each kind of method.
+
+They travel as one JSON object (`ReleaseRequest.settings`) and stand in a scenario as `[release]`. Columns and
+units are those of the public schema. The schema's label, if it has one, is a class: DP-MERF and DP-HP embed
+rows by class and make labelled rows; Balog's methods leave it out. A continuous label is a numeric column of
+the schema like any other (the kernel of (x, y) is the product of those of x and of y).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+)
+
+from fedkme.config import Settings, validate
+from fedkme.errors import ConfigError
+from fedkme.features.domain import Units
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import load_table
+
+FloatArray = NDArray[np.float64]
+_NUMBER: TypeAdapter[float] = TypeAdapter(FiniteFloat)
+_LONGEST_POINTS = 6 * 2**20  # characters: a request is one message of at most 8 MiB
+
+
+def _number_or(word: str, low: float, high: float, value: object) -> float | str:
+    if value == word:
+        return word
+    try:
+        number = _NUMBER.validate_python(value)
+    except ValueError:
+        number = math.nan
+    if not low < number < high:
+        raise ValueError(f"it is a number between {low:g} and {high:g}, or '{word}'")
+    return number
+
+
+def _gamma(value: object) -> float | str:
+    return _number_or("median", 0.0, 1e12, value)
+
+
+def _tolerance(value: object) -> float | str:
+    return _number_or("matched", 1e-10, 1.0, value)
+
+
+def _plain(value: float) -> float | str:
+    return "inf" if value == math.inf else value  # JSON has no word for it
+
+
+Gamma = Annotated[float | Literal["median"], PlainValidator(_gamma)]
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[FiniteFloat, Field(gt=0)]
+Epsilon = Annotated[float, Field(gt=0), PlainSerializer(_plain, when_used="json")]
+
+
+class _Release(Settings):
+    """What every method has."""
+
+    epsilon: Epsilon = 1.0
+    """Of the whole release, for any one row of any owner (replace-one, the number of rows being public). inf:
+    without noise and without any guarantee, for simulations and for owners whose policy says so."""
+    delta: float = Field(1e-5, ge=1e-30, le=0.1)
+    """Of the whole release."""
+    seed: int | None = Field(None, ge=0, lt=2**63)
+    """Public seed of features, points and training; none: the curator draws one."""
+    rows: int | None = Field(None, ge=1, le=10_000_000)
+    """Synthetic rows to make; see each method for the default."""
+
+
+class SeedPoints(Settings):
+    """z are rows that are public already: the first of the curator's seed set."""
+
+    kind: Literal["seeds"] = "seeds"
+
+
+class GaussianPoints(Settings):
+    """z are drawn from N(middle of the domain, scale^2 I), and folded at its bounds."""
+
+    kind: Literal["gaussian"] = "gaussian"
+    scale: Positive = 0.25
+    """Standard deviation, in units of a column's range (appendix B.2 has 500 for a range of 2000)."""
+
+
+class FilePoints(Settings):
+    """z are the rows of a file of whoever asks; `read_points` puts them into the settings."""
+
+    kind: Literal["file"] = "file"
+    path: str = Field(min_length=1)
+    """A .npz, .csv or .parquet file of public rows in the schema's columns."""
+
+
+class GivenPoints(Settings):
+    """z are these rows; what `read_points` makes of a file."""
+
+    kind: Literal["given"] = "given"
+    values: str = Field(max_length=_LONGEST_POINTS)
+    """(M, columns of the schema): base64 of little-endian float64, row after row."""
+
+    def matrix(self, width: int) -> FloatArray:
+        """The rows, (M, width) float64.
+
+        Raises:
+            ConfigError: they are none.
+        """
+        try:
+            raw = base64.b64decode(self.values, validate=True)
+            values = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(-1, width)
+        except (binascii.Error, ValueError):
+            values = np.empty((0, width))
+        if not len(values):
+            raise ConfigError(
+                f"release: 'z.values' is no base64 of rows of {width} numbers", "Give the points as a file."
+            )
+        return values
+
+
+Z = Annotated[SeedPoints | GaussianPoints | FilePoints | GivenPoints, Field(discriminator="kind")]
+
+
+class Balog1Settings(_Release):
+    """Balog 2018, Algorithm 1: public points z whose weights carry the release.
+
+    `rows`: so many equally weighted rows are drawn from the weighted points besides; by default none.
+    """
+
+    kind: Literal["balog1"] = "balog1"
+    z: Z = SeedPoints()
+    """Where the points come from."""
+    points: int = Field(1000, ge=1, le=10_000)
+    """M, points at most. Those that the noise makes useless are left out of the basis, see `tolerance`."""
+    gamma: Gamma = "median"
+    """Of k(x, y) = exp(-gamma r^2); `median`: 1 / the median squared distance of the seed set, or without one
+    of the points z."""
+    units: Units = "model"
+    """What gamma is measured in: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
+    stand."""
+    basis: Literal["cholesky", "eigen"] = "cholesky"
+    """Of the span of the k(z, .): pivoted Cholesky, or eigenvectors (which are sent: up to about 800
+    points)."""
+    tolerance: Annotated[float | Literal["matched"], PlainValidator(_tolerance)] = "matched"
+    """Squared distance to the span below which a point adds nothing; `matched`: as the noise has it."""
+    weights: Literal["free", "l1", "simplex"] = "free"
+    """As line 8 has them; with sum |w| <= bound (theorem 11); non-negative with sum 1."""
+    bound: float = Field(1.0, ge=1.0, le=1e6)
+    """C of `l1`."""
+    prior: bool = False
+    """Shrink towards the mean of z by what sampling them explains; for z that are rows like the private
+    ones."""
+
+    @field_validator("prior")
+    @classmethod
+    def _sampled(cls, prior: bool, others: ValidationInfo) -> bool:
+        if prior and isinstance(others.data.get("z"), GaussianPoints):
+            raise ValueError("it wants points that are rows like the private ones, not drawn ones")
+        return prior
+
+
+class Balog2Settings(_Release):
+    """Balog 2018, Algorithm 2: random features, and a reduced set that is found for their released mean.
+
+    `rows`: so many equally weighted rows are drawn from the weighted points besides; by default none.
+    """
+
+    kind: Literal["balog2"] = "balog2"
+    features: int = Field(2000, ge=2, le=2**20, multiple_of=2)
+    """J, random features: cosines and sines together."""
+    gamma: Gamma = "median"
+    """Of k(x, y) = exp(-gamma r^2); `median`: 1 / the median squared distance of the seed set, or without one
+    of rows drawn evenly from the domain."""
+    units: Units = "model"
+    """What gamma is measured in: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
+    stand."""
+    points: int = Field(100, ge=1, le=10_000)
+    """M, points of the reduced set."""
+    weights: Literal["l1", "simplex", "uniform"] = "l1"
+    """sum |w| <= bound (equation 5); a distribution; 1/M each."""
+    bound: float = Field(1.0, ge=1.0, le=1e6)
+    """C of `l1`."""
+    restarts: int = Field(2, ge=1, le=100)
+    """Independent starts, of which the best is kept."""
+    steps: int = Field(500, ge=1, le=1_000_000)
+    """Of the optimiser, per restart."""
+    learning_rate: Positive = 0.2
+    """First step of a location, in length scales."""
+    candidates: int = Field(512, ge=1, le=100_000)
+    """Blind starting places."""
+    climbs: int = Field(100, ge=1, le=100_000)
+    """Steps that they climb."""
+
+
+class _Generated(_Release):
+    """What methods that train a generator have; `rows`: synthetic rows, by default as many as owners have."""
+
+    class_weights: bool = True
+    """Release the class counts too; without, training learns them. Of no account without a label."""
+    steps: int = Field(2000, ge=1, le=10_000_000)
+    """Of the optimiser."""
+    batch: int = Field(1024, ge=4, le=2**20)
+    """Generated rows of a step."""
+    learning_rate: Positive = 3e-3
+    """At the start; it falls along a cosine."""
+    generator: Literal["table", "image"] = "table"
+    """`image`: convolutions, for square images of numbers whose side is a multiple of 4."""
+    hidden: Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=8)] = (
+        256,
+        256,
+    )
+    """Widths of a table generator's hidden layers."""
+    code: int = Field(16, ge=1, le=1024)
+    """Noise inputs of a generated row."""
+
+
+class MerfSettings(_Generated):
+    """DP-MERF (Harder 2021): one joint embedding of rows and labels by random features."""
+
+    kind: Literal["merf"] = "merf"
+    embedding: Literal["auto", "mixed", "fourier"] = "auto"
+    """`mixed`: numbers by the kernel, categories beside them by one-hot codes; `fourier`: whole rows by the
+    kernel; `auto`: mixed where there are categories."""
+    features: int = Field(2000, ge=2, le=2**20, multiple_of=2)
+    """Random features: cosines and sines together."""
+    gamma: Gamma = "median"
+    """Of k(x, y) = exp(-gamma r^2) in model space; `median`: 1 / the median squared distance of the seed set,
+    or without one of rows drawn evenly from the domain."""
+    scales: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """A factor before the kernel for columns of the schema by name, such as 20 for one that is mostly
+    zero."""
+    code_weight: float = Field(1.0, gt=0, le=1e6)
+    """Of the categories beside the numbers; `mixed` only."""
+
+
+class HermiteSettings(_Generated):
+    """DP-HP (Vinaroz 2022): Hermite features, a sum kernel and product kernels over a few columns."""
+
+    kind: Literal["hermite"] = "hermite"
+    epochs: int = Field(10, ge=0, le=255)
+    """Draws of columns for a product kernel; 0: the sum kernel alone."""
+    product_columns: int = Field(2, ge=1, le=16)
+    """Columns of a product (D_prod)."""
+    sum_order: int = Field(60, ge=0, le=1000)
+    """Highest order of the sum kernel (C)."""
+    sum_length: float = Field(0.05, ge=1e-3, le=1e3)
+    """Its length scale, in units of a column's range."""
+    product_order: int = Field(5, ge=0, le=1000)
+    """Highest order of a product kernel."""
+    product_length: float = Field(0.3, ge=1e-3, le=1e3)
+    """Its length scale."""
+    sum_share: float = Field(0.5, gt=0, lt=1)
+    """Of the budget for the sum kernel; the products share the rest."""
+    gamma: float = Field(1.0, ge=0, le=1e6)
+    """Weight of all product kernels together in the objective (eq. 16)."""
+
+
+class MarginalsSettings(_Release):
+    """Noisy marginals and a graphical model of them (McKenna 2021, 2022; the package mbi).
+
+    `rows`: synthetic rows, by default as many as owners have.
+    """
+
+    kind: Literal["marginals"] = "marginals"
+    mechanism: Literal["auto", "aim", "mst", "independent"] = "auto"
+    """`aim` chooses marginals by exact counts at a trusted curator; `mst` needs noisy counts alone, as secure
+    aggregation with distributed noise has them; `independent`: each column by itself. `auto`: AIM where it
+    can be."""
+    bins: int = Field(16, ge=1, le=4096)
+    """Of a numeric column, of equal width between its public bounds."""
+    ways: int = Field(3, ge=1, le=5)
+    """AIM's workload: all marginals of so many columns."""
+    iterations: int = Field(1000, ge=1, le=100_000)
+    """Of the last fit."""
+
+
+AnyRelease = Annotated[
+    Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings | MarginalsSettings,
+    Field(discriminator="kind"),
+]
+"""Settings of any method; another one is one more class here."""
+ReleaseSettings = AnyRelease
+KINDS: Mapping[str, type[Settings]] = {
+    "balog1": Balog1Settings,
+    "balog2": Balog2Settings,
+    "merf": MerfSettings,
+    "hermite": HermiteSettings,
+    "marginals": MarginalsSettings,
+}
+"""Settings by the name of the method."""
+_ANY: TypeAdapter[AnyRelease] = TypeAdapter(AnyRelease)
+
+
+def release_settings(values: Mapping[str, Any], source: str = "release") -> AnyRelease:
+    """Settings of plain values, such as a scenario's `[release]`.
+
+    Raises:
+        ConfigError: names the wrong key.
+    """
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        what = "is missing" if kind is None else f"is wrong: {str(kind)[:40]!r} is no method"
+        close = difflib.get_close_matches(str(kind), KINDS, n=1)
+        remedy = f"Did you mean '{close[0]}'?" if close else f"Methods: {', '.join(KINDS)}."
+        raise ConfigError(f"{source}: 'kind' {what}", remedy)
+    validate(KINDS[kind], values, source)  # for its errors, which name the key as it is written
+    return _ANY.validate_python(values)
+
+
+def settings_from_json(text: str) -> AnyRelease:
+    """Settings of one JSON object.
+
+    Raises:
+        ConfigError: it is none, or names the wrong key.
+    """
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise ConfigError("release: the settings are not one JSON object", "Send an object with a 'kind'.")
+    return release_settings(values)
+
+
+def settings_to_json(settings: AnyRelease) -> str:
+    """What `settings_from_json` reads back to equal settings."""
+    return json.dumps(settings.model_dump(mode="json"), sort_keys=True, allow_nan=False)
+
+
+def read_points(settings: AnyRelease, schema: Schema, folder: Path) -> AnyRelease:
+    """The same settings with the rows of a file of points in place of its path.
+
+    Whoever asks for the release does this, since nobody else has the file; a curator opens no path that a
+    consumer names.
+
+    Args:
+        settings: of any method.
+        schema: of the file's rows.
+        folder: where a relative path starts.
+
+    Raises:
+        ConfigError: there are more points than fit a request.
+        DataError: the file cannot be read, does not fit the schema or is empty.
+    """
+    if not isinstance(settings, Balog1Settings) or not isinstance(settings.z, FilePoints):
+        return settings
+    table = load_table(folder / settings.z.path, schema, "public points")
+    values = np.ascontiguousarray(table.values[: settings.points], dtype="<f8")
+    text = base64.b64encode(values.tobytes()).decode("ascii")
+    if not text or len(text) > _LONGEST_POINTS:
+        raise ConfigError(
+            f"release: 'z.path' has {len(values)} points, of {len(text) / 2**20:.1f} MiB",
+            f"Give between one and what {_LONGEST_POINTS // 2**20} MiB of text hold; see 'points'.",
+        )
+    return settings.model_copy(update={"z": GivenPoints(values=text)})

@@ -1,0 +1,130 @@
+"""The values of a run of sums, free of any transport; `fedkme.wire.sums` makes messages of them and back.
+
+docs/decisions/007 has the protocol: an enrolment, then one question after another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedkme.cells.projection import ProjectionSpec
+from fedkme.errors import ConfigError
+from fedkme.features.maps import MapSpec
+from fedkme.features.sums import Layout
+from fedkme.privacy.events import Event
+
+MOST_MAPS = 256
+"""Feature maps of one question."""
+MOST_CLIQUES = 2**14
+"""Marginals of one question."""
+MOST_WEIGHT = 2**44
+"""Of a block of the vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Secure aggregation, docs/decisions/006.
+
+    Attributes:
+        dropouts: D, owners that may be missing at the end.
+        colluders: T, owners that may side with the curator.
+        distributed_noise: owners add the noise; else the curator sees the exact total.
+    """
+
+    dropouts: int = 0
+    colluders: int = 0
+    distributed_noise: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """What an owner's policy decides by, before anything is asked.
+
+    Attributes:
+        run: name of the run.
+        schema: digest of the public schema that the rows must follow.
+        consumer: who will receive what is made of the sums.
+        protocol: by which protocol.
+        planned: what an owner's rows will cost towards the consumer in the whole run.
+        security: None: the curator is trusted with plain sums.
+    """
+
+    run: str
+    schema: str
+    consumer: str
+    protocol: str
+    planned: tuple[Event, ...]
+    security: Security | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """Counts of all rows by the codes of some columns: mean embeddings of one-hot products, times N.
+
+    Attributes:
+        bins: of a numeric column, at most (fedkme.features.binning).
+        cliques: columns of each table of counts, ascending; the label is the last column.
+
+    Raises:
+        ConfigError: on construction: there are none, or one is no set of columns.
+    """
+
+    bins: int
+    cliques: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        ordered = all(list(clique) == sorted(set(clique)) and clique for clique in self.cliques)
+        if not self.cliques or not ordered or not 1 <= len(self.cliques) <= MOST_CLIQUES:
+            raise ConfigError(
+                f"a question asks for no marginals, or for more than {MOST_CLIQUES}", "Ask in parts."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SumQuery:
+    """One question: the vector of all these sums over all rows, block after block, the class counts last.
+
+    Attributes:
+        specs: public feature maps; none where counts alone are asked for.
+        layout: columns of every sum.
+        counts: whether the number of rows of each column is asked for too.
+        weights: what each block is multiplied by, so that one noise on the vector is the right one for each
+            (docs/decisions/007); empty for 1.
+        sketch: in place of maps and counts: the second moments of this projection (fedkme.cells.sketch),
+            with sums by class where the layout has classes.
+        marginals: in place of maps and counts; each is a block with a weight.
+
+    Raises:
+        ConfigError: on construction: it asks for nothing or too much, or the weights do not fit.
+    """
+
+    specs: tuple[MapSpec, ...]
+    layout: Layout
+    counts: bool = False
+    weights: tuple[int, ...] = ()
+    sketch: ProjectionSpec | None = None
+    marginals: Marginals | None = None
+
+    def __post_init__(self) -> None:
+        blocks = len(self.specs) + self.counts
+        if self.sketch is not None or self.marginals is not None:
+            together = self.sketch is not None and (self.marginals is not None or self.weights)
+            if blocks or together:
+                raise ConfigError(
+                    "a sketch or marginals are asked for with other sums", "Ask in another question."
+                )
+            if self.marginals is None:
+                return
+            blocks = len(self.marginals.cliques)
+        if not blocks or len(self.specs) > MOST_MAPS:
+            raise ConfigError(
+                f"a question asks for nothing, or for more than {MOST_MAPS} sums",
+                "Ask for fewer sums at once.",
+            )
+        if self.weights and (
+            len(self.weights) != blocks or not all(1 <= weight <= MOST_WEIGHT for weight in self.weights)
+        ):
+            raise ConfigError(
+                "the weights of a question do not fit its blocks",
+                "Give a whole number of 1 or more for each.",
+            )

@@ -1,0 +1,248 @@
+"""The vector of a question: what an owner computes, what is added up, and how far one row moves it.
+
+Every block is in whole steps of ROW_UNIT (class counts in ones), times its public weight. Sums are integers:
+the total over any owners in any order is the same to the last bit, in the clear or under masks.
+
+Neighbouring: replace one row of one owner, N public. With w_q the distance by which a replaced row of the
+same class moves block q in L2 and a_q that of another class, the vector moves by at most the larger of
+sqrt(sum (m_q w_q)^2) and sqrt(sum (m_q a_q)^2), in steps: a row is of one case or the other for all blocks
+at once. w_q and a_q are distances of the integers themselves (`fedkme.features.sums.counted`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.cells import sketch
+from fedkme.cells.projection import Projection
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.binning import Binning
+from fedkme.features.counts import L2_STEP, marginal_cells, marginal_counts
+from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.sums import ROW_UNIT, SLACK, PooledSum, pooled_sum
+from fedkme.privacy.sums import PooledRelease, Query, count_query, embedding_query
+from fedkme.secagg.parameters import MAX_LENGTH
+from fedkme.sums.values import SumQuery
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+WEIGHT_BITS = 6
+"""The block with the largest noise has a weight of about 2^6, so weights are right to a percent or better."""
+_LARGEST_NOISE_BITS = 44
+"""Shares of noise stay below 2^45 steps (fedkme.secagg.noise)."""
+
+
+class SumVector:
+    """One question over one schema.
+
+    Attributes:
+        query: what is asked.
+        maps: the feature maps, in order.
+        length: entries of the vector.
+    """
+
+    def __init__(self, query: SumQuery, schema: Schema, maps: Sequence[EmbeddingMap] = ()) -> None:
+        """Build the maps; every party does so for itself.
+
+        Args:
+            query: what is asked.
+            schema: the public domain.
+            maps: of the query's specs, where the caller has built them already.
+
+        Raises:
+            ConfigError: a spec does not go with the schema, columns by class without a label, or a vector
+                that is too long.
+        """
+        self.query = query
+        self._schema = schema
+        if query.layout.classes is not None and query.layout.classes != len(schema.classes):
+            raise ConfigError(
+                f"sums by {query.layout.classes} classes are asked for, the schema has {len(schema.classes)}",
+                "Give all parties the same schema file.",
+            )
+        self.maps = tuple(maps) or tuple(make_map(spec, schema) for spec in query.specs)
+        columns = query.layout.columns
+        self._projection = None if query.sketch is None else Projection(query.sketch, schema)
+        self._binning: Binning | None = None
+        if query.sketch is not None:
+            self._sizes = [sketch.length(query.sketch.dimension, query.layout.classes)]
+            self.length = self._sizes[0]
+            return
+        if query.marginals is not None:
+            self._binning = Binning(schema, query.marginals.bins)
+            self._sizes = [marginal_cells(clique, self._binning.sizes) for clique in query.marginals.cliques]
+            self.length = sum(self._sizes)
+            self._check_length()
+            return
+        self._sizes = [each.dimension * columns for each in self.maps] + [columns] * query.counts
+        self.length = sum(self._sizes)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        if self.length > MAX_LENGTH:
+            raise ConfigError(
+                f"a question asks for {self.length} numbers and {MAX_LENGTH} are the most",
+                "Use fewer features or fewer classes, or ask in parts.",
+            )
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """m_q of every block."""
+        return self.query.weights or (1,) * len(self._sizes)
+
+    @cached_property
+    def distances(self) -> tuple[Query, ...]:
+        """How far one replaced row moves each block, in the units of the sums."""
+        embeddings = [embedding_query(each, self.query.layout) for each in self.maps]
+        return (*embeddings, *([count_query()] if self.query.counts else []))
+
+    @cached_property
+    def diameter(self) -> float:
+        """L2 diameter of the whole vector under replace-one, in steps; see the head of the module."""
+        if self._projection is not None:
+            return math.nextafter(sketch.DIAMETER_STEPS, math.inf)
+        if self._binning is not None:  # a row leaves one cell of each marginal and enters another
+            return math.nextafter(L2_STEP * math.hypot(*self.weights) * (1.0 + 2.0**-48), math.inf)
+        units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
+        scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
+        within = math.hypot(*(s * each.within for s, each in zip(scales, self.distances, strict=True)))
+        across = math.hypot(*(s * each.across for s, each in zip(scales, self.distances, strict=True)))
+        return math.nextafter(
+            max(within, across) * (1.0 + 2.0**-48), math.inf
+        )  # for the rounding of these lines
+
+    def bound(self, rows: int) -> int:
+        """No owner of so many rows has a larger entry, in steps."""
+        return max(self._bounds(rows))
+
+    def check(self, vector: IntArray, rows: int) -> None:
+        """Refuse what no owner of so many rows can have.
+
+        Args:
+            vector: an owner's answer.
+            rows: m_j, as it said before.
+
+        Raises:
+            DataError: another shape, an entry over its block's bound, or counts of more rows or below 0.
+        """
+        if vector.shape != (self.length,) or vector.dtype != np.int64:
+            raise DataError(
+                f"an owner's vector has shape {vector.shape} and not ({self.length},)",
+                "Compare feature maps and schema of the parties.",
+            )
+        start = 0
+        for size, bound in zip(self._sizes, self._bounds(rows), strict=True):
+            block = vector[start : start + size]
+            start += size
+            # In Python's integers: the absolute value of the least int64 is none.
+            if int(block.max()) > bound or int(block.min()) < -bound:
+                raise DataError("an owner's vector is longer than its rows allow", "Ask its owner to update.")
+        if self.query.counts and (block.min() < 0 or sum(block.tolist()) > rows * self.weights[-1]):
+            raise DataError("an owner counts other rows than it has", "Ask its owner to update.")
+
+    def _bounds(self, rows: int) -> list[int]:
+        if self._projection is not None:
+            return [sketch.largest_step(rows)]
+        if self._binning is not None:
+            return [rows * weight for weight in self.weights]
+        longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
+        return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
+
+    def of(self, table: Table) -> IntArray:
+        """An owner's vector, (length,) int64, in one pass a map; memory: a block of rows and the vector.
+
+        Raises:
+            DataError: rows that cannot be embedded, see `fedkme.features.sums.pooled_sum`; or so many that
+                a weighted sum does not fit.
+        """
+        layout = self.query.layout
+        if self.bound(len(table)) >= 2**62:
+            raise DataError(f"{len(table)} rows are too many for one weighted sum", "Release in parts.")
+        if self._projection is not None:
+            rows, labels = self._schema.encode(table.values), None if layout.classes is None else table.labels
+            return sketch.coordinates(rows, labels, self._projection, layout.classes)
+        if self._binning is not None and self.query.marginals is not None:
+            codes, sizes = self._binning.encode(table, "an owner"), self._binning.sizes
+            tables = zip(self.query.marginals.cliques, self.weights, strict=True)
+            return np.concatenate([marginal_counts(codes, c, sizes) * weight for c, weight in tables])
+        blocks: list[IntArray] = []
+        count: IntArray | None = None
+        for each, weight in zip(self.maps, self.weights, strict=False):
+            found = pooled_sum(table, each, layout)
+            blocks.append((found.steps * weight).reshape(-1))
+            count = found.count
+        if self.query.counts:
+            if count is None:
+                count = _counts(table, layout.columns)
+            blocks.append(count * self.weights[-1])
+        return np.concatenate(blocks)
+
+    def tables(self, vector: NDArray[np.float64] | IntArray) -> list[FloatArray]:
+        """Counts of every marginal of a total, (cells,) float64 each."""
+        ends = np.cumsum(self._sizes)[:-1]
+        parts = np.split(vector.astype(np.float64), ends)
+        return [part / weight for part, weight in zip(parts, self.weights, strict=True)]
+
+    def parts(self, vector: NDArray[np.float64] | IntArray) -> tuple[list[FloatArray], FloatArray | None]:
+        """Sums of every map, (J, C) float64 in their own units, and the class counts, (C,), of a total."""
+        columns, start = self.query.layout.columns, 0
+        found: list[FloatArray] = []
+        for size, weight in zip(self._sizes, self.weights, strict=True):
+            block = vector[start : start + size].astype(np.float64) / weight
+            start += size
+            found.append(block)
+        counts = found.pop() if self.query.counts else None
+        return [block.reshape(-1, columns) * ROW_UNIT for block in found], counts
+
+    def sums(self, vector: IntArray, rows: int) -> list[PooledSum]:
+        """The exact sums of an unweighted total.
+
+        Args:
+            vector: the total.
+            rows: N; in the first column where class counts were not asked for.
+        """
+        columns, start = self.query.layout.columns, 0
+        if self.query.counts:
+            counts = vector[-columns:]
+        else:
+            counts = np.zeros(columns, dtype=np.int64)
+            counts[0] = rows
+        found = []
+        for each in self.maps:
+            size = each.dimension * columns
+            found.append(PooledSum(vector[start : start + size].reshape(-1, columns), counts))
+            start += size
+        return found
+
+
+def weighted(query: SumQuery, schema: Schema, release: PooledRelease) -> SumQuery:
+    """The same question with weights under which one noise on the vector is the right one for each block.
+
+    Args:
+        query: without weights.
+        schema: the public domain.
+        release: calibrated for the blocks of the question, in order.
+    """
+    units = [ROW_UNIT] * len(query.specs) + [1.0] * query.counts
+    deviations = [sigma / unit for sigma, unit in zip(release.sigmas, units, strict=True)]
+    if len(deviations) == 1:
+        return query
+    common = min(max(deviations) * 2.0**WEIGHT_BITS, 2.0**_LARGEST_NOISE_BITS)
+    weights = tuple(max(1, round(common / deviation)) for deviation in deviations)
+    return SumQuery(query.specs, query.layout, query.counts, weights)
+
+
+def _counts(table: Table, columns: int) -> IntArray:
+    if columns == 1:
+        return np.array([len(table)], dtype=np.int64)
+    if table.labels is None or (len(table) and table.labels.max() >= columns):
+        raise DataError("rows to count by class have no labels, or unknown ones", "Give the schema's label.")
+    return np.bincount(table.labels, minlength=columns).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Tables of rows: the public schema, files of rows, arrays on disk."""

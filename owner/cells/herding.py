@@ -1,0 +1,113 @@
+"""An owner's part of a summary by cells: pick rows of its own that stand for the cells ordered.
+
+Everything is computed from the owner's own rows and its order, which is a function of private releases. What
+leaves are the picked rows themselves; how many were too few is seen by whoever receives them, and nobody
+else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.embeddings.kernels import BLOCK_ROWS, rbf
+from fedkme.errors import DataError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Rows = NDArray[np.floating[Any]]
+
+_DIGITS = 12
+"""Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every
+host."""
+
+
+def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
+    """Weight of each own row in the target: its cell's share of the order, spread evenly over the cell.
+
+    Args:
+        cells: cell of each own row, (m_j,).
+        order: A_j, (B,), >= 0; parts ordered from cells in which the owner has no row are left out.
+
+    Returns:
+        (m_j,) adding up to 1; all 0 where the owner has no row of any cell ordered.
+    """
+    sizes = np.bincount(cells, minlength=len(order))
+    share = np.where(sizes > 0, order, 0.0)
+    total = float(share.sum())
+    if total <= 0.0:
+        return np.zeros(len(cells))
+    weights: FloatArray = (share / total / np.maximum(sizes, 1))[cells]
+    return weights
+
+
+def target_scores(rows: Rows, weights: FloatArray, gamma: float) -> FloatArray:
+    """t_j(x) = sum_y weight(y) k(x, y) at each own row x, (m_j,); memory does not grow with m_j^2.
+
+    Args:
+        rows: all own rows, encoded, (m_j, n).
+        weights: of `cell_weights`, (m_j,).
+        gamma: of the kernel.
+    """
+    scores = np.zeros(len(rows))
+    used = np.flatnonzero(weights)
+    for start in range(0, len(rows), BLOCK_ROWS):
+        at = slice(start, start + BLOCK_ROWS)
+        for first in range(0, len(used), BLOCK_ROWS):
+            part = used[first : first + BLOCK_ROWS]
+            scores[at] += rbf(rows[at], rows[part], gamma) @ weights[part]
+    return scores
+
+
+def herd(rows: Rows, scores: FloatArray, count: int, gamma: float) -> IntArray:
+    """Greedy herding: each next row is argmax of t(x) - (1/(q+1)) sum over the q rows picked of k(x, s).
+
+    One kernel column per pick. A prefix of the answer is the answer to a smaller count.
+
+    Args:
+        rows: own rows, encoded, (m_j, n).
+        scores: t at each of them, (m_j,).
+        count: n_j; at most m_j rows are picked.
+        gamma: of the kernel.
+
+    Returns:
+        (min(n_j, m_j),) indices, all different, in the order of picking.
+
+    Raises:
+        DataError: a score is not finite or there is not one for each row.
+    """
+    if scores.shape != (len(rows),) or not np.isfinite(scores).all():
+        raise DataError("rows to herd have no finite scores", "Encode rows by the public schema.")
+    picks = min(max(count, 0), len(rows))
+    points = np.asarray(rows, np.float64)
+    norms = np.einsum("ij,ij->i", points, points)
+    crowding = np.zeros(len(rows))
+    free = np.ones(len(rows), dtype=np.bool_)
+    chosen = np.empty(picks, dtype=np.int64)
+    for size in range(picks):
+        gain = np.round(scores - crowding / (size + 1), _DIGITS)
+        chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
+        free[best] = False
+        squared = norms + norms[best] - 2.0 * (points @ points[best])
+        crowding += np.exp(-gamma * np.maximum(squared, 0.0))
+    return chosen
+
+
+def fill_order(rows: Rows, cells: IntArray, order: FloatArray, count: int, gamma: float) -> IntArray:
+    """Indices of the rows to send for an order (n_j, A_j).
+
+    Fewer than n_j where the owner is short, none if it has no row of any cell ordered.
+
+    Args:
+        rows: own rows, encoded, (m_j, n).
+        cells: of each, (m_j,).
+        order: A_j, (B,).
+        count: n_j.
+        gamma: of the kernel.
+    """
+    weights = cell_weights(cells, order)
+    if count < 1 or not weights.any():
+        return np.zeros(0, dtype=np.int64)
+    return herd(rows, target_scores(rows, weights, gamma), count, gamma)

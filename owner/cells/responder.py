@@ -1,0 +1,215 @@
+"""What an owner computes in a summary by cells: one noisy histogram, and the rows that fill an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
+from fedkme.cells.noise import on_integers
+from fedkme.errors import ConfigError, ProtocolError, SchemaError
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import CellAssignment, Closing, Row
+from fedkme.sealed import AnyRow
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from owner.cells.herding import fill_order
+from owner.consent.gate import OwnerGate
+from owner.keyring import KeyRing, Sealer, lost_keys
+from owner.protocols import SEALED
+
+IntArray = NDArray[np.int64]
+
+_WHOLE = 1.0 + 1e-9
+"""The largest share of an order, with room for rounding."""
+
+
+class HistogramResponder:
+    """One owner's side of the cells protocol (docs/decisions/008), for one run.
+
+    It counts once and fills one order. A token is a row's place in what was sent.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        schema: Schema,
+        noise: NoiseSource,
+        gate: OwnerGate,
+        keys: KeyRing | None = None,
+    ) -> None:
+        schema.check(table, name)
+        self.name = name
+        self._table = table
+        self._schema = schema
+        self._noise = on_integers(noise)
+        self._gate = gate
+        self._assignment: CellAssignment | None = None
+        self._book: CodeBook | None = None
+        self._counted = False
+        self._ordered = False
+        self._keys = keys or KeyRing(name)
+        self._sealer: Sealer | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether the owner is in such a run."""
+        return self._assignment is not None
+
+    def divide(self, assignment: CellAssignment) -> int:
+        """Take part in a run.
+
+        Returns:
+            How many rows this owner has.
+
+        Raises:
+            SchemaError: the curator's public schema is another one.
+            ProtocolError: the code book is none, or its noise is not what the plan says it costs.
+            PolicyError: the owner does not take part in such a run.
+            BudgetError: no row may leave any more, or the run costs more than the owner allows.
+            SealedBoxError: rows are to be sealed and the group secret is not here.
+            IdentityError: likewise, and it is not the consumer's.
+        """
+        if assignment.schema != self._schema.digest():
+            raise SchemaError(
+                f"{self.name} and the curator hold different public schemas",
+                "Give both the same schema file.",
+            )
+        self._check(assignment)
+        sealer = None
+        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
+        self._gate.open_cells(assignment)
+        self.restore_assignment(assignment)
+        self._sealer = sealer
+        return len(self._table)
+
+    def _check(self, assignment: CellAssignment) -> None:
+        """The noise that is asked for is exactly that of the event that the policy decides by."""
+        if assignment.protocol not in ("cells", "cells-sealed"):
+            raise ProtocolError(
+                f"{self.name} knows no summary by cells that is of the protocol {assignment.protocol[:64]!r}",
+                "Install the same release on both sides.",
+            )
+        try:
+            event = HistogramNoise(assignment.scale).event
+            code_book_from_json(assignment.code_book, self._schema)
+        except ConfigError as error:
+            raise ProtocolError(f"the curator's plan is none: {error.cause}", error.remedy) from None
+        if assignment.classes not in (0, len(self._schema.classes)) or (
+            assignment.classes and self._table.labels is None
+        ):
+            raise ProtocolError(
+                f"{self.name} is to count rows by other classes than its schema has",
+                "Give both the same schema file.",
+            )
+        if assignment.planned != (event,):
+            raise ProtocolError(
+                f"{self.name} is told of another cost than the histogram of {assignment.run} has",
+                "Install the same release on both sides.",
+            )
+
+    def restore_assignment(self, assignment: CellAssignment) -> None:
+        """As `divide`, for a run that the owner is in already."""
+        self._assignment = assignment
+        self._book = code_book_from_json(assignment.code_book, self._schema)
+
+    def tally(self, round_number: int) -> IntArray:
+        """How many rows are in each cell, with discrete Laplace noise, (B,); once in a run.
+
+        Raises:
+            ProtocolError: a second histogram is asked for, which would cost as much again.
+        """
+        assignment, book = self._begun()
+        if self._counted:
+            raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
+        how = HistogramNoise(assignment.scale)
+        counts = noisy_counts(self._cells(assignment, book), _size(assignment, book), how, self._noise)
+        self._gate.pass_histogram(assignment.run, how.event)
+        self._counted = True
+        return counts
+
+    def skip_tally(self) -> None:
+        """Leave seeded noise as after `tally`, whose answer is kept elsewhere."""
+        assignment, book = self._begun()
+        self._noise.discrete_laplace(assignment.scale, _size(assignment, book))
+        self._counted = True
+
+    def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
+        """At most `count` rows that match the shares of cells, (B,), by the exact kernel.
+
+        In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
+        none, so that the number tells the curator nothing.
+
+        Raises:
+            ProtocolError: the order is none, or a second one.
+            SealedBoxError: rows are to be sealed, and the keys died with another process.
+            BudgetError: they are more than may leave; none does.
+        """
+        assignment, book = self._begun()
+        fits = shares.shape == (_size(assignment, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
+        if not fits or self._ordered or not 0 < count <= assignment.rows:
+            raise ProtocolError(
+                f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
+            )
+        sealer = self._ready()
+        rows = self._schema.encode(self._table.values)
+        chosen = fill_order(rows, self._cells(assignment, book), shares, count, assignment.gamma)
+        sent = len(chosen) if sealer is None else count
+        consumer = "" if sealer is None else assignment.consumer
+        self._gate.pass_rows(assignment.run, round_number, range(sent), sealed_for=consumer)
+        self._ordered = True  # also where it has no row of the cells: a second order could ask for others
+        labels = self._table.labels
+        found = [
+            Row(
+                token,
+                self._table.values[row].astype(np.float64),
+                None if labels is None else int(labels[row]),
+            )
+            for token, row in enumerate(chosen.tolist())
+        ]
+        if sealer is None:
+            return found
+        return [*sealer.seal(found), *sealer.fill(range(len(found), count), self._schema.width)]
+
+    def restore_rows(self, sent: Sequence[int]) -> None:
+        """Rows that another process let out, by their tokens."""
+        self._gate.restore_rows(sent)
+        self._ordered = True
+
+    def close(self) -> Closing:
+        """This owner's own count of what it sent."""
+        return Closing(self._gate.rows_sent)
+
+    @property
+    def _is_sealed(self) -> bool:
+        return self._assignment is not None and self._assignment.protocol in SEALED
+
+    def _ready(self) -> Sealer | None:
+        """What rows are sealed with, where they are."""
+        if self._is_sealed and self._sealer is None:
+            raise lost_keys(self.name)
+        return self._sealer
+
+    def _begun(self) -> tuple[CellAssignment, CodeBook]:
+        if self._assignment is None or self._book is None:
+            raise ProtocolError(f"{self.name} is in no run by cells", "Restart the run.")
+        return self._assignment, self._book
+
+    def _cells(self, assignment: CellAssignment, book: CodeBook) -> IntArray:
+        """Cell of each row as this run counts it, (m_j,)."""
+        cells = book.cells_of(self._schema.encode(self._table.values))
+        if not assignment.classes:
+            return cells
+        labels = self._table.labels
+        assert labels is not None, "it was looked at when the run began"
+        return by_label(cells, labels, book.cells, assignment.classes)
+
+
+def _size(assignment: CellAssignment, book: CodeBook) -> int:
+    """Counts of a histogram."""
+    return max(1, assignment.classes) * book.cells

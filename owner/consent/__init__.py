@@ -1,0 +1,1 @@
+"""Owner's consent: its policy, approvals, history, and the gate that enforces them."""

@@ -1,0 +1,305 @@
+"""The one way out: what leaves an owner is checked, counted and written down before it goes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fedkme.cells.disclosures import histogram_disclosures
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Composed,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    repeated,
+)
+from fedkme.privacy.ledger import LedgerSink
+from fedkme.privacy.rows import row_disclosures
+from fedkme.protocol import Assignment, CellAssignment
+from fedkme.sums.disclosures import release_disclosures, vector_disclosures
+from fedkme.sums.values import Enrolment
+from owner.consent.policy import Policy
+from owner.settings import MOST_SUMS
+
+_BID = ExactStatistic("best marginal gain")
+_COUNTS = ExactStatistic("counts at public prices")
+MOST_SILENT = 2**10
+"""Rounds between two that an owner is told of, where what it hears of them is written down one by one."""
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Rows that left an owner and may leave it, over all its runs.
+
+    Attributes:
+        rows: how many left.
+        most: how many may leave in all; None for no limit.
+        most_per_run: how many may leave in one run; None for no limit.
+    """
+
+    rows: int = 0
+    most: int | None = None
+    most_per_run: int | None = None
+
+    def check(self, in_this_run: int, more: int) -> None:
+        """Refuse more rows than may leave.
+
+        Raises:
+            BudgetError: they are too many; none leaves.
+        """
+        limits = (
+            ("in all", self.rows, self.most, "most_rows"),
+            ("in one run", in_this_run, self.most_per_run, "most_rows_per_run"),
+        )
+        for scope, left, most, setting in limits:
+            if most is not None and left + more > most:
+                raise BudgetError(
+                    f"{left} of {most} rows that may leave {scope} have left, and {more} more are asked for",
+                    f"The owner decides whether '{setting}' may be larger.",
+                )
+
+
+class OwnerGate:
+    """One run's way out of an owner.
+
+    Attributes:
+        rows_sent: rows of this run whose content left.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        ledger: LedgerSink | None = None,
+        allowance: Allowance | None = None,
+        policy: Policy | None = None,
+        refused: Callable[[str, FedkmeError], None] | None = None,
+    ) -> None:
+        """Open for one owner.
+
+        Args:
+            owner: its name.
+            ledger: where disclosures are written.
+            allowance: rows that may leave, shared by all runs.
+            policy: in which runs the owner takes part; None for any.
+            refused: told which run was refused what, and why.
+        """
+        self._owner = owner
+        self._ledger = ledger
+        self._allowance = allowance or Allowance()
+        self._policy = policy
+        self._refused = refused
+        self._heard: dict[str, Disclosure] = {}
+        self._heard_until: dict[str, int] = {}
+        self._sent: set[int] = set()
+        self._enrolment: Enrolment | None = None
+        self._sums: dict[int, bytes] = {}
+
+    @property
+    def most_sums(self) -> int:
+        """Numbers of one vector of sums that the owner computes."""
+        return MOST_SUMS if self._policy is None else self._policy.most_sums
+
+    @property
+    def rows_sent(self) -> int:
+        """Distinct rows sent in this run."""
+        return len(self._sent)
+
+    def open(self, assignment: Assignment) -> None:
+        """Start a run: nothing was sent in it yet.
+
+        Raises:
+            BudgetError: no row may leave any more, or the run would cost more than the owner allows.
+            PolicyError: the owner does not take part in such a run.
+            ProtocolError: the curator says that owners will hear something else than of each other's rows.
+        """
+        self._check_heard(assignment)
+        try:
+            self._allowance.check(0, 1)
+            if self._policy is not None:
+                self._policy.admit(assignment)
+        except (BudgetError, PolicyError) as error:
+            self._tell(assignment.run, error)
+            raise
+        self.restore(assignment)
+        self._sent.clear()
+
+    def restore(self, assignment: Assignment) -> None:
+        """Go on with a run that was opened by another process."""
+        self._heard = {about.nonce: about for about in assignment.heard}
+        self._heard_until.clear()
+
+    def open_pool(self, enrolment: Enrolment) -> None:
+        """Start a run of sums: no row will leave in it.
+
+        Raises:
+            BudgetError: the run would cost more than the owner allows.
+            PolicyError: the owner does not take part in such a run.
+            ProtocolError: its plan cannot be written down.
+        """
+        try:
+            release_disclosures(self._owner, enrolment)
+        except ConfigError as error:
+            raise ProtocolError(error.cause, error.remedy) from None
+        try:
+            if self._policy is not None:
+                self._policy.admit_pool(enrolment)
+        except (BudgetError, PolicyError) as error:
+            self._tell(enrolment.run, error)
+            raise
+        self.restore_pool(enrolment)
+
+    def restore_pool(self, enrolment: Enrolment) -> None:
+        """Go on with a run of sums that was opened before."""
+        self._enrolment = enrolment
+
+    def restore_sums(self, number: int, asked: bytes) -> None:
+        """A vector that another process let out."""
+        self._sums[number] = asked
+
+    def pass_sums(
+        self,
+        number: int,
+        asked: bytes,
+        length: int,
+        event: Event | None = None,
+        sensitivity: float | None = None,
+    ) -> None:
+        """Let a vector of sums out; one that left before is no new disclosure.
+
+        Args:
+            number: of the question.
+            asked: a digest of the question.
+            length: of the vector.
+            event: what the total tells, where owners add noise.
+            sensitivity: L2 diameter of the vector in steps, likewise.
+        """
+        enrolment = self._enrolment
+        assert enrolment is not None  # a pooler computes nothing before
+        if self._sums.get(number) == asked:
+            return
+        lines = vector_disclosures(
+            self._owner, enrolment, number, length, enrolment.security, event, sensitivity
+        )
+        # What the run costs towards the consumer is written once, with its first vector: that of question 1,
+        # unless no vector of that one came to leave.
+        lines = [lines[0], *([] if self._sums else release_disclosures(self._owner, enrolment))]
+        self._sums[number] = asked
+        self._write(lines)
+
+    def open_cells(self, assignment: CellAssignment) -> None:
+        """Start a summary by cells: nothing was sent in it yet.
+
+        Raises:
+            BudgetError: no row may leave any more, or the run would cost more than the owner allows.
+            PolicyError: the owner does not take part in such a run.
+        """
+        try:
+            self._allowance.check(0, 1)
+            if self._policy is not None:
+                self._policy.admit_cells(assignment)
+        except (BudgetError, PolicyError) as error:
+            self._tell(assignment.run, error)
+            raise
+        self._sent.clear()
+
+    def pass_histogram(self, run: str, event: Event) -> None:
+        """Let counts of cells out, with their noise: the curator sees them, and others what follows."""
+        self._write(histogram_disclosures(run, self._owner, event))
+
+    def restore_heard(self, round_number: int, nonce: str) -> None:
+        """What another process wrote down of a round."""
+        self._heard_until[nonce] = max(round_number, self._heard_until.get(nonce, 0))
+
+    def close(self, last_round: int) -> None:
+        """The run is over: write down what was decided since this owner was last told."""
+        self._write(self._hear(last_round, "mean"))
+
+    def restore_rows(self, tokens: Sequence[int]) -> None:
+        """Rows that another process let out."""
+        self._sent.update(tokens)
+
+    def pass_rows(
+        self,
+        run: str,
+        round_number: int,
+        tokens: Sequence[int],
+        question: str = "",
+        sealed_for: str = "",
+        hashed: bool = False,
+    ) -> None:
+        """Let rows out; one that left before is no new disclosure.
+
+        Args:
+            run: the run's name.
+            round_number: the round.
+            tokens: of the rows.
+            question: what being asked for them says of other owners' rows, by its nonce.
+            sealed_for: the consumer who alone can open them; none: the curator sees them.
+            hashed: whether sealed rows have h1 of them beside.
+
+        Raises:
+            BudgetError: they are more than may leave; none does.
+        """
+        new = [token for token in tokens if token not in self._sent]
+        try:
+            self._allowance.check(len(self._sent), len(new))
+        except BudgetError as error:
+            self._tell(run, error)
+            raise
+        rows = row_disclosures(run, round_number, self._owner, new, sealed_for, hashed)
+        lines = [*self._hear(round_number, question), *rows]  # before anything is counted: it may refuse
+        self._sent.update(new)
+        self._allowance.rows += len(new)
+        self._write(lines)
+
+    def pass_bid(self, run: str, round_number: int) -> None:
+        """Let the best marginal gain out, exact as it is."""
+        self._write([*self._hear(round_number, "mean"), self._about(run, round_number, _BID, "bid")])
+
+    def pass_counts(self, run: str, round_number: int) -> None:
+        """Let out how many rows are worth each price."""
+        self._write([*self._hear(round_number, "mean"), self._about(run, round_number, _COUNTS, "counts")])
+
+    def _tell(self, run: str, error: FedkmeError) -> None:
+        if self._refused is not None:
+            self._refused(run, error)
+
+    def _check_heard(self, assignment: Assignment) -> None:
+        """What the owner writes down in the curator's words is about nothing else: budgets are read there."""
+        for about in assignment.heard:
+            if (about.run, about.protected, about.observer) != (assignment.run, OWNERS, OWNERS):
+                raise ProtocolError(
+                    f"{self._owner} is to write down what is not about owners in {assignment.run}",
+                    "Look at the curator's software.",
+                )
+
+    def _hear(self, round_number: int, nonce: str) -> list[Disclosure]:
+        """What this owner is told of others' rows, in the curator's words; once a round.
+
+        A broadcast tells of all rounds since the last one: what was decided in silence could have been said.
+        The first reads the public seed set alone.
+        """
+        about = self._heard.get(nonce)
+        first = 2 if nonce == "mean" else round_number
+        new = round_number + 1 - max(first, self._heard_until.get(nonce, 0) + 1)
+        if about is None or new < 1:
+            self.restore_heard(round_number, nonce)
+            return []
+        if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
+            raise ProtocolError(
+                f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
+                "Look at the curator's software.",
+            )
+        self.restore_heard(round_number, nonce)
+        return [dataclasses.replace(about, round=round_number, event=repeated(about.event, new))]
+
+    def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
+        return Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)
+
+    def _write(self, disclosures: Sequence[Disclosure]) -> None:
+        if self._ledger is not None and disclosures:
+            self._ledger.extend(disclosures)

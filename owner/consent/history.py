@@ -1,0 +1,173 @@
+"""What an owner's store says of its past: runs that were let in, rows that left, and what runs cost.
+
+What a run costs towards others is its plan, in full, as soon as anything left in it: a summary towards other
+owners, a release towards its consumer. The lines that
+this owner wrote when it heard of others' rows are no measure of it: its own rows stay in the summary, and are
+in every later broadcast, also after it was lost to the run, and in rounds in which it is asked nothing. Lines
+count for runs without a plan, which an earlier release let in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from fedkme.errors import ProtocolError, StoreError
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Disclosure,
+    Event,
+    HashedRows,
+    RawRows,
+    SealedRows,
+    event_from_json,
+)
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.store import OPEN, Store
+from fedkme.sums.disclosures import sums_nonce
+
+_ADMITTED = "admitted/"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A run that the owner's policy let in.
+
+    Attributes:
+        run: its name.
+        consumer: for whom it is.
+        protocol: by which protocol.
+        rows: p; 0 for a release.
+        planned: what owners' rows cost towards others in the whole run.
+        approval: the approval that it used up; empty where none was needed.
+    """
+
+    run: str
+    consumer: str
+    protocol: str
+    rows: int
+    planned: tuple[Event, ...]
+    approval: str = ""
+
+    def by(self, approval: str) -> Admission:
+        """The same, let in by an approval."""
+        return replace(self, approval=approval)
+
+    def write(self, store: Store) -> None:
+        """Keep it."""
+        plain = {
+            "consumer": self.consumer,
+            "protocol": self.protocol,
+            "rows": self.rows,
+            "planned": [event.to_json() for event in self.planned],
+            "approval": self.approval,
+        }
+        store.put(f"{_ADMITTED}{self.run}", json.dumps(plain).encode("ascii"))
+
+
+@dataclass(slots=True)
+class Told:
+    """What left in a run.
+
+    Attributes:
+        rows: rows as they are.
+        first: when the first line of the ledger was written, Unix seconds.
+        last: and the last one.
+        heard: what owners were told of each other's rows, with the time.
+        sums: vectors of sums over all rows.
+    """
+
+    rows: int = 0
+    sums: int = 0
+    first: float = math.inf
+    last: float = -math.inf
+    heard: list[tuple[float, Disclosure]] = field(default_factory=list)
+
+
+class History:
+    """Reads the store as far as it has not; one for each opening of it.
+
+    Attributes:
+        told: what left, by run, in the order of the ledger.
+        admitted: runs that were let in, by name.
+    """
+
+    def __init__(self, owner: str, store: Store) -> None:
+        """Of one owner; `read` fills it."""
+        self._owner = owner
+        self._store = store
+        self._seq = 0
+        self.told: dict[str, Told] = {}
+        self.admitted: dict[str, Admission] = {}
+
+    def read(self) -> None:
+        """Take in what was written since the last time.
+
+        Raises:
+            StoreError: a fact is not one that this release wrote.
+            LedgerError: a line is no entry of a ledger.
+        """
+        for key in self._store.keys(_ADMITTED):
+            if (run := key.removeprefix(_ADMITTED)) not in self.admitted:
+                self.admitted[run] = self._admission(run, self._store.get(key) or b"")
+        for kept in self._store.ledger(self._seq):
+            (about,) = disclosures_in([kept.line])
+            self._seq = kept.seq
+            told = self.told.setdefault(about.run, Told())
+            told.first, told.last = min(told.first, kept.written), max(told.last, kept.written)
+            if (about.protected, about.observer) == (OWNERS, OWNERS):
+                if about.run not in self.admitted:
+                    told.heard.append((kept.written, about))
+            elif (about.protected, about.observer) == (self._owner, CURATOR):
+                if isinstance(about.event, RawRows | HashedRows | SealedRows):
+                    told.rows += about.event.count
+                elif about.nonce == sums_nonce(about.round):
+                    told.sums += 1
+
+    @property
+    def rows(self) -> int:
+        """Rows that left in all."""
+        return sum(told.rows for told in self.told.values())
+
+    def cost(self, run: str, since: float = -math.inf) -> tuple[Event, ...]:
+        """What a run costs towards others; nothing where nothing left since a time."""
+        from fedkme.privacy.accountants import paid
+
+        told = self.told.get(run)
+        if told is None or told.last < since:
+            return ()
+        if (admission := self.admitted.get(run)) is not None:
+            return admission.planned
+        return tuple(paid(about for written, about in told.heard if written >= since))
+
+    def costs(self, since: float = -math.inf, without: str = "") -> Iterator[Event]:
+        """What runs cost towards others: those in which something left since a time, and open ones.
+
+        Args:
+            since: Unix seconds.
+            without: a run that is left out.
+        """
+        under_way = {row.run for row in self._store.runs(OPEN)}
+        for run in dict.fromkeys((*self.told, *self.admitted)):
+            if run == without:
+                continue
+            if run in under_way and run in self.admitted:
+                yield from self.admitted[run].planned
+            else:
+                yield from self.cost(run, since)
+
+    def _admission(self, run: str, fact: bytes) -> Admission:
+        try:
+            plain = json.loads(fact)
+            planned = tuple(event_from_json(event) for event in plain["planned"])
+            return Admission(
+                run, plain["consumer"], plain["protocol"], plain["rows"], planned, plain["approval"]
+            )
+        except (ValueError, KeyError, TypeError, ProtocolError):
+            raise StoreError(
+                f"the store of {self._owner} says of {run} what this release cannot read",
+                "Use the release that wrote it, or a later one.",
+            ) from None

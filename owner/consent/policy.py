@@ -1,0 +1,263 @@
+"""In which runs an owner takes part, and what they may cost: the owner's own decision."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fedkme.cells.disclosures import sketch_of
+from fedkme.errors import PolicyError
+from fedkme.party import fault_of_name
+from fedkme.privacy.budget import check_cost
+from fedkme.protocol import Assignment, CellAssignment
+from fedkme.store import Store
+from fedkme.sums.disclosures import NO_PROMISE, SKETCH
+from fedkme.sums.values import Enrolment
+from fedkme.tables.schema import Schema
+from owner.consent.approvals import Asked, left_in, tidy, use
+from owner.consent.history import Admission, History
+from owner.protocols import CELLS, RELEASES, fault_of_protocol, keeps_to
+from owner.settings import PeriodBudget, PolicySettings
+
+DAY_S = 86400.0
+_ASK_THE_OWNER = "The owner decides whether its policy allows this."
+
+
+def check_columns(owner: str, settings: PolicySettings, schema: Schema) -> None:
+    """Refuse a schema with columns that may not leave.
+
+    Raises:
+        PolicyError: names the first of them.
+    """
+    names = [column.name for column in schema.columns] + ([schema.label.name] if schema.label else [])
+    for name in names:
+        if settings.columns and name not in settings.columns:
+            raise PolicyError(
+                f"column {name!r} of the public schema is not among the columns that may leave {owner}",
+                "Agree on a schema without it, or let the owner add it to 'columns' of its policy.",
+            )
+
+
+class Policy:
+    """Decides on one run after another, by the settings and by what the store says of the past."""
+
+    def __init__(
+        self,
+        owner: str,
+        settings: PolicySettings,
+        schema: Schema,
+        store: Store,
+        history: History,
+        approvals: Path,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open with what the store holds.
+
+        Args:
+            owner: the owner's name.
+            settings: `[policy]`.
+            schema: the public schema that this owner holds; a run of another one is refused before this.
+            store: the owner's.
+            history: what the store says of the past.
+            approvals: folder where approvals are left.
+            clock: Unix seconds.
+        """
+        self._owner = owner
+        self._settings = settings
+        self._schema = schema
+        self._store = store
+        self._approvals = approvals
+        self._clock = clock
+        self._history = history
+
+    @property
+    def most_sums(self) -> int:
+        """Numbers that one question of a release may ask for."""
+        return self._settings.most_sums
+
+    def admit(self, assignment: Assignment) -> None:
+        """Let a run of a summary begin, and remember that; asked again for it, it uses up nothing more.
+
+        Raises:
+            PolicyError: the owner does not take part in such a run, or has not approved it.
+            BudgetError: it would cost more than the owner allows.
+        """
+        self._check_names(assignment.consumer, assignment.protocol)
+        self._check_summary(assignment)
+        self._check_allowed(assignment.consumer, assignment.protocol)
+        if self._settings.budgets and assignment.heard and not assignment.planned:
+            raise PolicyError(
+                f"{self._owner} is not told what the run will cost towards other owners",
+                "Install the same release on both sides.",
+            )
+        self._let_in(
+            Admission(
+                assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
+            )
+        )
+
+    def admit_cells(self, assignment: CellAssignment) -> None:
+        """The same for a summary by cells.
+
+        Raises:
+            PolicyError: the owner does not take part in such a run, or has not approved it.
+            BudgetError: it would cost more than the owner allows.
+        """
+        self._check_names(assignment.consumer, assignment.protocol)
+        if assignment.rows < 1:
+            raise PolicyError(f"{self._owner} is asked for a run of no rows", "Look at the curator.")
+        self._check_allowed(assignment.consumer, assignment.protocol)
+        self._let_in(
+            Admission(
+                assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
+            )
+        )
+
+    def admit_pool(self, enrolment: Enrolment) -> None:
+        """The same for a run of sums.
+
+        Raises:
+            PolicyError: the owner does not take part in such a run, or has not approved it.
+            BudgetError: it would cost more than the owner allows.
+        """
+        self._check_names(enrolment.consumer, enrolment.protocol)
+        if enrolment.protocol not in RELEASES:
+            raise PolicyError(
+                f"{self._owner} is asked for sums in the protocol {enrolment.protocol!r}, which needs none",
+                "Look at the curator.",
+            )
+        self._check_allowed(enrolment.consumer, enrolment.protocol)
+        self._check_sums(enrolment)
+        planned = enrolment.planned or NO_PROMISE
+        self._let_in(Admission(enrolment.run, enrolment.consumer, enrolment.protocol, 0, planned))
+
+    def _check_names(self, consumer: str, protocol: str) -> None:
+        if fault := fault_of_name(consumer, "consumer"):
+            raise PolicyError(f"{self._owner} is asked for a run of nobody: {fault}", "Look at the curator.")
+        if fault := fault_of_protocol(protocol):
+            raise PolicyError(
+                f"{self._owner} knows nothing of such a run: {fault}",
+                "Install the same release on both sides.",
+            )
+
+    def _check_summary(self, assignment: Assignment) -> None:
+        owner, settings = self._owner, self._settings
+        if assignment.protocol in RELEASES:
+            raise PolicyError(
+                f"{owner} is asked for rows in the protocol {assignment.protocol!r}, which needs none",
+                "Look at the curator.",
+            )
+        if assignment.rows < 1:
+            raise PolicyError(f"{owner} is asked for a run of no rows", "Look at the curator.")
+        if (dimension := assignment.features.dimension) > settings.most_dimension:
+            raise PolicyError(
+                f"{owner} is asked for h1 of {dimension} coordinates and computes at most "
+                f"{settings.most_dimension}",
+                "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy.",
+            )
+
+    def _check_allowed(self, consumer: str, protocol: str) -> None:
+        owner, settings = self._owner, self._settings
+        if settings.protocols and not {protocol, serves(protocol)} & set(settings.protocols):
+            allowed = ", ".join(settings.protocols)
+            raise PolicyError(
+                f"{owner} does not take part in the protocol {protocol!r}, but in {allowed}", _ASK_THE_OWNER
+            )
+        if not keeps_to(protocol, settings.rows):
+            what = "h1 of a row" if settings.rows == "hashed" else "numbers about all its rows"
+            raise PolicyError(
+                f"raw rows leave in the protocol {protocol!r}, and no more than {what} may leave {owner}",
+                _ASK_THE_OWNER,
+            )
+        if settings.consumers and consumer not in settings.consumers:
+            raise PolicyError(
+                f"{owner} does not take part in runs for the consumer {consumer!r}", _ASK_THE_OWNER
+            )
+        check_columns(owner, settings, self._schema)
+
+    def _check_sums(self, enrolment: Enrolment) -> None:
+        sums, security = self._settings.sums, enrolment.security
+        if sums != "exact" and security is None:
+            raise PolicyError(
+                f"{self._owner} sends sums under secure aggregation alone, and is asked for them plainly",
+                "Let the curator use secure aggregation, or let the owner set 'sums' of its policy.",
+            )
+        if sums == "noisy" and not (security is not None and security.distributed_noise):
+            raise PolicyError(
+                f"{self._owner} sends sums with noise of the owners in them alone, and the curator would see "
+                "the exact total",
+                "Let the curator use distributed noise, or let the owner set 'sums' of its policy.",
+            )
+
+    def _let_in(self, admission: Admission) -> None:
+        self._history.read()
+        self._check_cost(admission)
+        if admission.run in self._history.admitted:
+            return  # by a process that died before its answer was kept
+        if self._settings.approval == "manual":
+            self._use_approval(admission)
+        else:
+            admission.write(self._store)
+
+    def _check_cost(self, admission: Admission) -> None:
+        for budget in self._settings.budgets if admission.planned else ():
+            before = tuple(self._history.costs(since(budget, self._clock()), without=admission.run))
+            check_cost(
+                budget,
+                f"rows of {self._owner} towards others{period(budget)}",
+                before,
+                admission.planned,
+                "Ask for a run that costs less, wait, or agree with the owner on a larger budget.",
+            )
+
+    def _approved_before(self, admission: Admission) -> str | None:
+        """The approval by which the sketch of the same run was let in, where it is one of the whole run."""
+        before = self._history.admitted.get(sketch_of(admission.run))
+        if admission.protocol != CELLS or before is None or before.protocol != SKETCH:
+            return None
+        covered = before.consumer == admission.consumer and admission.rows <= before.rows
+        return before.approval or None if covered else None
+
+    def _use_approval(self, admission: Admission) -> None:
+        asked = Asked(admission.run, admission.consumer, admission.protocol, admission.rows, self._clock())
+        if (approved := self._approved_before(admission)) is not None:
+            with self._store.transaction():
+                admission.by(approved).write(self._store)
+                asked.forget(self._store)
+            return
+        left = [approval for approval, _ in left_in(self._approvals, self._store)]
+        approval = next((a for a in left if a.covers(asked)), None)
+        if approval is None and (whole := serves(admission.protocol)) != admission.protocol:
+            same = (a for a in left if (a.consumer, a.protocol) == (admission.consumer, whole))
+            approval = next(same, None)
+            admission = replace(admission, rows=0 if approval is None else approval.rows)
+        if approval is None:
+            asked.note(self._store)
+            what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
+            raise PolicyError(
+                f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
+                f"Let the owner run '{asked.command}', and ask again.",
+            )
+        with self._store.transaction():
+            use(self._store, approval)
+            admission.by(approval.id).write(self._store)
+            asked.forget(self._store)
+        tidy(self._approvals, self._store)
+
+
+def serves(protocol: str) -> str:
+    """The protocol that one is a part of: who takes part in summaries by cells takes part in their sketch."""
+    return CELLS if protocol == SKETCH else protocol
+
+
+def since(budget: PeriodBudget, now: float) -> float:
+    """Where the period of a budget begins, Unix seconds."""
+    return -math.inf if budget.days is None else now - budget.days * DAY_S
+
+
+def period(budget: PeriodBudget) -> str:
+    """The period of a budget, for a line."""
+    return "" if budget.days is None else f" in {budget.days:g} days"

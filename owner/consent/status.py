@@ -1,0 +1,295 @@
+"""`fedkme owner status`: what left an owner, to whom, and what its policy still allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fedkme.privacy.accountants import Bound, Sound
+from fedkme.privacy.events import Event
+from fedkme.store import OPEN, Store
+from owner.consent.approvals import Approval, Asked, asked_in, left_in
+from owner.consent.history import History
+from owner.consent.policy import since
+from owner.settings import OwnerSettings
+
+DELTA = 1e-5
+"""At which epsilons are stated where the policy has no budget that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """One run.
+
+    Attributes:
+        run: its name.
+        curator: to whom rows went; consumers have them of it.
+        consumer: for whom the summary was; empty where the store does not say.
+        protocol: by which protocol; likewise.
+        asked: p; 0 likewise, and for a release.
+        status: `open`, `ended`, or `refused` for one that was never let in.
+        began: Unix seconds.
+        rows: rows that left.
+        sums: vectors of sums over all rows that left.
+        cost: towards other owners, or towards the consumer of a release; by itself.
+    """
+
+    run: str
+    curator: str
+    consumer: str
+    protocol: str
+    asked: int
+    status: str
+    began: float
+    rows: int
+    sums: int
+    cost: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What rows cost towards others in a period, and what they may."""
+
+    days: float | None
+    most: float | None
+    figure: Bound
+
+    @property
+    def period(self) -> str:
+        """For a line."""
+        return "in all" if self.days is None else f"in {self.days:g} days"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything that `fedkme owner status` says; epsilons are by the sound accountant, replace-one."""
+
+    settings: OwnerSettings
+    at: float
+    runs: list[RunStatus]
+    places: int
+    """Of `runs_at_once`, taken: by open runs, and by refused ones until the curator ends them."""
+    spent: list[Spent]
+    rows: int
+    asked: list[Asked]
+    approvals: list[tuple[Approval, int]]
+
+    @property
+    def open(self) -> int:
+        """Runs that are under way."""
+        return sum(run.status == OPEN for run in self.runs)
+
+    def limits(self) -> list[tuple[str, float, float | None]]:
+        """What is limited, what was used of it, and the limit; None for no limit."""
+        policy = self.settings.policy
+        most_in_a_run = max((run.rows for run in self.runs), default=0)
+        rows: list[tuple[str, float, float | None]] = [
+            ("rows in all", self.rows, policy.most_rows),
+            ("rows in one run", most_in_a_run, policy.most_rows_per_run),
+            ("runs at once", self.places, policy.runs_at_once),
+        ]
+        epsilons = [
+            (
+                f"epsilon to others {spent.period}, delta {spent.figure.delta:g}",
+                spent.figure.epsilon,
+                spent.most,
+            )
+            for spent in self.spent
+        ]
+        return rows + epsilons
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; an infinite epsilon is "inf", times are Unix seconds."""
+        return {
+            "owner": self.settings.name,
+            "at": self.at,
+            "policy": self.settings.policy.model_dump(mode="json"),
+            "limits": [
+                {"limit": what, "used": _plain(used), "most": most, "left": _plain(_left(used, most))}
+                for what, used, most in self.limits()
+            ],
+            "epsilon": [
+                {"observer": "owners", "days": spent.days, "most": spent.most, **spent.figure.to_json()}
+                for spent in self.spent
+            ],
+            "runs": [
+                {name: getattr(run, name) for name in RunStatus.__slots__} | {"cost": run.cost.to_json()}
+                for run in self.runs
+            ],
+            "asked": [
+                {name: getattr(asked, name) for name in Asked.__slots__} | {"command": asked.command}
+                for asked in self.asked
+            ],
+            "approvals": [
+                {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": left}
+                for approval, left in self.approvals
+            ],
+        }
+
+
+def read_status(settings: OwnerSettings, store: Store, now: float | None = None) -> Status:
+    """Read the store, of which nothing is changed.
+
+    Args:
+        settings: the owner's.
+        store: open for reading; the owner's process may have it too.
+        now: Unix seconds.
+
+    Raises:
+        ConfigError: a file among the approvals is none.
+        StoreError: store or approvals cannot be read.
+    """
+    now = time.time() if now is None else now
+    with store.transaction():  # one state of the store
+        history = History(settings.name, store)
+        history.read()
+        budgets = settings.policy.budgets
+        delta = budgets[0].delta if budgets else DELTA
+        periods: list[tuple[float | None, float, float, float | None]] = [
+            (budget.days, budget.delta, since(budget, now), budget.epsilon) for budget in budgets
+        ]
+        if all(days is not None for days, *_ in periods):
+            periods.append((None, delta, -math.inf, None))
+        approvals = left_in(settings.approvals, store)
+        figures = _Figures()
+        return Status(
+            settings,
+            now,
+            _runs(history, store, figures, delta),
+            len(store.runs(OPEN)),
+            [
+                Spent(days, most, figures.of(tuple(history.costs(begin)), at))
+                for days, at, begin, most in periods
+            ],
+            history.rows,
+            [asked for asked in asked_in(store) if not any(a.covers(asked) for a, _ in approvals)],
+            approvals,
+        )
+
+
+def show(status: Status, console: Console) -> None:
+    """For a person, at 100 columns; a command is one line however long, to be copied."""
+    settings = status.settings
+    policy = settings.policy
+    lines = [
+        f"{settings.name}, {_time(status.at)}: {status.rows} rows left in all; open runs: {status.open}",
+        f"policy: protocols {_any(policy.protocols)}; consumers {_any(policy.consumers)}; "
+        f"columns {_any(policy.columns)}; rows {policy.rows}; sums {policy.sums}; approval {policy.approval}",
+    ]
+    for line in lines:
+        console.print(line, markup=False)
+    console.print(_limits_table(status))
+    console.print(_runs_table(status))
+    reasons = (spent.figure.reason for spent in status.spent)
+    lines = [f"no finite epsilon: {reason}" for reason in dict.fromkeys(reasons) if reason]
+    for line in lines:
+        console.print(line, markup=False)
+    lines = ["waiting for approval:"] if status.asked else []
+    lines += [f"  {_time(asked.at)}, {asked.run}:\n  {asked.command}" for asked in status.asked]
+    lines += ["approved, and not used up:"] if status.approvals else []
+    lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+class _Figures:
+    """Epsilons; many runs have the same plan, and a figure takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._sound = Sound()
+        self._known: dict[tuple[tuple[Event, ...], float], Bound] = {}
+
+    def of(self, events: tuple[Event, ...], delta: float) -> Bound:
+        if not events:
+            return Bound(0.0, delta, "nothing was disclosed")
+        if (known := self._known.get((events, delta))) is None:
+            known = self._known[events, delta] = self._sound.epsilon(events, delta)
+        return known
+
+
+def _runs(history: History, store: Store, figures: _Figures, delta: float) -> list[RunStatus]:
+    runs = []
+    for row in store.runs():
+        admission, told = history.admitted.get(row.run), history.told.get(row.run)
+        cost = admission.planned if admission and row.status == OPEN else history.cost(row.run)
+        runs.append(
+            RunStatus(
+                row.run,
+                row.peer,
+                admission.consumer if admission else "",
+                admission.protocol if admission else "",
+                admission.rows if admission else 0,
+                row.status if admission or told else "refused",
+                row.opened,
+                told.rows if told else 0,
+                told.sums if told else 0,
+                figures.of(cost, delta),
+            )
+        )
+    return runs
+
+
+def _limits_table(status: Status) -> Table:
+    table = Table(title="limits", title_justify="left", expand=False)
+    table.add_column("limit", overflow="fold")
+    for column in ("used", "may be", "left"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for what, used, most in status.limits():
+        left = _left(used, most)
+        table.add_row(
+            what,
+            _number(used),
+            "any" if most is None else _number(most),
+            "any" if left is None else _number(left),
+        )
+    return table
+
+
+def _runs_table(status: Status) -> Table:
+    curators = ", ".join(sorted({run.curator for run in status.runs})) or "nobody"
+    table = Table(title=f"what left to {curators}, and on to consumers", title_justify="left")
+    for column in ("run", "for", "protocol"):
+        table.add_column(column, overflow="fold")
+    for column in ("asked", "rows", "sums", "epsilon"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("status", "began"):
+        table.add_column(column, no_wrap=True)
+    for run in status.runs:
+        table.add_row(
+            run.run,
+            run.consumer or "-",
+            run.protocol or "-",
+            str(run.asked) if run.asked else "-",
+            str(run.rows),
+            str(run.sums) if run.sums else "-",
+            _number(run.cost.epsilon),
+            run.status,
+            _time(run.began),
+        )
+    return table
+
+
+def _left(used: float, most: float | None) -> float | None:
+    return None if most is None else max(0.0, most - used)
+
+
+def _plain(number: float | None) -> float | str | None:
+    return "inf" if number is not None and math.isinf(number) else number
+
+
+def _number(number: float) -> str:
+    return "inf" if math.isinf(number) else f"{number:.4g}" if number % 1 else str(int(number))
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%MZ")
+
+
+def _any(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "any"

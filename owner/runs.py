@@ -1,0 +1,254 @@
+"""All runs of an owner: each has its desk, and everything that leaves is on disk before it does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.ledger import Ledger, stored_ledger
+from fedkme.store import OPEN, Store
+from fedkme.tables.table import Table
+from fedkme.wire import codecs
+from fedkme.wire.sealed import offer_to_wire
+from fedkme.wire.v1 import journals_pb2
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.cells.handler import CellHandler
+from owner.consent.gate import Allowance
+from owner.keyring import KeyRing
+from owner.summary.handler import SummaryHandler
+from owner.sums.handler import SumHandler
+
+AnyHandler: TypeAlias = SummaryHandler | SumHandler | CellHandler
+_KIND = "answer"
+ENDED = "ended"
+MOST_REFUSED = 64
+"""Runs that were refused and not dismissed yet; each is a line in the store, and further ones get no line."""
+_NAME = 128  # letters of a run's name
+
+
+class Outbox:
+    """Takes the disclosures of one answer, for the transaction in which it is kept."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.lines: list[Disclosure] = []
+
+    def extend(self, disclosures: Iterable[Disclosure]) -> None:
+        """See `LedgerSink`."""
+        self.lines.extend(disclosures)
+
+    def head(self) -> dict[str, int | str]:
+        """See `LedgerSink`."""
+        return self._ledger.head()
+
+
+class RunManager:
+    """Answers directives of any number of runs, and forgets those that are over."""
+
+    def __init__(
+        self,
+        name: str,
+        curator: str,
+        table: Table,
+        store: Store,
+        allowance: Allowance,
+        open_desk: Callable[[str, Outbox], SummaryHandler],
+        runs_at_once: int,
+        open_pool_desk: Callable[[str, Outbox], SumHandler] | None = None,
+        open_cell_desk: Callable[[str, Outbox], CellHandler] | None = None,
+        keys: KeyRing | None = None,
+    ) -> None:
+        """Open with what the store holds.
+
+        Args:
+            name: the owner's name.
+            curator: address of whom it serves.
+            table: its rows; a run is only continued over the same ones.
+            store: its journal and ledger.
+            allowance: rows that left, in all runs.
+            open_desk: a desk for a run, whose disclosures go to the outbox.
+            runs_at_once: most runs that may be open.
+            open_pool_desk: the same for a run of sums; None: this owner takes part in none.
+            open_cell_desk: likewise for a summary by cells.
+            keys: for runs whose rows go sealed, shared with the desks; None: this owner takes part in none.
+        """
+        self._name = name
+        self._curator = curator
+        self._data = digest_of(table)
+        self._store = store
+        self._allowance = allowance
+        self._ledger = stored_ledger(name, store)
+        self._outbox = Outbox(self._ledger)
+        self._open_desk = open_desk
+        self._open_pool_desk = open_pool_desk
+        self._open_cell_desk = open_cell_desk
+        self._keys = keys
+        self._runs_at_once = runs_at_once
+        self._desks: dict[str, AnyHandler] = {}
+        self._refused: set[str] = set()
+
+    def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
+        """The messages to send back, in order; they are kept, with their ledger lines, when this returns."""
+        run = directive.at.run
+        try:
+            self._check_name(run)
+            if directive.HasField("dismiss"):
+                self._forget(run)
+                return []
+            if directive.HasField("introduce"):
+                return [self._introduced(directive)]
+            desk = self._desk(directive)
+            if (known := desk.known(directive)) is not None:
+                return known
+            left = self._allowance.rows
+            entry = desk.answer(directive)
+            if _begins(directive) and not desk.begun:
+                self._refused.add(run)
+            self._keep(run, entry, left)
+            return desk.known(directive) or []
+        except FedkmeError as error:
+            reply = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
+            reply.at.CopyFrom(directive.at)
+            return [reply]
+        finally:
+            if run in self._refused:
+                self._desks.pop(
+                    run, None
+                )  # its arrays are as long as the table; the journal can bring it back
+
+    def _introduced(self, directive: pb.Directive) -> pb.OwnerMessage:
+        """Keys for a run that has not begun; nothing of rows, so nothing is kept."""
+        run = directive.introduce.run
+        self._check_name(run)
+        if self._keys is None or not run:
+            raise PolicyError(
+                f"{self._name} takes part in no runs whose rows go sealed",
+                "Ask it for other summaries alone.",
+            )
+        return pb.OwnerMessage(at=directive.at, offer=offer_to_wire(self._keys.offer(run)))
+
+    def welcome(self, runs: Iterable[str]) -> None:
+        """Forget every run but those in which the curator still has this owner."""
+        kept = set(runs)
+        for row in self._store.runs(OPEN):
+            if row.run not in kept:
+                self._forget(row.run)
+
+    @property
+    def runs(self) -> list[str]:
+        """Open runs."""
+        return [row.run for row in self._store.runs(OPEN)]
+
+    def _check_name(self, run: str) -> None:
+        """Hold a run to a name that fits in stores, logs and ledgers.
+
+        Raises:
+            ProtocolError: it is none.
+        """
+        if len(run) > _NAME or not run.isprintable():
+            raise ProtocolError(
+                f"{self._name} is asked about a run whose name is long or not printable",
+                "Check the curator's software.",
+            )
+
+    def _desk(self, directive: pb.Directive) -> AnyHandler:
+        run = directive.at.run
+        if (desk := self._desks.get(run)) is not None:
+            return desk
+        row = self._store.run(run)
+        if row is None:
+            self._begin(directive)
+        elif row.status != OPEN:
+            raise OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
+        elif journals_pb2.OwnerDocument.FromString(row.document).data != self._data:
+            raise OwnerFaultError(
+                f"{self._name} holds other rows than those that {run} was begun with",
+                "Restore the file, or let the run go on without this owner.",
+            )
+        entries = [journals_pb2.OwnerEntry.FromString(kept.body) for kept in self._store.entries(run)]
+        desk = self._opened(run, entries[0].directive if entries else directive)
+        for entry in entries:
+            desk.restore(entry)
+        self._desks[run] = desk
+        return desk
+
+    def _opened(self, run: str, first: pb.Directive) -> AnyHandler:
+        """A desk of the kind that the first directive of a run is for."""
+        return self._desks_for(first)(run, self._outbox)
+
+    def _desks_for(self, first: pb.Directive) -> Callable[[str, Outbox], AnyHandler]:
+        kinds: dict[str | None, Callable[[str, Outbox], AnyHandler] | None] = {
+            "enlist": self._open_pool_desk,
+            "divide": self._open_cell_desk,
+        }
+        open_desk = kinds.get(first.WhichOneof("body"), self._open_desk)
+        if open_desk is None:
+            raise PolicyError(
+                f"{self._name} takes part in no runs of this kind", "Ask it for other summaries alone."
+            )
+        return open_desk
+
+    def _begin(self, directive: pb.Directive) -> None:
+        run = directive.at.run
+        if not _begins(directive) or not run:
+            raise ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
+        self._desks_for(directive)  # that it has none is said before anything is kept
+        if self._in_runs() >= self._runs_at_once:
+            raise PolicyError(
+                f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
+                "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
+            )
+        if len(self._refused) >= MOST_REFUSED:
+            raise PolicyError(
+                f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
+                "Check the curator's software.",
+            )
+        document = journals_pb2.OwnerDocument(data=self._data).SerializeToString()
+        self._store.open_run(run, self._curator, document)
+
+    def _in_runs(self) -> int:
+        """Open runs but for those that this owner refused and that wait to be dismissed."""
+        return sum(row.run not in self._refused for row in self._store.runs(OPEN))
+
+    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+        """The answer and its ledger lines, all or nothing; `left` rows had left before it.
+
+        Raises:
+            StoreError: they could not be kept: nothing may leave, and the run is over for this owner.
+        """
+        try:
+            with self._ledger.together(), self._store.transaction():
+                self._store.append(run, _KIND, entry.SerializeToString())
+                self._ledger.extend(self._outbox.lines)
+        except StoreError:
+            # what is in memory is ahead of what is on disk: the desk is opened anew when it is asked again
+            self._desks.pop(run, None)
+            self._allowance.rows = left
+            raise
+        finally:
+            self._outbox.lines.clear()
+
+    def _forget(self, run: str) -> None:
+        self._desks.pop(run, None)
+        self._refused.discard(run)
+        row = self._store.run(run)
+        if row is not None and row.status == OPEN:
+            with self._store.transaction():
+                self._store.update_run(run, status=ENDED, ended=True)
+                self._store.forget_entries(run)
+
+
+def _begins(directive: pb.Directive) -> bool:
+    return directive.WhichOneof("body") in ("prepare", "enlist", "divide")
+
+
+def digest_of(table: Table) -> bytes:
+    """SHA-256 of rows and labels."""
+    digest = hashlib.sha256(repr(table.values.shape).encode())
+    digest.update(table.values.tobytes())
+    if table.labels is not None:
+        digest.update(table.labels.tobytes())
+    return digest.digest()

@@ -1,0 +1,254 @@
+"""What an owner computes: bids from a feature matrix made once, and the rows that it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
+from fedkme.features.fixed_point import ScoredFeatures
+from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
+from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.sealed import AnyRow, check_same
+from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from owner.consent.gate import OwnerGate
+from owner.keyring import KeyRing, Sealer, lost_keys
+from owner.protocols import HASHED, SEALED
+
+
+class Bidder:
+    """One owner's side of the summary protocols.
+
+    It sends no more than a bid, a token and, when asked, rows. A token is the number of distinct rows that
+    it named before: the same for the same row throughout a run, and silent about where the row stands.
+
+    Memory: the rows as they were loaded, h1 of them in int16, and 33 bytes a row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        schema: Schema,
+        noise: NoiseSource,
+        gate: OwnerGate,
+        keys: KeyRing | None = None,
+    ) -> None:
+        schema.check(table, name)
+        self.name = name
+        self._table = table
+        self._schema = schema
+        self._noise = noise
+        self._gate = gate
+        self._run = ""
+        self._scored: ScoredFeatures | None = None
+        self._sent = np.zeros(len(table), dtype=np.bool_)
+        self._gains = np.full(len(table), -np.inf)
+        self._left = len(table)
+        self._rows: list[int] = []  # by token
+        self._tokens: dict[int, int] = {}  # by row
+        self._keys = keys or KeyRing(name)
+        self._sealed_for = ""
+        self._sealer: Sealer | None = None
+        self._hashed = False
+
+    def prepare(self, assignment: Assignment) -> int:
+        """Compute h1 of every row once, block by block; forget earlier runs.
+
+        Returns:
+            How many rows this owner has.
+
+        Raises:
+            SchemaError: the curator's public schema is another one.
+            PolicyError: the owner does not take part in such a run.
+            BudgetError: no row may leave any more.
+            SealedBoxError: rows are to be sealed and the group secret is not here.
+            IdentityError: likewise, and it is not the consumer's.
+        """
+        if assignment.schema != self._schema.digest():
+            raise SchemaError(
+                f"{self.name} and the curator hold different public schemas",
+                "Give both the same schema file.",
+            )
+        if (assignment.protocol in HASHED) != isinstance(assignment.features, SecretFourierSpec):
+            raise ProtocolError(
+                f"{self.name} is told of a draw that does not go with the protocol {assignment.protocol!r}",
+                "Check the curator's software.",
+            )
+        sealer = None
+        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
+            if isinstance(assignment.features, SecretFourierSpec):
+                check_same(sealer.secret, assignment.features.commitment)
+        self._gate.open(assignment)
+        self._sealer = sealer
+        self._load(assignment)
+        return len(self._table)
+
+    def _map(self, features: FourierSpec | SecretFourierSpec) -> FourierFeatures:
+        """h1 of a run.
+
+        Raises:
+            SealedBoxError: it is drawn from a secret that died with another process.
+        """
+        if isinstance(features, FourierSpec):
+            return RandomFourier(features)
+        if self._sealer is None:
+            raise lost_keys(self.name)
+        return SecretFourier(features, self._sealer.secret)
+
+    def _load(self, assignment: Assignment) -> None:
+        h1 = self._map(assignment.features)
+        self._run = assignment.run
+        self._sealed_for = assignment.consumer if assignment.protocol in SEALED else ""
+        self._sent[:] = False
+        self._gains = np.full(len(self._table), -np.inf)
+        self._left = len(self._sent)
+        self._rows.clear()
+        self._tokens.clear()
+        self._hashed = assignment.protocol in HASHED
+        count = len(self._table)
+        scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
+        step = h1.block_rows()
+        for start in range(0, count, step):
+            block = self._schema.encode(self._table.values[start : start + step])
+            scored.append(h1.fixed_point(block))
+        self._scored = scored
+
+    @property
+    def rows_named(self) -> int:
+        """How many rows have a token."""
+        return len(self._rows)
+
+    def named_since(self, count: int) -> list[int]:
+        """Rows that got the tokens from `count` on: with `restore_rows`, what a journal needs."""
+        return self._rows[count:]
+
+    def restore_assignment(self, assignment: Assignment) -> None:
+        """As `prepare`, for a run that the owner is in already.
+
+        Raises:
+            SealedBoxError: h1 is drawn from a secret that died with another process.
+        """
+        self._gate.restore(assignment)
+        self._load(assignment)
+
+    def restore_quote(self, broadcast: Broadcast) -> None:
+        """As `quote`, whose counts have left already."""
+        self._gains = self._gains_after(broadcast)
+
+    def restore_heard(self, round_number: int, nonce: str) -> None:
+        """What was written down of others' rows in a round: the mean that was told, or the question."""
+        self._gate.restore_heard(round_number, nonce)
+
+    def skip_draw(self) -> None:
+        """Leave seeded noise as after `draw`."""
+        self._noise.uniform(self._left)
+
+    def restore_rows(self, named: Sequence[int], sent: Sequence[int]) -> None:
+        """Give rows the next tokens, and count tokens as sent.
+
+        Args:
+            named: row indices, as `named_since` gave them.
+            sent: tokens whose rows have left.
+        """
+        for row in named:
+            self._token(row)
+        self._gate.restore_rows(sent)
+        for token in sent:
+            self._retired(self._rows[token], token)
+
+    def bid(self, broadcast: Broadcast) -> Bid | None:
+        """The best unsent row by marginal gain (Algorithm 3, step 6, with the derived sign).
+
+        Among equal gains, the first row. None when every row was sent.
+        """
+        gains = self._gains_after(broadcast)
+        if not self._left:
+            return None
+        self._gate.pass_bid(self._run, broadcast.round)
+        best = int(gains.argmax())
+        return Bid(gains.item(best), self._token(best))
+
+    def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
+        """How many unsent rows have a marginal gain of at least each price, (k,)."""
+        self._gains = self._gains_after(broadcast)
+        self._gate.pass_counts(self._run, broadcast.round)
+        unsent = np.sort(self._gains[~self._sent])
+        return len(unsent) - np.searchsorted(unsent, prices, side="left")
+
+    def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
+        """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
+        worth = np.flatnonzero(~self._sent & (self._gains >= price))
+        return self._send(round_number, worth.tolist(), "auction")
+
+    def reveal(self, round_number: int, token: int) -> AnyRow:
+        """The row behind a token; it is not bid again (step 16).
+
+        Raises:
+            OwnerFaultError: no such row was bid.
+        """
+        if not 0 <= token < len(self._rows):
+            raise OwnerFaultError(f"{self.name} never bid a row {token}", "Check the curator's software.")
+        (row,) = self._send(round_number, [self._rows[token]], "auction")
+        return row
+
+    def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
+        """`count` unsent rows, uniformly without replacement; all there are when there are fewer.
+
+        Raises:
+            SealedBoxError: rows are to be sealed, and the keys died with another process.
+        """
+        unsent = np.flatnonzero(~self._sent)
+        order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
+        return self._send(round_number, unsent[order[:count]].tolist())
+
+    def _gains_after(self, broadcast: Broadcast) -> NDArray[np.float64]:
+        """Marginal gain of every row, (m,); -inf for rows that were sent."""
+        if self._scored is None:
+            raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
+        return self._scored.bids(broadcast.mean, broadcast.size)
+
+    def close(self, last_round: int) -> Closing:
+        """This owner's own count of what it sent, to compare with the curator's.
+
+        Args:
+            last_round: of the run; what was decided in silence until then counts as heard.
+        """
+        self._gate.close(last_round)
+        return Closing(self._gate.rows_sent)
+
+    def _token(self, row: int) -> int:
+        token = self._tokens.setdefault(row, len(self._rows))
+        if token == len(self._rows):
+            self._rows.append(row)
+        return token
+
+    def _send(self, round_number: int, rows: Sequence[int], question: str = "") -> Sequence[AnyRow]:
+        if self._sealed_for and self._sealer is None:
+            raise lost_keys(self.name)
+        tokens = [self._token(row) for row in rows]
+        self._gate.pass_rows(self._run, round_number, tokens, question, self._sealed_for, self._hashed)
+        plain = [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
+        if self._sealer is None:
+            return plain
+        if not self._hashed or self._scored is None:
+            return self._sealer.seal(plain)
+        scored = self._scored
+        return self._sealer.seal(plain, np.array([scored.features(row) for row in rows], dtype=np.int16))
+
+    def _retired(self, row: int, token: int) -> Row:
+        """One row to send, which is not bid again."""
+        if not self._sent[row]:
+            self._sent[row] = True
+            self._left -= 1
+            if self._scored is not None:
+                self._scored.retire(row)
+        labels = self._table.labels
+        label = None if labels is None else int(labels[row])
+        return Row(token, self._table.values[row].astype(np.float64), label)

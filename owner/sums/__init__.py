@@ -1,0 +1,1 @@
+"""Owner's part of runs of sums, plain or under secure aggregation."""

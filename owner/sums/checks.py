@@ -1,0 +1,120 @@
+"""What an owner holds a question against: its own reckoning, what was agreed, what it may compute.
+
+An owner builds every feature map itself. Length, bound and diameter of a vector are what it finds, not what
+the curator says; of an aggregation's noise it asks itself what that promises. 1/multiplier^2 of Gaussian
+releases is additive, which is how a run is held to its plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedkme.errors import ConfigError, PolicyError, ProtocolError
+from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
+from fedkme.features.kernel_points import PointsSpec
+from fedkme.features.sums import ROW_UNIT
+from fedkme.privacy.events import Event, Gaussian, leaves
+from fedkme.secagg import Parameters
+from fedkme.secagg.noise import LEAST_SHARE
+from fedkme.sums.values import Enrolment, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Schema
+
+MATRIX_SHARE = 64
+"""Entries of the matrices that maps are made of, for each number that a question may ask for."""
+_REMEDY = "Look at the curator's software."
+
+
+def check_parameters(
+    enrolment: Enrolment, number: int, parameters: Parameters, vector: SumVector, owner: str, rows: int
+) -> None:
+    """Refuse an aggregation that is not the one of a question, as the run was agreed on.
+
+    Args:
+        enrolment: what the owner's policy let in.
+        number: of the question.
+        parameters: as the curator proposes them.
+        vector: of the question, by the owner's own reckoning.
+        owner: its name.
+        rows: how many it has.
+
+    Raises:
+        ProtocolError: says what does not agree.
+    """
+    run, security = enrolment.run, enrolment.security
+    if security is None:
+        raise ProtocolError(f"{run} asks for secure aggregation, and plain sums were agreed", _REMEDY)
+    agreed = (
+        (parameters.run == f"{run}/{number}", "has another name"),
+        (owner in parameters.owners, f"is not of {owner}"),
+        (parameters.dropouts <= security.dropouts, "lets more owners drop out than were agreed"),
+        # With fewer, the noise would be sized for more honest owners than there may be.
+        (parameters.colluders == security.colluders, "counts other colluders than were agreed"),
+        ((parameters.noise > 0) == security.distributed_noise, "has noise, or none, against the agreement"),
+        (not parameters.noise or parameters.noise >= LEAST_SHARE, "has shares of noise that are too small"),
+        (parameters.length == vector.length, f"has another length than {vector.length}"),
+        (parameters.step == ROW_UNIT, "has another step than sums have"),
+        (parameters.bound >= vector.bound(rows), f"has a bound that sums of {owner} may exceed"),
+    )
+    for holds, how in agreed:
+        if not holds:
+            raise ProtocolError(f"{run} proposes an aggregation for question {number} that {how}", _REMEDY)
+
+
+def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVector:
+    """The vector of a question; its maps are made when they are not too large to be.
+
+    Args:
+        query: what is asked.
+        schema: the owner's.
+        most: numbers that it computes at once.
+        owner: its name.
+
+    Raises:
+        ProtocolError: the question does not go with the schema.
+        PolicyError: it asks for more than the owner computes.
+    """
+    matrices = numbers = 0
+    for spec in query.specs:
+        match spec:
+            case FourierMapSpec() | MixedSpec():
+                matrices += schema.encoded_width * spec.dimension // 2
+                numbers += query.layout.columns * spec.dimension
+            case PointsSpec():
+                matrices += spec.count**2
+            case _:  # series, which need no matrices
+                pass
+    if matrices > MATRIX_SHARE * most or numbers > most:
+        raise _too_long(owner, most)
+    try:
+        with np.errstate(all="ignore"):  # a peer's numbers: what is not finite is refused, not warned of
+            vector = SumVector(query, schema)
+    except ConfigError as error:
+        raise ProtocolError(f"{owner} is asked for no sums: {error.cause}", error.remedy) from None
+    except (ValueError, ArithmeticError):
+        raise ProtocolError(f"{owner} is asked for feature maps with numbers out of range", _REMEDY) from None
+    if vector.length > most:
+        raise _too_long(owner, most)
+    return vector
+
+
+def gaussian_cost(planned: Sequence[Event]) -> float:
+    """1/multiplier^2 of all Gaussian releases of a plan."""
+    return math.fsum(
+        event.count * event.noise_multiplier**-2 for event in leaves(planned) if isinstance(event, Gaussian)
+    )
+
+
+def multiplier(cost: float) -> str:
+    """Of one Gaussian release that costs as much, for a line."""
+    return f"{cost**-0.5:.6g}" if 0 < cost < math.inf else "infinity" if cost == 0 else "0"
+
+
+def _too_long(owner: str, most: int) -> PolicyError:
+    return PolicyError(
+        f"{owner} is asked for sums of more than {most} numbers, or of maps with too large matrices",
+        "Ask for fewer features, or let the owner raise 'most_sums' of its policy.",
+    )

@@ -1,0 +1,360 @@
+"""What an owner computes in a run of sums: vectors, plainly or under masks. It knows no wire and no disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, PolicyError, ProtocolError, SchemaError, SecureAggregationError
+from fedkme.features.maps import spec_to_json
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import Gaussian
+from fedkme.privacy.noise import NoiseSource
+from fedkme.secagg import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    KeyBinding,
+    MaskedInput,
+    OwnerAggregator,
+    Parameters,
+    Roster,
+    SealedShares,
+    Survivors,
+    Unmasking,
+    bind,
+    plan_of,
+    verify_all,
+)
+from fedkme.sums.values import Enrolment, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from owner.consent.gate import OwnerGate
+from owner.sums.checks import check_parameters, gaussian_cost, multiplier, vector_of
+
+_TOLERANCE = 1e-9  # of sums of costs, for their rounding
+_REMEDY = "Look at the curator's software."
+_ASK_AGAIN = "Start another run."
+
+
+@dataclass
+class _Aggregation:
+    """One question under secure aggregation, from its proposal on."""
+
+    number: int
+    vector: SumVector
+    parameters: Parameters
+    signing_key: Ed25519PrivateKey | None
+    """None: it was proposed to a process that died."""
+    party: OwnerAggregator | None = None
+
+    @property
+    def event(self) -> Gaussian | None:
+        """What the curator sees, where owners add noise."""
+        if not self.parameters.noise:
+            return None
+        return plan_of(self.parameters, self.vector.diameter).event
+
+    @property
+    def cost(self) -> float:
+        """1/multiplier^2; 0 without noise, where nothing is claimed."""
+        return 0.0 if (event := self.event) is None else event.noise_multiplier**-2
+
+
+class SumResponder:
+    """One owner's side of one run of sums."""
+
+    def __init__(
+        self,
+        name: str,
+        table: Table,
+        schema: Schema,
+        noise: NoiseSource,
+        gate: OwnerGate,
+        identity: Identity | None = None,
+        revoked: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Before the run.
+
+        Args:
+            name: the owner's.
+            table: its rows.
+            schema: the public schema that it holds.
+            noise: of its shares of distributed noise.
+            gate: the run's way out.
+            identity: the owner's own, to bind signing keys to and to verify those of others by; None: the
+                curator is believed about them, as everywhere in plaintext.
+            revoked: refuses certificates (PEM) that were revoked.
+
+        Raises:
+            DataError: rows that do not follow the schema.
+        """
+        schema.check(table, name)
+        self.name = name
+        self._table = table
+        self._schema = schema
+        self._noise = noise
+        self._gate = gate
+        self._identity = identity
+        self._revoked = revoked
+        self._enrolment: Enrolment | None = None
+        self._spent = 0.0
+        self._used: set[int] = set()
+        self._masked: set[bytes] = set()
+        self._open: _Aggregation | None = None
+        self._built: SumVector | None = None  # maps may take seconds to make
+
+    @property
+    def protocol(self) -> str:
+        """Of the run; empty before it is let in."""
+        return "" if self._enrolment is None else self._enrolment.protocol
+
+    def enlist(self, enrolment: Enrolment) -> int:
+        """Decide on the run; asked again for the same, it is let in already.
+
+        Returns:
+            How many rows this owner has.
+
+        Raises:
+            SchemaError: the curator's public schema is another one.
+            PolicyError: the owner does not take part in such a run.
+            BudgetError: the run would cost more than the owner allows.
+            ProtocolError: the run was let in as another one, or its plan is none.
+        """
+        if self._enrolment is not None and enrolment != self._enrolment:
+            raise ProtocolError(f"{enrolment.run} has begun already, under other terms", _ASK_AGAIN)
+        if enrolment.schema != self._schema.digest():
+            raise SchemaError(
+                f"{self.name} and the curator hold different public schemas",
+                "Give both the same schema file.",
+            )
+        if self._enrolment is None:
+            self._gate.open_pool(enrolment)
+            self._enrolment = enrolment
+        return len(self._table)
+
+    def embed(self, number: int, query: SumQuery) -> NDArray[np.int64]:
+        """The vector of a question as it is, (length,), for a trusted curator; the same bits each time.
+
+        Raises:
+            ProtocolError: the run is under secure aggregation, or the question is none.
+            PolicyError: it asks for more numbers than the owner computes.
+            DataError: this owner's rows cannot be embedded.
+        """
+        enrolment = self._let_in()
+        if enrolment.security is not None:
+            raise self._odd("asks for a plain vector under secure aggregation")
+        _check_number(number, enrolment.run)
+        found = self._vector(query)
+        vector = self._sums(found)
+        self._gate.pass_sums(number, _digest(query), found.length)
+        return vector
+
+    def length(self, query: SumQuery) -> int:
+        """Numbers of a question's vector, by this owner's own reckoning.
+
+        Raises:
+            ProtocolError: the question is none.
+            PolicyError: it asks for more numbers than the owner computes.
+        """
+        return self._vector(query).length
+
+    def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+        """Open an aggregation, in place of one that was open; a signing key for it.
+
+        Raises:
+            ProtocolError: the parameters are not those of the run, or of the question.
+            PolicyError: it would cost more than the run was planned to.
+            SecureAggregationError: one of this number was opened before, or, where owners add no noise, the
+                question was answered before.
+        """
+        enrolment = self._let_in()
+        _check_number(number, self._run)
+        vector = self._vector(query)
+        check_parameters(enrolment, number, parameters, vector, self.name, len(self._table))
+        if number in self._used:
+            raise SecureAggregationError(
+                f"question {number} of {self._run} was under way before; no aggregation is done twice",
+                _ASK_AGAIN,
+            )
+        if not parameters.noise and _digest(query, weights=False) in self._masked:
+            raise SecureAggregationError(
+                f"{self._run} asks for the same total twice, and the difference would be of few owners",
+                _ASK_AGAIN,
+            )
+        key = Ed25519PrivateKey.generate()
+        opened = _Aggregation(number, vector, parameters, key)
+        self._check_cost(opened)
+        if self._identity is not None:
+            binding = bind(self._identity, key.public_key(), parameters.run)
+        else:
+            binding = KeyBinding(b"", key.public_key().public_bytes_raw(), b"", self.name)
+        self._used.add(number)
+        self._open = opened
+        return binding
+
+    def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
+        """Phase 1, with everybody's signing key.
+
+        Raises:
+            IdentityError: a key is not bound to a certificate of this owner's authority.
+            SecureAggregationError: an owner has no key or two, this one another, or it is not the time.
+        """
+        opened = self._opened(number)
+        if opened.party is not None or opened.signing_key is None:
+            raise self._late(number)
+        peers = self._peers(keys, opened.parameters.run)
+        try:
+            opened.party = OwnerAggregator(opened.parameters, self.name, opened.signing_key, peers)
+        except ConfigError as error:
+            raise SecureAggregationError(error.cause, error.remedy) from None
+        opened.signing_key = None
+        return opened.party.advertise()
+
+    def share(self, number: int, roster: Roster) -> SealedShares:
+        """Phase 2; see `OwnerAggregator`, also for what the other phases raise."""
+        return self._party(number).share(roster)
+
+    def mask(self, number: int, delivery: Delivery) -> MaskedInput:
+        """Phase 3: the vector with noise and masks, its lines written down."""
+        party, opened = self._party(number), self._opened(number)
+        noise = self._noise if opened.parameters.noise else None
+        try:
+            masked = party.mask(delivery, self._sums(opened.vector), noise)
+        except ConfigError as error:
+            raise SecureAggregationError(error.cause, error.remedy) from None
+        query, event = opened.vector.query, opened.event
+        sensitivity = None if event is None else opened.vector.diameter
+        self._gate.pass_sums(number, _digest(query), opened.vector.length, event, sensitivity)
+        self._count(opened)
+        return masked
+
+    def endorse(self, number: int, survivors: Survivors) -> Endorsement:
+        """Phase 4."""
+        return self._party(number).endorse(survivors)
+
+    def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
+        """Phase 5."""
+        return self._party(number).unmask(endorsements)
+
+    def restore_enrolment(self, enrolment: Enrolment) -> None:
+        """Another process let the run in."""
+        self._enrolment = enrolment
+        self._gate.restore_pool(enrolment)
+
+    def restore_embedded(self, number: int, query: SumQuery) -> None:
+        """Another process answered a question in the clear."""
+        self._gate.restore_sums(number, _digest(query))
+
+    def restore_proposed(self, number: int, parameters: Parameters, query: SumQuery) -> None:
+        """Another process opened an aggregation; its secrets died with it."""
+        self._used.add(number)
+        self._open = _Aggregation(number, self._vector(query), parameters, None)
+
+    def restore_masked(self, number: int) -> None:
+        """Another process let the masked vector out."""
+        opened = self._open
+        if opened is not None and opened.number == number:
+            self._gate.restore_sums(number, _digest(opened.vector.query))
+            self._count(opened)
+
+    def lost(self, number: int) -> SecureAggregationError:
+        """Why an aggregation that another process began cannot go on."""
+        return SecureAggregationError(
+            f"{self.name} was started again in question {number} of {self._run}, and its secrets died with "
+            "its process",
+            _ASK_AGAIN,
+        )
+
+    def _check_cost(self, opened: _Aggregation) -> None:
+        if not opened.parameters.noise:
+            return
+        planned = gaussian_cost(self._let_in().planned)
+        try:
+            after = self._spent + opened.cost
+        except (ConfigError, ArithmeticError):  # noise that promises nothing
+            after = math.inf
+        if not after <= planned * (1.0 + _TOLERANCE):
+            raise PolicyError(
+                f"{self.name} would have answered {self._run} with noise multiplier {multiplier(after)} in "
+                f"all, and the plan says {multiplier(planned)}",
+                "Ask for what was planned, or plan for what is asked.",
+            )
+
+    def _count(self, opened: _Aggregation) -> None:
+        self._spent += opened.cost
+        self._masked.add(_digest(opened.vector.query, weights=False))
+
+    def _peers(self, keys: Sequence[KeyBinding], run: str) -> dict[str, Ed25519PublicKey]:
+        if self._identity is not None:
+            return verify_all(keys, self._identity.authority, run, check=self._revoked)
+        try:
+            peers = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+        except ValueError:
+            raise SecureAggregationError(f"{run} has a signing key that is none", _REMEDY) from None
+        if len(peers) != len(keys):
+            raise SecureAggregationError(f"an owner has two signing keys in {run}", _REMEDY)
+        return peers
+
+    def _opened(self, number: int) -> _Aggregation:
+        opened = self._open
+        if opened is None or opened.number != number:
+            raise self._odd(f"goes on with question {number}, which is not under way")
+        if opened.party is None and opened.signing_key is None:
+            raise self.lost(number)
+        return opened
+
+    def _party(self, number: int) -> OwnerAggregator:
+        party = self._opened(number).party
+        if party is None:
+            raise self._late(number)
+        return party
+
+    def _late(self, number: int) -> SecureAggregationError:
+        return SecureAggregationError(f"the phases of question {number} of {self._run} are mixed up", _REMEDY)
+
+    def _let_in(self) -> Enrolment:
+        if self._enrolment is None:
+            raise ProtocolError(f"{self.name} takes part in no such run of sums", "Restart the run.")
+        return self._enrolment
+
+    def _vector(self, query: SumQuery) -> SumVector:
+        if self._built is None or self._built.query != query:
+            self._built = vector_of(query, self._schema, self._gate.most_sums, self.name)
+        return self._built
+
+    def _sums(self, vector: SumVector) -> NDArray[np.int64]:
+        with np.errstate(all="ignore"):  # features that are not finite are counted and refused
+            return vector.of(self._table)
+
+    @property
+    def _run(self) -> str:
+        return "the run" if self._enrolment is None else self._enrolment.run
+
+    def _odd(self, what: str) -> ProtocolError:
+        return ProtocolError(f"{self._run} {what}", _REMEDY)
+
+
+def _check_number(number: int, run: str) -> None:
+    if number < 1:
+        raise ProtocolError(f"{run} asks a question without a number", _REMEDY)
+
+
+def _digest(query: SumQuery, *, weights: bool = True) -> bytes:
+    """SHA-256 of a question, with or without its public weights."""
+    plain = [
+        [spec_to_json(spec) for spec in query.specs],
+        query.layout.classes,
+        query.counts,
+        query.weights if weights else (),
+    ]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode("ascii")).digest()

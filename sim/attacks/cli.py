@@ -1,0 +1,129 @@
+"""`fedkme audit attack`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedkme.errors import AuditError, ConfigError
+from sim.attacks.finding import AUDIT_ALPHA, FULL_SCALE, Effort, Verdict
+from sim.attacks.repeat import Tally, tallies, tally_lines
+from sim.attacks.subjects import chosen
+
+app = typer.Typer(
+    pretty_exceptions_enable=False, no_args_is_help=True, help="Audit: what is claimed against what is true."
+)
+
+
+@app.callback()
+def audit() -> None:
+    """Audit: what is claimed against what is true."""
+
+
+@app.command()
+def attack(
+    name: Annotated[str, typer.Argument(help="A mechanism, or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the trials: some minutes.")] = False,
+    scale: Annotated[
+        float | None, typer.Option(min=1e-3, help="Trials over those of --quick; by default 10.")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Audit so often, and count how often it comes out as it must.")
+    ] = 1,
+    file: Annotated[Path | None, typer.Option("--json", help="Write every finding here.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the audit's simulated randomness.")] = 0,
+) -> None:
+    """Try to break mechanisms: sensitivity, law of the noise, black box, recount of the ledger's events."""
+    if quick and scale is not None:
+        raise ConfigError("'--quick' and '--scale' both set how many trials there are", "Give one of them.")
+    effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
+    found = tallies(chosen(name), effort, repeat, Console(stderr=True))
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if repeat == 1:
+        verdicts = [tally.verdicts[0] for tally in found]
+        console.print(verdict_table(verdicts))
+        lines, said = verdict_lines(verdicts), report(verdicts, effort)
+    else:
+        lines, said = tally_lines(found, seed), repeated_report(found, effort)
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    if file is not None:
+        _write(file, said)
+    odd = [tally.subject.name for tally in found if tally.expected < repeat]
+    if odd:
+        raise AuditError(
+            f"the audit did not come out as it must for {', '.join(odd)}",
+            "A sound mechanism was broken, or an attack that must succeed did not; see the findings.",
+        )
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """One line a mechanism."""
+    caption = (
+        "n: outputs of each world; power: the least violation, over the claim, found with probability 0.9"
+    )
+    table = Table(caption=caption, box=box.SIMPLE)
+    table.add_column("mechanism", no_wrap=True)
+    for heading in ("claims", "epsilon", "delta", "measured", "n", "power", "verdict"):
+        table.add_column(heading)
+    for verdict in verdicts:
+        claim, measured, power = verdict.subject.claim, verdict.measured, verdict.power
+        table.add_row(
+            verdict.subject.name,
+            verdict.subject.standing,
+            "" if math.isnan(claim.epsilon) else f"{claim.epsilon:.3g}",
+            "" if math.isnan(claim.epsilon) else f"{claim.delta:g}",
+            "" if measured is None else f">= {measured:.3g}",
+            str(verdict.trials or ""),
+            "" if power is None else f"{power:.3g}",
+            "broken" if verdict.broken else "not broken",
+        )
+    return table
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """What is to be said of each mechanism, and which violations were found where there must be none."""
+    lines = []
+    for verdict in verdicts:
+        flag = "" if verdict.expected else "UNEXPECTED: "
+        lines.append(f"{flag}{verdict.subject.name}: {verdict.sentence()}")
+        if not verdict.expected:
+            lines += [f"  {line}" for line in verdict.violations()]
+    return lines
+
+
+def report(verdicts: Sequence[Verdict], effort: Effort) -> dict[str, Any]:
+    """Everything, as plain values."""
+    passed = all(verdict.expected for verdict in verdicts)
+    return _head(effort, passed) | {"mechanisms": [verdict.to_json() for verdict in verdicts]}
+
+
+def repeated_report(found: Sequence[Tally], effort: Effort) -> dict[str, Any]:
+    """Repetitions, as plain values."""
+    passed = all(tally.expected == len(tally.verdicts) for tally in found)
+    return _head(effort, passed) | {"mechanisms": [tally.to_json(effort.seed) for tally in found]}
+
+
+def _head(effort: Effort, passed: bool) -> dict[str, Any]:
+    return {
+        "scale": effort.scale,
+        "seed": effort.seed,
+        "alpha": {"audit": AUDIT_ALPHA, "statistic": effort.alpha},
+        "passed": passed,
+    }
+
+
+def _write(file: Path, found: dict[str, Any]) -> None:
+    try:
+        file.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}", "Correct '--json'.") from None

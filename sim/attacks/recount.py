@@ -1,0 +1,44 @@
+"""Layer 4: epsilon from what was disclosed, against the figure that was claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events import Event, Gaussian, MwemCall
+from sim.attacks.finding import Claim, Finding
+from sim.attacks.scripted import TalliedNoise
+
+_SLACK = 1.0 + 1e-6
+
+
+def recount(claim: Claim, events: Sequence[Event], of: str = "the disclosures made") -> Finding:
+    """Whether events cost more, by what can be proven, than was claimed for them."""
+    figure = Sound().epsilon(events, claim.delta)
+    violated = figure.epsilon > claim.epsilon * _SLACK
+    note = figure.reason or figure.method
+    what = f"epsilon at delta = {claim.delta:g} of {of}"
+    return Finding("recount", what, violated, claim.epsilon, figure.epsilon, note=note)
+
+
+def mwem_events(noise: TalliedNoise, intervals: int) -> list[Event]:
+    """What h2 disclosed, by the Laplace noise it drew: one draw of scale 1/(eta e) is an iteration with e.
+
+    Args:
+        noise: what h2 drew from.
+        intervals: 2/eta, the largest change of a sum in steps of the grid.
+    """
+    return [
+        MwemCall(intervals / (2.0 * scale), count, "replace-one")
+        for scale, count in sorted(noise.laplace_draws.items())
+    ]
+
+
+def gaussian_events(noise: TalliedNoise, sensitivity: float) -> list[Event]:
+    """What a Gaussian mechanism disclosed, by the noise that it drew.
+
+    Args:
+        noise: what it drew from.
+        sensitivity: L2, replace-one, in the units of the noise.
+    """
+    return [Gaussian(scale / sensitivity, count) for scale, count in sorted(noise.gaussian_calls.items())]

@@ -1,0 +1,49 @@
+"""What `fedkme audit attack` knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fedkme.errors import ConfigError
+from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks.finding import Subject
+
+SUBJECTS: Mapping[str, Callable[[], Subject]] = {
+    "h1-paired": lambda: public.h1("paired"),
+    "h1-offset": lambda: public.h1("offset"),
+    "encoding": public.schema_encoding,
+    "simulated-noise": public.simulated_noise,
+    "secure-noise": public.secure_noise,
+    "h2": h2.h2,
+    "h2-published": h2.h2_published,
+    "gaussian": means.gaussian,
+    "exact": means.exact,
+    "clock": clock.clock,
+    "clock-broadcasts": joint.clock_and_broadcasts,
+    "cells-histogram": cells.owner_histogram,
+    "cells-validation": cells.validation_histogram,
+    "cells-sketch": cells.sketched,
+    "cells-joint": cells.joint,
+    "cells-orders": cells_run.orders,
+    "privauction-rule": auctions.privauction_rule,
+    "privauction": auctions.privauction,
+    "winner-only": auctions.winner_only,
+    "ask-everyone": auctions.ask_everyone,
+    "uniform": clock.uniform,
+}
+"""Cheap foundations first; made when asked for."""
+
+
+def chosen(name: str) -> list[Subject]:
+    """The subject of a name, or all of them.
+
+    Raises:
+        ConfigError: there is no such mechanism.
+    """
+    if name == "all":
+        return [make() for make in SUBJECTS.values()]
+    if name not in SUBJECTS:
+        raise ConfigError(
+            f"there is no mechanism '{name}' to attack", f"Choose one of: all, {', '.join(SUBJECTS)}."
+        )
+    return [SUBJECTS[name]()]

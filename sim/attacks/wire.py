@@ -1,0 +1,143 @@
+"""Engines of the games that are whole runs: how the curator reaches owners.
+
+`DIRECT` calls them. `GRPC` has each owner attend through a stream of its own over a loopback socket, with the
+sessions and the desk of a deployment, in this process and on one event loop. Channels and streams stay open
+over the runs of a game, so that a run costs what its messages cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+import grpc.aio
+import numpy as np
+
+from curator.access.names import NameRegister
+from curator.owners.members import Members
+from curator.owners.owner_service import OwnerService
+from curator.owners.ports import OwnerPort
+from curator.owners.session import OwnerSession
+from fedkme.store import open_store
+from fedkme.tables.table import Table
+from fedkme.wire.channel import SERVER_OPTIONS
+from fedkme.wire.dial import dial
+from fedkme.wire.v1 import owners_pb2_grpc
+from owner.agent import attend
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import Allowance
+from owner.runs import Outbox, RunManager
+from owner.summary.bidder import Bidder
+from owner.summary.handler import SummaryHandler
+from sim.engines.inprocess import DirectPort
+
+_PATIENCE_S = 60.0  # for an answer or a connection; a game that waits as long has failed
+_GRACE_S = 1.0  # for streams to end
+
+Party = Bidder | HistogramResponder
+Seat = Callable[[Sequence[Party]], Sequence[OwnerPort]]
+"""Begins a run: owners, always of the same names, take the places of those of the run before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A way to reach owners.
+
+    Attributes:
+        note: says it in a finding.
+        open: of the names of the owners, sorted, and the width of an encoded row.
+    """
+
+    note: str
+    open: Callable[[Sequence[str], int], AbstractAsyncContextManager[Seat]]
+
+
+@contextlib.asynccontextmanager
+async def _direct(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
+    yield lambda parties: [_port(party) for party in parties]
+
+
+class _FillerPort(DirectPort):
+    """An owner that takes part in summaries by cells alone."""
+
+    def __init__(self, filler: HistogramResponder) -> None:
+        self._filler = filler
+        self.name = filler.name
+
+
+def _port(party: Party) -> DirectPort:
+    return _FillerPort(party) if isinstance(party, HistogramResponder) else DirectPort(party)
+
+
+@contextlib.asynccontextmanager
+async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
+    members = Members(names, _PATIENCE_S, 0.0)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    owners_pb2_grpc.add_OwnersServicer_to_server(OwnerService(members, NameRegister(), _PATIENCE_S), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    places = {name: _Place(name, width) for name in names}
+    owners = [asyncio.create_task(_attend(address, name, place.office)) for name, place in places.items()]
+    runs = itertools.count(1)
+    try:
+        await members.gather(len(names), _PATIENCE_S)
+
+        def seat(parties: Sequence[Party]) -> Sequence[OwnerPort]:
+            run = f"audit-{next(runs)}"
+            for party in parties:
+                places[party.name].take(party)
+            return [OwnerSession(members.link(party.name), run) for party in parties]
+
+        yield seat
+    finally:
+        await members.end()
+        await server.stop(_GRACE_S)
+        await asyncio.gather(*owners, return_exceptions=True)  # whom the curator lost, it says itself
+
+
+class _Place:
+    """Where an owner sits: a stream outlives a run, and the owners of the next run are others."""
+
+    def __init__(self, name: str, width: int) -> None:
+        self._party: Party | None = None
+        self._width = width
+        nothing = Table(np.empty((0, 0)), None)
+        store = open_store(":memory:", name)
+        self.office = RunManager(
+            name,
+            "audit",
+            nothing,
+            store,
+            Allowance(),
+            self._desk,
+            runs_at_once=1,
+            open_cell_desk=self._cell_desk,
+        )
+
+    def take(self, party: Party) -> None:
+        """The next run's owner; the run before is forgotten."""
+        self._party = party
+        self.office.welcome(())
+
+    def _desk(self, run: str, outbox: Outbox) -> SummaryHandler:
+        assert isinstance(self._party, Bidder)
+        return SummaryHandler(run, self._party, self._width)
+
+    def _cell_desk(self, run: str, outbox: Outbox) -> CellHandler:
+        assert isinstance(self._party, HistogramResponder)
+        return CellHandler(run, self._party)
+
+
+async def _attend(address: str, name: str, office: RunManager) -> None:
+    async with await dial(address, None, _PATIENCE_S) as channel:
+        await attend(channel, address, name, secrets.token_bytes(16), office, lambda epoch: None)
+
+
+DIRECT = Engine("whole runs, owners called directly", _direct)
+GRPC = Engine("whole runs, each owner on a gRPC stream over a loopback socket", _over_grpc)

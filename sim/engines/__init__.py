@@ -1,0 +1,1 @@
+"""Engines: the same parties in one process or as many."""

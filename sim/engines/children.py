@@ -1,0 +1,126 @@
+"""Party processes under a launcher: started, listened to, never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedkme.errors import FedkmeError, PartyFailedError
+from fedkme.ops.supervision import LINE_LIMIT
+
+Event = Mapping[str, Any]
+
+GRACE_S = 5.0
+"""How long a party may take to stop before it is killed."""
+
+
+class Child:
+    """One party's process."""
+
+    def __init__(self, party: str, process: Process, hear: Callable[[Event], None]) -> None:
+        self.party = party
+        self.failure: FedkmeError | None = None
+        self._process = process
+        self._hear = hear
+        self._exit = asyncio.create_task(self._listen())
+
+    @staticmethod
+    async def start(party: str, command: list[str], errors: Path, hear: Callable[[Event], None]) -> Child:
+        """Start `python -m COMMAND --supervised`.
+
+        Args:
+            party: its name.
+            command: module and arguments.
+            errors: file for its standard error.
+            hear: called with each event that it reports.
+        """
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        with errors.open("ab") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                *command,
+                "--supervised",
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=file,
+                env=environment,
+                limit=LINE_LIMIT,
+                start_new_session=True,  # ctrl-C reaches the launcher alone
+            )
+        return Child(party, process, hear)
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self._process.pid
+
+    def tell(self, line: str) -> None:
+        """Say one line to it; a party that is gone does not hear."""
+        if self._process.stdin is not None and self._process.returncode is None:
+            with contextlib.suppress(ConnectionError):
+                self._process.stdin.write(line.encode() + b"\n")
+
+    async def ended(self) -> int:
+        """Its exit status, once everything that it said was heard."""
+        return await asyncio.shield(self._exit)
+
+    async def stop(self) -> None:
+        """Close its input, which tells it to stop; kill it if it does not."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            async with asyncio.timeout(GRACE_S):
+                await self.ended()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+            self._exit.cancel()
+
+    async def _listen(self) -> int:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            event = _event(line)
+            if event is None:
+                continue
+            event["party"] = self.party
+            if event["event"] == "failed":
+                self.failure = self._failure(event)
+            self._hear(event)
+        return await self._process.wait()
+
+    def _failure(self, event: Event) -> FedkmeError:
+        kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
+        cause: str = event["cause"]
+        named = cause if cause.startswith(self.party) else f"{self.party}: {cause}"
+        return kinds.get(event["code"], PartyFailedError)(named, event["remedy"])
+
+    def died(self, status: int, errors: Path) -> FedkmeError:
+        """What to raise for a party that ended with `status`."""
+        if self.failure is not None:
+            return self.failure
+        lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        last = f": {lines[-1]}" if lines else ""
+        return PartyFailedError(f"{self.party} {_end(status)}{last}", f"Its standard error is in {errors}.")
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None for a library's print, which is nothing of ours."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
+
+
+def _end(status: int) -> str:
+    return f"ended with status {status}" if status > 0 else f"was killed by {signal.Signals(-status).name}"

@@ -1,0 +1,356 @@
+"""The `processes` engine: a curator, K owners and a consumer as real processes over loopback gRPC.
+
+Every party gets a folder of its own with its rows, its configuration and its certificate, and nothing of
+anybody else's. The folders are temporary; what a run leaves is its record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from consumer.settings import ConsumerSettings
+from curator.settings import CuratorSettings
+from curator.sums.settings import SumSettings
+from fedkme.config import Settings, dump_toml
+from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
+from fedkme.tables.table import Table, save_table
+from fedkme.wire.tls import LOOPBACK, Authority
+from owner.settings import OwnerSettings
+from sim.config import SimulationSettings, plain
+from sim.engines.children import GRACE_S, Child, Event
+from sim.engines.run_folder import adopt_curator_run, adopt_owner_journals
+from sim.report.progress import Progress
+from sim.scenarios import Scenario
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Clock:
+    """When what happened, on the machine's monotonic clock.
+
+    Attributes:
+        launched: the launcher began to start processes.
+        imported: the last party had imported its modules.
+        first_round: the first round began.
+    """
+
+    launched: float = field(default_factory=time.monotonic)
+    imported: float = 0.0
+    first_round: float | None = None
+
+
+class Launch:
+    """One run of the `processes` engine; what kind of run it is, a subclass says.
+
+    Attributes:
+        clock: when what happened.
+    """
+
+    def __init__(self, tls: bool, directory: Path, note: Callable[[str], None]) -> None:
+        """Before anything is started.
+
+        Args:
+            tls: whether parties get certificates.
+            directory: the run's folder.
+            note: shows a line.
+        """
+        self.clock = Clock()
+        self.directory = directory
+        self.note = note
+        self.authority = Authority() if tls else None
+        self._log = (directory / "log.jsonl").open("a", encoding="utf-8")
+        self._children: dict[str, Child] = {}
+        self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._began = asyncio.Event()
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        """Write every party's folder; the command of each, the curator first, the consumer last."""
+        raise NotImplementedError
+
+    def hear(self, event: Event) -> None:
+        """What a party says, beyond what concerns every run."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Start everybody, wait for the end, leave nobody behind.
+
+        Raises:
+            FedkmeError: a party failed in a way that ends the run, in that party's words.
+        """
+        with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
+            try:
+                await self._start(Path(scratch))
+                await self._finish()
+            finally:
+                await self._stop()
+                adopt_curator_run(self.directory)
+                adopt_owner_journals(self.directory)
+                self._log.close()
+
+    async def _stop(self) -> None:
+        """The curator first, so that it writes that it was stopped and not that everybody left."""
+        if "curator" in self._children:
+            await self._children["curator"].stop()
+        await asyncio.gather(*(child.stop() for child in self._children.values()))
+
+    async def _start(self, scratch: Path) -> None:
+        for party, command in self.parties(scratch).items():
+            errors = self._errors(party)
+            self._children[party] = await Child.start(party, command, errors, self._hear)
+        address = await self._until(self._address)
+        for party, child in self._children.items():
+            if party != "curator":
+                child.tell(address)
+
+    async def _finish(self) -> None:
+        """Wait until the consumer has judged its summary and the curator has written its record."""
+        for party in ("consumer", "curator"):
+            await self._until(asyncio.ensure_future(self._children[party].ended()))
+
+    async def _until(self, future: asyncio.Future[T]) -> T:
+        """Wait, but not past the failure of a party without which the run cannot begin, or go on.
+
+        Raises:
+            FedkmeError: the failure.
+        """
+        watched = {asyncio.ensure_future(child.ended()): child for child in self._children.values()}
+        try:
+            while not future.done():
+                waiting: set[asyncio.Future[Any]] = {future, *watched}
+                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done & watched.keys():
+                    child = watched.pop(task)  # type: ignore[call-overload]  # a task is the future it waits on
+                    status = task.result()
+                    if status and (child.party in ("consumer", "curator") or not self._began.is_set()):
+                        raise await self._cause(child, status)
+            return future.result()
+        finally:
+            for task in watched:
+                task.cancel()
+
+    async def _cause(self, child: Child, status: int) -> FedkmeError:
+        """The first cause: a broken connection may be a dead curator's, missing owners may have said why.
+
+        A curator that ends well has refused the consumer, who says why; an owner that comes later finds
+        nobody there.
+        """
+        own = child.died(status, self._errors(child.party))
+        for party in ("curator", "consumer"):
+            other = self._children[party]
+            if isinstance(own, ConnectionFailedError) and child is not other:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(GRACE_S):
+                        if status := await other.ended():
+                            own = other.died(status, self._errors(party))
+        if isinstance(own, MissingOwnersError):
+            for other in self._children.values():
+                if other.failure is not None and other is not child:
+                    return other.failure
+        return own
+
+    def _errors(self, party: str) -> Path:
+        folder = self.directory / "stderr"
+        folder.mkdir(exist_ok=True)
+        return folder / f"{party}.txt"
+
+    def _hear(self, event: Event) -> None:
+        self._log.write(json.dumps(event) + "\n")
+        match event["event"]:
+            case "imported":
+                self.clock.imported = max(self.clock.imported, event["at"])
+            case "listening":
+                if not self._address.done():
+                    self._address.set_result(event["address"])
+            case "run":
+                self._began.set()
+            case "owner_left":
+                self.note(event["line"])
+        self.hear(event)
+
+
+class SummaryLaunch(Launch):
+    """A summary by processes."""
+
+    def __init__(
+        self, scenario: Scenario, settings: SimulationSettings, directory: Path, progress: Progress
+    ) -> None:
+        super().__init__(settings.tls, directory, progress.note)
+        self._scenario = scenario
+        self._settings = settings
+        self._progress = progress
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        """See `Launch`."""
+        return prepare_parties(self._scenario, self._settings, scratch, self.directory, self.authority)
+
+    def hear(self, event: Event) -> None:
+        """See `Launch`."""
+        match event["event"]:
+            case "run":
+                rounds = event["p"] if self._settings.summary.protocol == "algorithm3" else 1
+                self._progress.started(event["owners"], rounds)
+            case "round":
+                record = event["record"]
+                if self.clock.first_round is None:
+                    self.clock.first_round = event["at"] - record["milliseconds"] / 1e3
+                self._progress.round(record)
+
+
+class Setting(Protocol):
+    """What parties of any simulation have in common."""
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        ...
+
+    @property
+    def connect_s(self) -> float:
+        """How long to wait for the parties to come up."""
+        ...
+
+    @property
+    def progress_s(self) -> float:
+        """How long one answer of an owner may take."""
+        ...
+
+    @property
+    def tls(self) -> bool:
+        """Whether there is an authority."""
+        ...
+
+
+class Folders:
+    """Writes every party's folder, with nothing of anybody else's."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        settings: Setting,
+        scratch: Path,
+        directory: Path,
+        authority: Authority | None,
+    ) -> None:
+        """Begin with what is public.
+
+        Args:
+            scenario: who holds which rows.
+            settings: the simulation's.
+            scratch: where the folders go.
+            directory: the run's folder, for what is to stay.
+            authority: signs certificates; None for plaintext.
+        """
+        self.scratch = scratch
+        self.directory = directory.absolute()  # a party reads paths from its own folder
+        self._scenario = scenario
+        self._settings = settings
+        self._authority = authority
+        self._schema_file = scratch / "schema.toml"
+        self._schema_file.write_text(scenario.schema.to_toml(), encoding="utf-8")
+        self.seeds = table_file(scratch / "seeds.npz", scenario.seeds)
+
+    def common(self, party: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Make a party's folder; the settings that all parties have."""
+        folder = self.scratch / party
+        folder.mkdir()
+        if self._authority is not None:
+            self._authority.issue(party, hosts).save(folder)
+        return {
+            "identity": None if self._authority is None else folder,
+            "plaintext": self._authority is None,
+            "simulation_seed": self._settings.seed,
+            "connect_s": self._settings.connect_s,
+            "away_s": 0.0,  # nobody starts a party of a simulation again
+            "schema_file": self._schema_file,
+        }
+
+    def servers(self, **tables: Settings) -> dict[str, list[str]]:
+        """Commands of the curator, with these tables in its configuration, and of every owner."""
+        curator = CuratorSettings(
+            **self.common("curator", LOOPBACK),
+            directory=self.directory / "curator",
+            journal=str(self.directory / "curator" / "journal.db"),
+            seeds=self.seeds,
+            owners=tuple(self._scenario.owners),
+            progress_s=self._settings.progress_s,
+            grace_s=0.0,
+            durability="process",
+            runs=1,
+            **tables,
+        )
+        commands = {"curator": ["curator", "serve", self.write("curator", curator)]}
+        ledgers = self.directory / "owners"
+        ledgers.mkdir()
+        for name, table in self._scenario.owners.items():
+            owner = OwnerSettings(
+                **self.common(name),
+                name=name,
+                curator="-",
+                data=self.scratch / name / "rows.npz",
+                journal=str(ledgers / f"{name}.db"),
+                durability="process",
+            )
+            save_table(owner.data, table)
+            commands[name] = ["owner", "join", self.write(name, owner)]
+        return commands
+
+    def write(self, party: str, settings: Settings) -> str:
+        """A party's configuration."""
+        path = self.scratch / party / "config.toml"
+        path.write_text(dump_toml(plain(settings)), encoding="utf-8")
+        return str(path)
+
+
+def prepare_parties(
+    scenario: Scenario,
+    settings: SimulationSettings,
+    scratch: Path,
+    directory: Path,
+    authority: Authority | None,
+) -> Mapping[str, list[str]]:
+    """Write every party's folder for a summary.
+
+    Args:
+        scenario: who holds which rows.
+        settings: the simulation's.
+        scratch: where the folders go.
+        directory: the run's folder, for what is to stay.
+        authority: signs certificates; None for plaintext.
+
+    Returns:
+        The command of each party, the curator first.
+    """
+    folders = Folders(scenario, settings, scratch, directory, authority)
+    commands = folders.servers(
+        summary=settings.summary.curator_part(), release=SumSettings(security=settings.security)
+    )
+    consumer = ConsumerSettings(
+        **folders.common("consumer"),
+        curator="-",
+        validation=scratch / "consumer" / "validation.npz",
+        test=table_file(scratch / "consumer-test.npz", scenario.test),
+        seeds=folders.seeds,
+        output=folders.directory / "consumer",
+        downstream=settings.downstream,
+        request=settings.summary.consumer_part(),
+    )
+    save_table(consumer.validation, scenario.validation)
+    commands["consumer"] = ["consumer", "summary", folders.write("consumer", consumer)]
+    return commands
+
+
+def table_file(path: Path, table: Table | None) -> Path | None:
+    """A table as a file; None where there are no rows."""
+    if table is None or not len(table):
+        return None
+    save_table(path, table)
+    return path

@@ -1,0 +1,1 @@
+"""Evaluation of a simulated run: metrics, baselines, privacy."""

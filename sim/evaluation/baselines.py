@@ -1,0 +1,158 @@
+"""What a summary is compared with: the same owners, D_v and h1 under other rules.
+
+Baselines look at everything they like: they run in the launcher, where the scenario was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from consumer.summary.evaluation import Evaluation, evaluate_tables
+from curator.owners.roster import Fault
+from curator.summary.auctions import AskEveryoneSettings, WinnerOnlySettings
+from curator.summary.record import RoundRecord, SummaryRecord
+from fedkme.cells.prune import prune
+from fedkme.privacy.settings import ExactSettings
+from fedkme.tables.table import Table
+from sim.config import Baseline, SimulationSettings, SummaryTable
+from sim.engines.inprocess import Market, open_market, run_in_process
+from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.scenarios import Scenario
+
+
+class Nobody:
+    """Watches a run without a word."""
+
+    def round_done(self, record: RoundRecord) -> None:
+        """See `RunObserver`."""
+
+    def owner_left(self, fault: Fault) -> None:
+        """See `RunObserver`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineResult:
+    """A baseline's quality and what it cost in rows."""
+
+    evaluation: Evaluation
+    points_accessed: int
+
+
+def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
+    """The run's settings under a baseline's rule.
+
+    `greedy`: exact averages of h1, winner only (the paper's non-private greedy). `winner_only` and
+    `ask_everyone`: the run's own h2 under another auction. `uniform`: p/K rows of each owner.
+    """
+    changes: Mapping[Baseline, dict[str, Any]] = {
+        "greedy": {
+            "broadcast": ExactSettings(),
+            "target": ExactSettings(),
+            "auction": WinnerOnlySettings(),
+        },
+        "winner_only": {"auction": WinnerOnlySettings()},
+        "ask_everyone": {"auction": AskEveryoneSettings()},
+        "uniform": {"protocol": "uniform", "uniform_ratio": 1.0},
+    }
+    base: dict[str, Any] = {"content": "rows"} | ({} if name == "uniform" else {"protocol": "algorithm3"})
+    return table.model_copy(update=base | changes[name])
+
+
+async def run_baselines(
+    scenario: Scenario, settings: SimulationSettings, gamma: float
+) -> dict[Baseline, BaselineResult]:
+    """Run each baseline that the settings name.
+
+    Args:
+        scenario: who holds which rows.
+        settings: the simulation's.
+        gamma: of the run's kernel.
+
+    Returns:
+        Results by name.
+    """
+    market = open_market(scenario, settings.seed)
+    results: dict[Baseline, BaselineResult] = {}
+    for name in settings.baselines:
+        if name in ("uniform_pruned", "uniform_5p_pruned"):
+            table, accessed = await _uniform_pruned(
+                market, scenario, settings, gamma, 5.0 if name == "uniform_5p_pruned" else None
+            )
+        elif name == "exact_greedy":
+            table, accessed = _exact_greedy(scenario, market, settings.summary, gamma)
+        else:
+            table, accessed = await _protocol(
+                market, scenario, altered(settings.summary, name), settings.seed
+            )
+        if len(table):
+            evaluation = evaluate_tables(
+                scenario.schema,
+                table,
+                scenario.validation,
+                scenario.test,
+                scenario.seeds,
+                gamma,
+                settings.downstream,
+            )
+            results[name] = BaselineResult(evaluation, accessed)
+    return results
+
+
+async def _protocol(market: Market, scenario: Scenario, table: SummaryTable, seed: int) -> tuple[Table, int]:
+    record = SummaryRecord()
+    await run_in_process(
+        market,
+        scenario.validation,
+        table.curator_part(),
+        table.consumer_part(),
+        seed,
+        record,
+        Nobody(),
+        {},
+    )
+    return Table(record.values(), record.labels()), len(record.accesses)
+
+
+async def _uniform_pruned(
+    market: Market, scenario: Scenario, settings: SimulationSettings, gamma: float, ratio: float | None
+) -> tuple[Table, int]:
+    """More rows than p drawn uniformly, the best p kept: what costs no privacy at all towards other owners.
+
+    Args:
+        market: the owners.
+        scenario: who holds which rows.
+        settings: the simulation's.
+        gamma: of the kernel.
+        ratio: rows drawn for each row kept; None: as many as a summary by cells accesses.
+    """
+    p = settings.summary.p
+    available = sum(len(table) for table in scenario.owners.values())
+    drawn = min(round((settings.summary.cells.rho if ratio is None else ratio) * p), available)
+    altered_table = altered(settings.summary, "uniform").model_copy(update={"p": drawn})
+    table, accessed = await _protocol(market, scenario, altered_table, settings.seed)
+    rows = scenario.schema.encode(table.values)
+    return table.take(prune(rows, scenario.schema.encode(scenario.validation.values), p, gamma)), accessed
+
+
+def _exact_greedy(
+    scenario: Scenario, market: Market, summary: SummaryTable, gamma: float
+) -> tuple[Table, int]:
+    """Exact-kernel greedy over everybody's rows in one place, hence every row accessed."""
+    tables = list(scenario.owners.values())
+    pooled = pool(tables)
+    rows = np.concatenate([scenario.schema.encode(table.values) for table in tables])
+    validation = scenario.schema.encode(scenario.validation.values)
+    seeds = market.seeds if summary.seed_set == "counted" else None
+    chosen = exact_kernel_greedy(rows, validation, seeds, summary.p, gamma)
+    return pooled.take(chosen), len(pooled)
+
+
+def pool(tables: list[Table]) -> Table:
+    """All rows of some tables; labels where all have them."""
+    labels = [table.labels for table in tables if table.labels is not None]
+    values = np.concatenate([table.values for table in tables])
+    return Table(values, np.concatenate(labels) if len(labels) == len(tables) else None)

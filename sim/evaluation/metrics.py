@@ -1,0 +1,166 @@
+"""metrics.json: the stable numbers of a run (docs/metrics.md says what each means)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.config import Baseline, SimulationSettings
+from sim.evaluation.baselines import BaselineResult
+from sim.evaluation.privacy_list import privacy_list, published_variant
+
+Metrics = dict[str, Any]
+
+
+def assemble(
+    settings: SimulationSettings,
+    record: Mapping[str, Any],
+    rounds: list[dict[str, str]],
+    evaluation: Mapping[str, Any] | None,
+    baselines: Mapping[Baseline, BaselineResult],
+    timing: Mapping[str, float],
+) -> Metrics:
+    """Everything that metrics.json says.
+
+    Args:
+        settings: of the simulation.
+        record: the curator's record.json.
+        rounds: lines of rounds.csv.
+        evaluation: the consumer's evaluation.json; None when it received nothing.
+        baselines: results by name.
+        timing: startup_s, launch_s and total_s.
+    """
+    evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else {"summary": evaluation}
+    evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
+    mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
+    return {
+        "status": record["status"],
+        "reason": record["reason"],
+        "code": record["code"],
+        "scenario": settings.scenario.kind,
+        "engine": settings.engine,
+        "seed": settings.seed,
+        "K": len(record["owner_rows"]),
+        "p": record["p"],
+        "rounds": record["rounds"],
+        "gamma": record["features"]["gamma"],
+        "dimension": record["features"]["dimension"],
+        "points_accessed": points_accessed(settings, record, rounds),
+        "cells": by_cells(record),
+        "mmd2": mmd2,
+        "mmd2_counted": _present(evaluations, "mmd2_counted"),
+        "mmd2_test": _present(evaluations, "mmd2_test"),
+        "percent_over_greedy": over_greedy(mmd2),
+        "percent_over_greedy_counted": over_greedy(_present(evaluations, "mmd2_counted")),
+        "points_accessed_baselines": {name: result.points_accessed for name, result in baselines.items()},
+        "downstream": evaluations.get("summary", {}).get("downstream", {}),
+        "downstream_baselines": {
+            name: values["downstream"]
+            for name, values in evaluations.items()
+            if name != "summary" and values["downstream"]
+        },
+        "privacy": [
+            statement.to_json() for statement in privacy_list(settings.summary, record, settings.security)
+        ],
+        "privacy_published": [
+            statement.to_json() for statement in published_variant(settings.summary, record)
+        ],
+        "timing": dict(timing) | _round_times(rounds),
+        "bytes": record["bytes"],
+        "payouts": payouts(record["accessed"]),
+        "curator_only": {"value_by_owner": record["value_by_owner"]},
+        "faults": record["faults"],
+    }
+
+
+def points_accessed(
+    settings: SimulationSettings, record: Mapping[str, Any], rounds: list[dict[str, str]]
+) -> Metrics:
+    """Distinct rows whose content reached the curator; rho and the bound of Lemma 5."""
+    by_owner: dict[str, int] = record["accessed"]
+    validation_points: int = record["validation_points"]
+    total = sum(by_owner.values()) + validation_points
+    accessed = [int(row["accessed"]) for row in rounds]
+    bound: float | None = record["p"]
+    if settings.summary.protocol == "algorithm3" and record["owner_rows"]:
+        bound = settings.summary.auction.access_bound(record["p"], len(record["owner_rows"]))
+    elif settings.summary.protocol == "cells":
+        bound = round(settings.summary.cells.rho * record["p"])
+    closings: dict[str, int] = record["closings"]
+    return {
+        "total": total,
+        "by_owner": by_owner,
+        "by_round": [after - before for before, after in zip([0, *accessed], accessed, strict=False)],
+        "wasted": _wasted(record, sum(by_owner.values())),
+        "rho": total / (record["p"] + record["validation_rows"]),
+        "bound": bound,
+        "validation_points": validation_points,
+        "owners_agree": all(by_owner[name] == sent for name, sent in closings.items()),
+    }
+
+
+def by_cells(record: Mapping[str, Any]) -> Metrics:
+    """What is public of a summary by cells, as far as it came; empty for other protocols."""
+    if not record.get("cells"):
+        return {}
+    book = record.get("code_book") or {}
+    return {
+        "rho": record["cells"]["rho"],
+        "code_book": book.get("kind"),
+        "cells": book.get("cells"),
+        "classes": record.get("classes"),
+        "ordered": sum(record["orders"].values()) if "orders" in record else None,
+        "dropped": record.get("dropped"),
+    }
+
+
+def _wasted(record: Mapping[str, Any], accessed: int) -> int:
+    """Rows accessed and not in the summary, also where the consumer chose it of what it received."""
+    pruned = record.get("prune", False)
+    return accessed - min(record["p"], accessed) if pruned else int(record["wasted"])
+
+
+def payouts(accessed: Mapping[str, int]) -> dict[str, float]:
+    """Each owner's share by rows sent: paying by rows used would tell it which ones were."""
+    total = sum(accessed.values())
+    return {name: count / total if total else 0.0 for name, count in accessed.items()}
+
+
+def over_greedy(mmd2: Mapping[str, float]) -> dict[str, float]:
+    """100 (MMD^2 - MMD^2 of greedy) / MMD^2 of greedy (Sarpatwar 2019, Section 4)."""
+    greedy = mmd2.get("greedy")
+    if not greedy:
+        return {}
+    return {name: 100.0 * (value - greedy) / greedy for name, value in mmd2.items() if name != "greedy"}
+
+
+def _present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
+    return {name: values[key] for name, values in evaluations.items() if values[key] is not None}
+
+
+def _round_times(rounds: list[dict[str, str]]) -> dict[str, float]:
+    if not rounds:
+        return {}
+    times = [float(row["milliseconds"]) for row in rounds]
+    p50, p99 = np.percentile(times, [50, 99])
+    return {"round_p50_ms": float(p50), "round_p99_ms": float(p99)}
+
+
+def read_rounds(directory: Path) -> list[dict[str, str]]:
+    """Lines of rounds.csv."""
+    path = directory / "rounds.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_metrics(directory: Path, metrics: Metrics) -> None:
+    """metrics.json; JSON has no NaN, so none may be in it."""
+    text = json.dumps(metrics, indent=2, allow_nan=False)
+    (directory / "metrics.json").write_text(text + "\n", encoding="utf-8")

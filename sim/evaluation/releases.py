@@ -1,0 +1,125 @@
+"""How good a release is, held against rows that only a simulation can see.
+
+A deployment has no such figures: utility on private rows would be one more disclosure. Its card gives the
+distance to what was released, which reads no row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
+from fedkme.errors import MissingDependencyError
+from fedkme.features.domain import Domain
+from fedkme.tables.schema import Category, Schema
+from fedkme.tables.table import Table
+from sim.report.release_shares import shares
+
+CLASSIFIERS = ("LR", "GNB", "DT")
+MOST_ROWS = 20_000
+"""Rows of a table that are looked at; the first of them."""
+SHOWN = 6
+"""Columns whose shares by value are given."""
+
+
+def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, seed: int) -> dict[str, Any]:
+    """Of synthetic rows.
+
+    Args:
+        synthetic: what was made.
+        real: all owners' rows.
+        test: rows that nobody used; may be empty.
+        schema: of all of them.
+        seed: of the models.
+
+    Returns:
+        `columns`: mean and largest distance of a column's distribution from the real one, total variation of
+        categories and Kolmogorov's of numbers, and each column's `by_name`; `real_halves`: the same of two
+        halves of the real rows; `shares`: of rows by value, for the label and the columns that are furthest
+        off; where there are labels, ROC and PRC of models that were trained on synthetic and on real rows.
+    """
+    synthetic, real = _cut(synthetic), _as_seen(_cut(real), schema)
+    distances, halves = column_distances(synthetic, real, schema), _halves(real, schema)
+    found: dict[str, Any] = {
+        "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
+        | {"by_name": _by_name(schema, distances)},
+        "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
+        "shares": shares(synthetic, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
+    }
+    if len(test) and test.labels is not None and synthetic.labels is not None:
+        try:
+            from sim.experiments import classifiers
+        except (ImportError, MissingDependencyError):
+            return found
+        for name, rows in (("synthetic", synthetic), ("real", real)):
+            scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)
+            average = classifiers.mean(scores)
+            found[f"trained_on_{name}"] = {"roc": average.roc, "prc": average.prc}
+    return found
+
+
+def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float64]) -> dict[str, Any]:
+    """Of weighted points: their RKHS distance from the mean embedding of the real rows.
+
+    Args:
+        points: (M, n) in the units of gamma, with weights.
+        gamma: of the kernel.
+        real: all owners' rows in the same units, (N, n).
+    """
+    return {
+        "rkhs_distance": distance_to_rows(points, real[:MOST_ROWS], gamma),
+        "weights_l1": points.l1,
+        "points": len(points),
+    }
+
+
+def column_distances(left: Table, right: Table, schema: Schema) -> NDArray[np.float64]:
+    """Distance of the distributions of each of the c columns, 0 to 1, (c,)."""
+    found, start = [], 0
+    for column in schema.columns:
+        for _ in range(column.count):
+            a, b = left.values[:, start], right.values[:, start]
+            start += 1
+            if isinstance(column, Category):
+                levels = len(column.categories)
+                parts = [np.bincount(x.astype(np.int64), minlength=levels) / len(x) for x in (a, b)]
+                found.append(0.5 * float(np.abs(parts[0] - parts[1]).sum()))
+            else:
+                found.append(_kolmogorov(a, b))
+    return np.array(found)
+
+
+def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """The largest difference of two empirical distribution functions."""
+    places = np.union1d(a, b)
+    left = np.searchsorted(np.sort(a), places, side="right") / len(a)
+    right = np.searchsorted(np.sort(b), places, side="right") / len(b)
+    return float(np.abs(left - right).max())
+
+
+def _halves(table: Table, schema: Schema) -> NDArray[np.float64]:
+    """What two halves of the real rows differ by: nothing does better than this."""
+    order = np.random.default_rng(0).permutation(len(table))
+    middle = len(order) // 2
+    if middle == 0:
+        return np.zeros(table.values.shape[1])
+    return column_distances(table.take(order[:middle]), table.take(order[middle:]), schema)
+
+
+def _by_name(schema: Schema, distances: NDArray[np.float64]) -> dict[str, float]:
+    names = [name for column in schema.columns for name in column.names]
+    return dict(zip(names, distances.tolist(), strict=True))
+
+
+def _as_seen(table: Table, schema: Schema) -> Table:
+    """With the schema's public values in place of missing ones: no release knows of any other rows."""
+    seen = schema.decode(Domain(schema).encode(table.values))
+    # What was there stays as it is: a scaling to and fro would break ties with synthetic rows.
+    return Table(np.where(np.isclose(table.values, seen), table.values, seen), table.labels)
+
+
+def _cut(table: Table) -> Table:
+    return table.take(np.arange(min(len(table), MOST_ROWS)))

@@ -1,0 +1,1 @@
+"""Report of a run: the page, the terminal, live progress."""

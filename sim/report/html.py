@@ -1,0 +1,307 @@
+"""What a report is made of: its frame and style sheet, tables, SVG bars and curves, and small grey PNGs.
+
+Everything that is text is escaped here. Drawn by hand rather than by a plotting library: the pictures then
+take the page's fonts and its light and dark colours, weigh a few kilobytes, are the same bytes on every
+machine and need no package.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme import __version__
+from sim.report.formatting import number, short
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2730; --soft: #5b6875; --page: #ffffff; --card: #f5f7f9;
+  --rule: #dde3e8; --main: #2463a6; --other: #a3b1be; --waste: #d9a548; --bad: #a3341f; --warn: #fdf3e1; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e3e8ed; --soft: #9aa7b3; --page: #14191e; --card:
+  #1d242b;
+  --rule: #323c46; --main: #6ba6e6; --other: #596774; --waste: #b9873a; --bad: #f0907c; --warn: #33291a; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 66rem; background: var(--page); color:
+  var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; overflow-wrap: anywhere; }
+h2 { margin: 2.75rem 0 .75rem; padding-bottom: .3rem; font-size: 1.2rem; border-bottom: 1px solid
+  var(--rule); }
+p { margin: .5rem 0; max-width: 46rem; }
+.about, figcaption, .note { color: var(--soft); font-size: .9rem; }
+.verdict { margin: 1.25rem 0 1.5rem; font-size: 1.2rem; line-height: 1.45; }
+.banner { padding: .7rem 1rem; background: var(--warn); border-left: 4px solid var(--waste); max-width:
+  none; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(12.5rem, 1fr)); gap: .75rem; margin:
+  0; }
+.tiles div { padding: .8rem 1rem; background: var(--card); border-radius: 6px; }
+.tiles dt { color: var(--soft); font-size: .85rem; }
+.tiles dd { margin: 0; }
+.tiles dd:first-of-type { font-size: 1.5rem; font-variant-numeric: tabular-nums; }
+.tiles dd + dd { color: var(--soft); font-size: .85rem; line-height: 1.35; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem
+  2.5rem; }
+figure { margin: 0; min-width: 0; }
+figure > strong { display: block; margin-bottom: .5rem; font-size: .95rem; }
+figcaption { margin-top: .4rem; max-width: 46rem; }
+svg { max-width: 100%; height: auto; font-size: 12.5px; font-family: inherit; }
+svg text { fill: var(--ink); font-variant-numeric: tabular-nums; }
+svg .axis { fill: var(--soft); }
+svg .grid { stroke: var(--rule); }
+svg .line { fill: none; stroke: var(--main); stroke-width: 1.8; stroke-linejoin: round; }
+svg .area { fill: var(--main); opacity: .75; }
+.main { fill: var(--main); } .other { fill: var(--other); } .waste { fill: var(--waste); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; }
+th, td { padding: .35rem 1.1rem .35rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid
+  var(--rule); }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.restricted { padding: .75rem 1rem 1rem; border: 1px dashed var(--bad); border-radius:
+  6px; }
+.restricted strong { color: var(--bad); }
+.sheet { display: flex; flex-wrap: wrap; gap: .5rem; padding: 0; list-style: none; }
+.sheet li { text-align: center; color: var(--soft); font-size: .75rem; line-height: 1.2; }
+.sheet img { display: block; width: 3.25rem; height: 3.25rem; border: 1px solid var(--rule);
+  image-rendering: pixelated; }
+pre { padding: 1rem; overflow-x: auto; background: var(--card); border-radius: 6px; font-size: .85rem; }
+summary { cursor: pointer; }
+footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
+@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } figure { break-inside:
+  avoid; } }
+"""
+"""Of the whole page: system fonts, few colours, light and dark."""
+
+WIDTH = 480
+"""Width of a drawing in CSS pixels; the page shrinks it where there is less room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One horizontal bar.
+
+    Attributes:
+        label: its name.
+        parts: lengths, >= 0, each with the style class of its colour: `main`, `other` or `waste`.
+        text: what to print behind it.
+    """
+
+    label: str
+    parts: tuple[tuple[float, str], ...]
+    text: str
+
+
+def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
+    """Horizontal bars on a common scale from 0, as one SVG element.
+
+    Args:
+        title: what the drawing says to someone who cannot see it.
+        rows: from top to bottom.
+        height: of a row, of which 8 are between it and the next; 18 and more leave room for the text.
+    """
+    left, room, thick = 150, 205, height - 8
+    longest = max((sum(length for length, _ in row.parts) for row in rows), default=0.0) or 1.0
+    shapes = []
+    for position, row in enumerate(rows):
+        top = position * height + 4
+        base = top + thick / 2 + 4
+        shapes.append(f'<text x="{left - 8}" y="{base:g}" text-anchor="end">{_clipped(row.label)}</text>')
+        x = float(left)
+        for length, style in row.parts:
+            width = room * length / longest
+            shapes.append(
+                f'<rect class="{style}" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{thick}"/>'
+            )
+            x += width
+        shapes.append(f'<text class="value" x="{x + 6:.1f}" y="{base:g}">{escape(row.text)}</text>')
+    return _svg(title, len(rows) * height + 4, shapes)
+
+
+def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: bool = False) -> str:
+    """A value per round, as one SVG element.
+
+    Args:
+        title: what the drawing says to someone who cannot see it.
+        y_name: what the value is.
+        points: (round, value); values that are not finite are left out.
+        step: draw a count, constant over a round and from 0. Else a line, on a logarithmic scale where the
+            values span a factor of more than 20, and of less than 10^9 (which is rounding, not a curve).
+    """
+    kept = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+    if not kept:
+        return ""
+    xs, ys = [x for x, _ in kept], [y for _, y in kept]
+    logarithmic = not step and 20 * min(ys) < max(ys) < 1e9 * min(ys)
+    y_ticks = _decades(min(ys), max(ys)) if logarithmic else _ticks(min(0.0, *ys), max(ys))
+    first, last = (xs[0] - 1 if step else xs[0]), xs[-1]
+    left, right, top, bottom = 56, WIDTH - 14, 26, 190
+
+    def x_at(x: float) -> float:
+        return left + (right - left) * (x - first) / ((last - first) or 1.0)
+
+    def y_at(y: float) -> float:
+        low, high = (math.log(t) if logarithmic else t for t in (y_ticks[0], y_ticks[-1]))
+        share = ((math.log(y) if logarithmic else y) - low) / (high - low)
+        return bottom - (bottom - top) * share
+
+    shapes = [f'<text class="axis" x="0" y="12">{escape(y_name)}</text>']
+    for tick in y_ticks:
+        y = y_at(tick)
+        shapes.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        shapes.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
+    for tick in (tick for tick in _ticks(first, last) if first <= tick <= last and tick == round(tick)):
+        shapes.append(
+            f'<text x="{x_at(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{short(tick)}</text>'
+        )
+    shapes.append(f'<text class="axis" x="{right}" y="{bottom + 34}" text-anchor="end">round</text>')
+    if step:
+        corners = f"M{x_at(first):.1f} {bottom}" + "".join(f"V{y_at(y):.1f}H{x_at(x):.1f}" for x, y in kept)
+        shapes.append(f'<path class="area" d="{corners}V{bottom}Z"/>')
+    else:
+        line = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in kept)
+        shapes.append(f'<polyline class="line" points="{line}"/>')
+        shapes.append(f'<circle class="main" cx="{x_at(xs[-1]):.1f}" cy="{y_at(ys[-1]):.1f}" r="3.5"/>')
+    return _svg(title, bottom + 40, shapes)
+
+
+def grey_png(pixels: NDArray[np.uint8]) -> str:
+    """A grey image (h, w), 0 black, as a `data:` address of a PNG."""
+    height, width = pixels.shape
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)  # filter 0 before every line
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    image = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + image).decode()
+
+
+def _svg(title: str, height: int, shapes: Iterable[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(shapes)}</svg>'
+    )
+
+
+def _clipped(label: str) -> str:
+    return escape(label if len(label) <= 22 else label[:21] + "…")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Four to eight round numbers that enclose [low, high]."""
+    span = (high - low) or abs(high) or 1.0
+    raw = span / 5
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
+    start, end = math.floor(low / step), math.ceil((high or span) / step - 1e-9)
+    return [float(f"{step * number:.12g}") for number in range(start, max(end, start + 1) + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten, with 2 and 5 between them where there are few, that enclose [low, high]."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    factors = (1, 2, 5) if last - first <= 2 else (1,)
+    ticks = [10.0**power * factor for power in range(first, last) for factor in factors] + [10.0**last]
+    # The ends by default: rounding may put a power of ten on the wrong side of its own logarithm.
+    start = max((tick for tick in ticks if tick <= low), default=ticks[0])
+    end = min((tick for tick in ticks if tick >= high), default=ticks[-1])
+    return [tick for tick in ticks if start <= tick <= end]
+
+
+def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
+    """A whole page that may load nothing; the same bytes for the same content.
+
+    Args:
+        title: of the window, as plain text.
+        head: what stands above the sections, as HTML.
+        sections: name as plain text and content as HTML; one without content is left out.
+    """
+    body = "\n".join(
+        f"<section>\n<h2>{escape(name, quote=False)}</h2>\n{text}\n</section>"
+        for name, text in sections
+        if text
+    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{head}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
+    )
+
+
+def banner(text: str) -> str:
+    """Something that a reader must not miss."""
+    return f'<p class="banner">{escape(text)}</p>'
+
+
+def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
+    """The few numbers of a page that count most: name, value and what it means."""
+    return '<dl class="tiles">{}</dl>'.format(
+        "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
+            for name, value, note in entries
+        )
+    )
+
+
+def listing(name: str, text: str) -> str:
+    """A text file that is folded away until somebody looks; empty without one."""
+    return f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>" if text else ""
+
+
+def faults(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Owners that left a run, as metrics.json has them: `round`, `owner`, `code` and `line`."""
+    rows = [
+        (
+            number(fault.get("round")),
+            str(fault.get("owner")),
+            number(fault.get("code")),
+            str(fault.get("line")),
+        )
+        for fault in entries
+    ]
+    return table("The run went on without these owners.", (">round", "owner", ">code", "what happened"), rows)
+
+
+def pair(figures: Iterable[str]) -> str:
+    """Figures side by side where there is room."""
+    text = "\n".join(figures)
+    return f'<div class="pair">{text}</div>\n' if text else ""
+
+
+def figure(title: str, drawing: str, caption: str) -> str:
+    """A drawing with a title and what it means."""
+    head, foot = f"<strong>{escape(title)}</strong>", f"<figcaption>{escape(caption)}</figcaption>"
+    return f"<figure>{head}{drawing}{foot}</figure>"
+
+
+def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; a column whose header starts with '>' holds numbers and is set flush right."""
+    if not rows:
+        return ""
+    styles = [' class="n"' if name.startswith(">") else "" for name in header]
+    names = [name.removeprefix(">") for name in header]
+    head = "".join(
+        f'<th scope="col"{style}>{escape(name)}</th>' for name, style in zip(names, styles, strict=True)
+    )
+    lines = "".join(
+        "<tr>"
+        + "".join(f"<td{style}>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True))
+        + "</tr>\n"
+        for row in rows
+    )
+    # Not a <caption>: that would wrap to the width of a narrow table.
+    note = f'<p class="note">{escape(caption)}</p>' if caption else ""
+    top = f"<thead><tr>{head}</tr></thead>" if any(names) else ""
+    return f'{note}<div class="scroll"><table>{top}<tbody>\n{lines}</tbody></table></div>'

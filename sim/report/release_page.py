@@ -1,0 +1,284 @@
+"""A release's report as HTML: what was made, what it cost whom, and how close it is to owners' rows.
+
+A section of which nothing is known is the empty string. Every word that comes from a run is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from sim.report.formatting import Metrics, distance, number, short, size
+from sim.report.html import Bar, banner, bars, document, faults, figure, listing, pair, table, tiles
+
+MOST_COLUMNS = 40
+MOST_OWNERS = 40
+DISTANCE = "distance to the released embedding"
+NOISE = "length of the noise in it"
+"""Figures of a card that read no row."""
+SIMULATED = "Held against owners' rows, which a simulation alone can see."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseRun:
+    """What a release's folder holds.
+
+    Attributes:
+        metrics: of metrics.json.
+        owner_rows: rows of each owner that takes part.
+        card: of what was made, or empty.
+        sizes: of files by name, in bytes; None for one that is not there any more.
+        config: text of release.toml.
+    """
+
+    metrics: Metrics
+    owner_rows: Mapping[str, int]
+    card: Mapping[str, Any]
+    sizes: Mapping[str, int | None]
+    config: str
+
+
+def render_release(run: ReleaseRun) -> str:
+    """The whole page; the same bytes for the same folder."""
+    m = run.metrics
+    sections = [
+        ("Privacy", _privacy(m)),
+        ("How close the rows are to the owners'", _columns(m)),
+        ("Values of a few columns", _shares(m)),
+        ("How close the weighted points are to the owners' rows", _points(m)),
+        ("Models trained on synthetic rows", _models(m)),
+        ("The release itself", _utility(run)),
+        ("Owners", _owners(run)),
+        ("Faults", faults(m.get("faults", []))),
+        ("Time and traffic", _cost(m)),
+        ("Files", _files(run)),
+        ("Settings", listing("release.toml, resolved", run.config)),
+    ]
+    head = f"{_head(m)}\n{_tiles(run)}"
+    return document(f"{m['method']} of {m['scenario']}: fedkme release", head, sections)
+
+
+def _head(m: Metrics) -> str:
+    seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
+    about = f"{m['status']} · scenario {m['scenario']} · engine {m.get('engine', '-')}{seed}"
+    lines = [
+        f"<h1>{escape(m['method'])}: a release of {escape(m['scenario'])}</h1>",
+        f'<p class="about">{escape(about)}</p>',
+    ]
+    if m["status"] != "complete":
+        why = f": {str(m['reason']).rstrip('.')}" if m.get("reason") else ""
+        ended = "failed" if m["status"] == "failed" else f"was {m['status']}"
+        lines.append(banner(f"The release {ended}{why}."))
+    verdict = (
+        f"{number(m['rows'])} rows were made of sums over {number(m['N'])} rows of {number(m['K'])} owners, "
+        f"{_trust(m)[1]}."
+        if m.get("files")
+        else "Nothing came out of this release."
+    )
+    return "\n".join([*lines, f'<p class="verdict">{escape(verdict)}</p>'])
+
+
+def _trust(m: Metrics) -> tuple[str, str]:
+    """The trust level in a word and in a clause."""
+    security = m.get("security")
+    if not security:
+        return "trusted curator", "with a trusted curator"
+    noise = "owners' noise" if security.get("distributed_noise", True) else "the curator's noise"
+    return "secure sums", f"under secure aggregation with {noise}"
+
+
+def _tiles(run: ReleaseRun) -> str:
+    m = run.metrics
+    security = m.get("security") or {}
+    may = "it sees each owner's exact sums"
+    if security:
+        may = f"{number(security.get('dropouts'))} may be lost, {number(security.get('colluders'))} collude"
+    shown = [
+        ("rows made", number(m["rows"]), f"by {m['method']}"),
+        ("rows behind it", number(m["N"]), f"N, of K = {number(m['K'])} owners"),
+        ("trust", _trust(m)[0], may),
+    ]
+    if sound := m.get("privacy", {}).get("sound"):
+        epsilon = _epsilon(sound)
+        note = f"proven, at δ = {number(sound.get('delta'))}" if epsilon != "inf" else "nothing is proven"
+        shown.insert(2, ("ε towards the consumer", epsilon, note))
+    utility = run.card.get("utility", {})
+    if DISTANCE in utility:
+        note = f"the noise in it has length {number(utility.get(NOISE))}"
+        shown.append(("distance to the release", short(utility[DISTANCE]), note))
+    evaluation = m.get("evaluation", {})
+    if "rkhs_distance" in evaluation:
+        shown.append(
+            ("RKHS distance", short(evaluation["rkhs_distance"]), "of the points from the owners' rows")
+        )
+    if columns := evaluation.get("columns"):
+        halves = evaluation.get("real_halves", {}).get("mean")
+        note = f"mean over columns; two real halves: {number(halves)}"
+        shown.append(("distance of a column", short(columns["mean"]), note))
+    return tiles(shown)
+
+
+def _epsilon(figure: Mapping[str, Any]) -> str:
+    epsilon = figure.get("epsilon")
+    return "inf" if epsilon is None or math.isinf(float(epsilon)) else short(float(epsilon))
+
+
+def _privacy(m: Metrics) -> str:
+    rows = [
+        (
+            name,
+            _epsilon(figure),
+            number(figure.get("delta")),
+            "replace-one",
+            str(figure.get("method") or ""),
+            str(figure.get("reason") or ""),
+        )
+        for name, figure in m.get("privacy", {}).items()
+    ]
+    header = ("accountant", ">ε", ">δ", "neighbouring", "how", "reason")
+    costs = table("What a row of an owner costs towards the consumer.", header, rows)
+    note = (
+        '<p class="note">For any one row of any owner replaced by another, the number of rows of each being '
+        "public. Only the <em>sound</em> accountant states what is proven of what the code did; "
+        "<em>published</em> repeats the paper's own arithmetic. ε = inf: nothing is proven, or there is no "
+        "noise.</p>"
+    )
+    if not rows:
+        nothing = "No release reached the consumer. What was disclosed before the end, the ledgers say:"
+        return f'<p class="note">{nothing} fedkme audit ledger DIR.</p>'
+    return costs + note + _observers(m)
+
+
+def _observers(m: Metrics) -> str:
+    """The line of docs/releases.md, "Whom to trust with what", that is this run's."""
+    security = m.get("security")
+    unbounded = _epsilon(m["privacy"].get("sound", {})) == "inf"
+    curator, others = "each owner's exact sums: it is trusted with them", "nothing"
+    if security:
+        others = "keys and shares of masks"
+        curator = "the exact total of all owners, and of no owner alone"
+        if security.get("distributed_noise", True):
+            bound = "no bound either" if unbounded else "(ε, δ) as well"
+            curator = f"the total with the owners' noise: {bound}"
+    rows = [
+        ("consumer", f"the release: {'no bound' if unbounded else 'with noise, (ε, δ)'}"),
+        ("curator", curator),
+        ("other owners", others),
+    ]
+    caption = f"Who sees what {_trust(m)[1]}. Sums over all runs: fedkme audit ledger DIR."
+    return table(caption, ("observer", "sees"), rows)
+
+
+def _columns(m: Metrics) -> str:
+    evaluation = m.get("evaluation", {})
+    columns, halves = evaluation.get("columns", {}), evaluation.get("real_halves", {})
+    if not columns:
+        return ""
+    by_name: Mapping[str, float] = columns.get("by_name", {})
+    floor: Mapping[str, float] = halves.get("by_name", {})
+    shown = sorted(by_name, key=lambda name: (-by_name[name], name))[:MOST_COLUMNS]
+    rows = []
+    for name in shown:
+        far, near = by_name[name], min(by_name[name], floor.get(name, 0.0))
+        text = f"{distance(far)} / {distance(floor.get(name))}"
+        rows.append(Bar(name, ((near, "other"), (far - near, "main")), text))
+    more = (
+        f" The {len(by_name) - len(shown)} closest columns are left out." if len(by_name) > len(shown) else ""
+    )
+    caption = (
+        "0 to 1: total variation of categories, Kolmogorov's distance of numbers. Grey: what two halves of "
+        "the real rows differ by, and nothing does better than that; blue: what is on top of it. "
+        f"Numbers: synthetic to real / half to half.{more} {SIMULATED}"
+    )
+    drawing = bars("Distance of each column from the real one", rows, height=24) if rows else ""
+    facts = [
+        ("mean over columns", distance(columns.get("mean")), distance(halves.get("mean"))),
+        ("largest", distance(columns.get("largest")), distance(max(floor.values(), default=None))),
+    ]
+    numbers = table(
+        f"Distance of the distributions of a column. {SIMULATED}",
+        ("", ">synthetic to real", ">real halves"),
+        facts,
+    )
+    figures = [figure("Each column's distance", drawing, caption)] if drawing else []
+    return pair([*figures, f"<div>{numbers}</div>"])
+
+
+def _shares(m: Metrics) -> str:
+    figures = []
+    for entry in m.get("evaluation", {}).get("shares", []):
+        rows = []
+        for value, made, held in zip(entry["values"], entry["synthetic"], entry["real"], strict=True):
+            rows.append(Bar(value, ((made, "main"),), f"{made:.1%}"))
+            rows.append(Bar("", ((held, "other"),), f"{held:.1%}"))
+        drawing = bars(f"Shares of rows by {entry['name']}", rows, height=19)
+        figures.append(figure(entry["name"], drawing, ""))
+    if not figures:
+        return ""
+    note = (
+        "Share of rows with a value: blue synthetic, grey real. The label, and the columns that are furthest "
+        f"off. {SIMULATED}"
+    )
+    return f'<p class="note">{escape(note)}</p>{pair(figures)}'
+
+
+def _points(m: Metrics) -> str:
+    evaluation = m.get("evaluation", {})
+    names = {
+        "rkhs_distance": "RKHS distance from the mean embedding of the owners' rows",
+        "weights_l1": "sum of |weight|",
+        "points": "points",
+    }
+    rows = [(text, number(evaluation[key])) for key, text in names.items() if key in evaluation]
+    return table(SIMULATED, ("", ">"), rows)
+
+
+def _models(m: Metrics) -> str:
+    evaluation = m.get("evaluation", {})
+    rows = [
+        (f"{name} rows", *(f"{scores[key]:.3f}" if key in scores else "-" for key in ("roc", "prc")))
+        for name in ("synthetic", "real")
+        if (scores := evaluation.get(f"trained_on_{name}"))
+    ]
+    caption = f"Areas under the curves, mean over models, on rows that nobody used. {SIMULATED}"
+    return table(caption, ("trained on", ">ROC", ">precision and recall"), rows)
+
+
+def _utility(run: ReleaseRun) -> str:
+    utility = run.card.get("utility", {})
+    rows = [(name, number(value)) for name, value in utility.items() if isinstance(value, int | float)]
+    caption = (
+        f"Measured on {utility.get('measured_on', '-')}. Rows cannot be better than the noise lets them."
+    )
+    notes = "".join(f'<p class="note">{escape(str(note))}</p>' for note in run.card.get("notes", []))
+    return table(caption, ("", ">"), rows) + notes
+
+
+def _owners(run: ReleaseRun) -> str:
+    if not run.owner_rows:
+        return ""
+    counts = run.owner_rows
+    shown = sorted(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_OWNERS])
+    rest = len(counts) - len(shown)
+    more = f" The {rest} owners with fewest are left out." if rest else ""
+    rows = [Bar(name, ((counts[name], "main"),), number(counts[name])) for name in shown]
+    caption = f"Rows that stand behind the release; these numbers are public.{more}"
+    return figure("Rows of each owner", bars("Rows of each owner", rows, height=24), caption)
+
+
+def _cost(m: Metrics) -> str:
+    timing, traffic = m.get("timing", {}), m.get("bytes", {})
+    rows = []
+    if "total_s" in timing:
+        rows.append(("whole run", f"{number(timing['total_s'])} s"))
+    if any(traffic.values()):
+        rows += [(f"bytes the curator {name}", size(traffic.get(name))) for name in ("sent", "received")]
+    return table("", ("", ">"), rows)
+
+
+def _files(run: ReleaseRun) -> str:
+    rows = [(name, "gone" if count is None else size(count)) for name, count in run.sizes.items()]
+    return table("What the consumer received.", ("file", ">size"), rows)

@@ -1,0 +1,74 @@
+"""What share of synthetic and of real rows has which value, for the few columns that a page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.tables.schema import Category, Schema
+from fedkme.tables.table import Table
+
+MOST_VALUES = 10
+"""Bars of one column; what is rarest among real rows is put together."""
+BINS = 8
+"""Of a number."""
+
+
+def shares(synthetic: Table, real: Table, schema: Schema, chosen: NDArray[np.intp]) -> list[dict[str, Any]]:
+    """Of the label, where both have one, and of some columns.
+
+    Args:
+        synthetic: what was made; one row at least.
+        real: all owners' rows; one at least.
+        schema: of both.
+        chosen: positions of columns, in order.
+
+    Returns:
+        By column `name`, `values` as text, and the shares of `synthetic` and `real` rows that have them.
+    """
+    found = []
+    if schema.label is not None and synthetic.labels is not None and real.labels is not None:
+        found.append(_of_levels(schema.label.name, schema.label.classes, synthetic.labels, real.labels))
+    columns = [(column, name) for column in schema.columns for name in column.names]
+    for position in chosen.tolist():
+        column, name = columns[position]
+        made, held = synthetic.values[:, position], real.values[:, position]
+        if isinstance(column, Category):
+            found.append(_of_levels(name, column.categories, made, held))
+        else:
+            found.append(_of_numbers(name, made, held))
+    return found
+
+
+def _of_levels(name: str, levels: Sequence[str], made: NDArray[Any], held: NDArray[Any]) -> dict[str, Any]:
+    counts = [np.bincount(x.astype(np.int64), minlength=len(levels)) / len(x) for x in (made, held)]
+    if len(levels) <= MOST_VALUES:
+        return _entry(name, levels, *counts)
+    order = np.argsort(-counts[1], kind="stable")
+    kept, rest = np.sort(order[: MOST_VALUES - 1]), order[MOST_VALUES - 1 :]
+    shown = [np.append(count[kept], count[rest].sum()) for count in counts]
+    return _entry(name, [*(levels[at] for at in kept), f"{len(rest)} others"], *shown)
+
+
+def _of_numbers(name: str, made: NDArray[Any], held: NDArray[Any]) -> dict[str, Any]:
+    """Equal intervals between the 1st and the 99th percentile of real rows; the outer ones are open."""
+    low, high = (float(edge) for edge in np.percentile(held, (1, 99)))
+    if low == high:
+        low, high = float(held.min()), float(held.max())
+    if low == high:
+        sides = [np.array([np.mean(x < low), np.mean(x == low), np.mean(x > low)]) for x in (made, held)]
+        return _entry(name, [f"< {low:.4g}", f"{low:.4g}", f"> {low:.4g}"], *sides)
+    inner = np.linspace(low, high, BINS + 1)[1:-1]
+    counts = [np.bincount(np.searchsorted(inner, x, "right"), minlength=BINS) / len(x) for x in (made, held)]
+    middle = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(inner)]
+    return _entry(name, [f"< {inner[0]:.4g}", *middle, f"≥ {inner[-1]:.4g}"], *counts)
+
+
+def _entry(
+    name: str, values: Sequence[str], made: NDArray[np.float64], held: NDArray[np.float64]
+) -> dict[str, Any]:
+    return {"name": name, "values": list(values), "synthetic": made.tolist(), "real": held.tolist()}

@@ -1,0 +1,313 @@
+"""The sections of a run's report as HTML: each takes what was measured and says what the numbers mean.
+
+A section of which nothing was measured is the empty string. Every word that comes from a run is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.report.formatting import Metrics, distance, method, model, number, percent, short, size, verdict
+from sim.report.html import (
+    Bar,
+    banner,
+    bars,
+    curve,
+    document,
+    faults,
+    figure,
+    grey_png,
+    listing,
+    pair,
+    table,
+    tiles,
+)
+
+MOST_OWNERS = 40
+MOST_IMAGES = 100
+IMAGE_SIDES = {64: 8, 784: 28}
+"""Width of a table -> side of the square image that its rows are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What a run directory holds.
+
+    Attributes:
+        metrics: of metrics.json.
+        rounds: lines of rounds.csv; the last one of an interrupted run may lack cells.
+        config: text of run.toml.
+        arrays: of summary.npz: `x`, rows in the owners' units, and `y`, class indices.
+    """
+
+    metrics: Metrics
+    rounds: Sequence[Mapping[str, str | None]]
+    config: str
+    arrays: Mapping[str, NDArray[Any]]
+
+
+def render(run: Run) -> str:
+    """The whole page; the same bytes for the same run."""
+    m = run.metrics
+    sections = [
+        ("How close the rows are to the consumer's", _closeness(m)),
+        ("Round by round", _curves(run)),
+        ("Points accessed, by owner", _owners(run)),
+        ("Models trained on the summary", _downstream(m)),
+        ("Privacy", _privacy(m)),
+        ("Time and traffic", _cost(m)),
+        ("Payouts", _payouts(m)),
+        ("Faults", faults(m.get("faults", []))),
+        ("Configuration", listing("run.toml, resolved", run.config)),
+        ("The selected rows", _images(run.arrays)),
+    ]
+    return document(f"{m['scenario']}: fedkme run", f"{_head(m)}\n{_tiles(m)}", sections)
+
+
+def _head(m: Metrics) -> str:
+    seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
+    about = (
+        f"{m['status']} · engine {m.get('engine', '-')} · K = {m['K']} owners · p = {m['p']} rows{seed}"
+        f" · γ = {number(m.get('gamma'))} · d = {number(m.get('dimension'))}"
+    )
+    lines = [f"<h1>{escape(m['scenario'])}</h1>", f'<p class="about">{escape(about)}</p>']
+    if m["status"] != "complete":
+        why = f": {m['reason'].rstrip('.')}" if m.get("reason") else ""
+        lines.append(banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}."))
+    if m.get("points_accessed", {}).get("owners_agree") is False:
+        lines.append(banner("Owners and curator disagree on the points accessed: one of them lost count."))
+    return "\n".join([*lines, f'<p class="verdict">{escape(verdict(m))}</p>'])
+
+
+def _tiles(m: Metrics) -> str:
+    access, timing = m.get("points_accessed", {}), m.get("timing", {})
+    sound = [
+        float(entry["epsilon"])
+        for entry in m.get("privacy", [])
+        if entry.get("accountant") == "sound" and "owners" in str(entry.get("observer"))
+    ]
+    shown = [
+        ("MMD² to D_v", distance(m.get("mmd2", {}).get("summary")), "0 is a perfect match"),
+        ("points accessed", number(access.get("total")), f"{number(access.get('wasted'))} never used"),
+        ("ρ", number(access.get("rho")), "points accessed / (p + |D_v|)"),
+    ]
+    for name, accuracy in m.get("downstream", {}).items():
+        shown.append((f"accuracy, {model(name)}", f"{accuracy:.1%}", "trained on the summary"))
+    if sound:
+        note = "proven: see Privacy" if math.isfinite(max(sound)) else "nothing is proven: see Privacy"
+        shown.append(("ε towards owners", short(max(sound)), note))
+    if cells := m.get("cells"):
+        shown.append(("rows asked per row kept", number(cells["rho"]), "ordered by cells, in one round"))
+    else:
+        round_ms = f"{number(timing.get('round_p50_ms'))} ms"
+        shown.append(("median round", round_ms, "broadcast to verified row"))
+    return tiles(shown)
+
+
+def _closeness(m: Metrics) -> str:
+    alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
+    together = "What the protocol optimises; the seed set is public and not returned."
+    if m.get("cells"):
+        together = "The seed set is public and not returned."
+    drawings = [
+        ("Returned rows", alone, "MMD² to D_v, exact kernel. Shorter is closer."),
+        ("Returned rows and seed set together", counted, together),
+    ]
+    figures = [
+        figure(title, bars(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
+        for title, values, caption in drawings
+        if values
+    ]
+    over = m.get("percent_over_greedy", {})
+    rows = [
+        (
+            method(name),
+            distance(value),
+            percent(over.get(name)),
+            *(distance(t.get(name)) for t in (counted, test)),
+        )
+        for name, value in alone.items()
+    ]
+    caption = (
+        "Over greedy: by how much MMD² exceeds non-private greedy's. Test rows took no part in selection."
+    )
+    header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows")
+    return pair(figures) + table(caption, header, rows)
+
+
+def _method_bars(values: Mapping[str, float]) -> list[Bar]:
+    return [
+        Bar(method(name), ((value, "main" if name == "summary" else "other"),), distance(value))
+        for name, value in values.items()
+    ]
+
+
+def _curves(run: Run) -> str:
+    if run.metrics.get("cells"):
+        return ""  # there is one round
+    estimates = [(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds]
+    counts = run.metrics.get("points_accessed", {}).get("by_round", [])
+    accessed = [(float(at), float(count)) for at, count in enumerate(counts, start=1)]
+    drawings = [
+        (
+            "MMD² as the curator sees it",
+            curve("Estimate of MMD² after each round", "MMD² estimate", estimates),
+            "Squared distance of the two released means of h1, with the noise that was added to them.",
+        ),
+        (
+            "Points accessed in each round",
+            curve("Rows revealed in each round", "points", accessed, step=True),
+            "Rows that reached the curator in the round. A summary of p rows takes at least p in all.",
+        ),
+    ]
+    return pair([figure(title, drawing, caption) for title, drawing, caption in drawings if drawing])
+
+
+def _owners(run: Run) -> str:
+    access = run.metrics.get("points_accessed", {})
+    by_owner: Mapping[str, int] = access.get("by_owner", {})
+    if not by_owner:
+        return ""
+    cells = run.metrics.get("cells")
+    used = Counter(line.get("owner") for line in run.rounds)
+    shown = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:MOST_OWNERS]
+    rows = []
+    for name in sorted(shown):
+        kept, all_rows = min(used[name], by_owner[name]), by_owner[name]
+        parts = ((all_rows, "main"),) if cells else ((kept, "main"), (all_rows - kept, "waste"))
+        rows.append(Bar(name, parts, str(all_rows) if cells else f"{all_rows} ({kept} used)"))
+    rest = len(by_owner) - len(shown)
+    more = f" The {rest} owners that sent least are left out." if rest else ""
+    drawing = bars("Points accessed of each owner", rows)
+    caption = "Rows that left each owner: blue is in the summary, amber was revealed and never used."
+    if cells:
+        caption = "Rows that left each owner to fill its order. Which of them were kept, no owner is told."
+    bound = "rows ordered at most" if cells else "bound on the expected points accessed"
+    facts = [
+        ("points accessed", number(access.get("total"))),
+        ("revealed, never used", number(access.get("wasted"))),
+        ("rows of D_v sent to the curator", number(access.get("validation_points"))),
+        ("ρ = points accessed / (p + |D_v|)", number(access.get("rho"))),
+        (bound, number(access.get("bound"))),
+        (
+            "owners and curator count the same",
+            {True: "yes", False: "no"}.get(access.get("owners_agree"), "-"),
+        ),
+    ]
+    if cells:
+        facts += [
+            ("public cells", number(cells["cells"])),
+            ("share of D_v in cells that no owner seems to have", number(cells["dropped"])),
+        ]
+    figures = [figure("Rows sent", drawing, caption + more), table("", ("", ">"), facts)]
+    return pair(figures)
+
+
+def _downstream(m: Metrics) -> str:
+    accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
+    models = sorted({name for found in accuracies.values() for name in found})
+    rows = [
+        (method(name), *(f"{found[kind]:.1%}" if kind in found else "-" for kind in models))
+        for name, found in accuracies.items()
+        if found
+    ]
+    caption = "Accuracy on the consumer's test rows of a model that saw nothing but the selected rows."
+    return table(caption, ("trained on rows of", *(f">{model(kind)}" for kind in models)), rows)
+
+
+def _privacy(m: Metrics) -> str:
+    rows = _statements(m.get("privacy", []))
+    published = _statements(m.get("privacy_published", []))
+    header = ("protected", "observer", "accountant", ">ε", ">δ", "neighbouring", ">raw rows seen", "reason")
+    note = (
+        '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did; '
+        "<em>published</em> repeats the paper's own arithmetic. ε = inf means that no finite bound is "
+        "proven: the observer may tell whether a row was there. Raw rows seen are outside any ε.</p>"
+    )
+    about = "What the paper's variant of this run (preset published) would claim, and what is true of it."
+    shown = (
+        table("What each observer can learn of each protected data set.", header, rows) + note if rows else ""
+    )
+    return shown + (table(about, header, published) if published else "")
+
+
+def _statements(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    keys = ("protected", "observer", "accountant")
+    return [
+        (
+            *(str(entry.get(key, "")) for key in keys),
+            number(entry.get("epsilon")),
+            number(entry.get("delta")),
+            str(entry.get("neighbouring") or ""),
+            number(entry.get("raw_points")),
+            str(entry.get("reason") or ""),
+        )
+        for entry in entries
+    ]
+
+
+def _cost(m: Metrics) -> str:
+    timing, traffic = m.get("timing", {}), m.get("bytes", {})
+    units = [
+        ("start-up", "startup_s", "s"),
+        ("launch to first round", "launch_s", "s"),
+        ("round, median", "round_p50_ms", "ms"),
+        ("round, 99th percentile", "round_p99_ms", "ms"),
+        ("whole run", "total_s", "s"),
+    ]
+    if m.get("cells"):
+        units[2:4] = [("the round", "round_p50_ms", "ms")]
+    rows = [
+        (name, f"{number(timing[key])} {unit}") for name, key, unit in units if timing.get(key) is not None
+    ]
+    rows += [(f"{key} over the wire", size(count)) for key, count in traffic.items()]
+    return table("", ("", ">"), rows)
+
+
+def _payouts(m: Metrics) -> str:
+    shares, by_owner = m.get("payouts", {}), m.get("points_accessed", {}).get("by_owner", {})
+    rows = [(name, number(by_owner.get(name)), f"{share:.1%}") for name, share in shares.items()]
+    text = table("Shares go by rows sent, used or not.", ("owner", ">rows sent", ">share"), rows)
+    values = m.get("curator_only", {}).get("value_by_owner", {})
+    if not values or m.get("cells"):  # nothing was chosen by a gain
+        return text
+    worth = table(
+        "Sum of the marginal gains of an owner's selected rows.",
+        ("owner", ">value"),
+        [(name, number(value)) for name, value in values.items()],
+    )
+    restricted = (
+        '<div class="restricted"><p><strong>For the curator\'s eyes only.</strong> '
+        f"Paying by value would tell owners who won, hence something of each other's rows.</p>{worth}</div>"
+    )
+    return pair([f"<div>{text}</div>", restricted])
+
+
+def _images(arrays: Mapping[str, NDArray[Any]]) -> str:
+    rows = arrays.get("x")
+    if rows is None or rows.ndim != 2 or rows.shape[1] not in IMAGE_SIDES or not len(rows):
+        return ""
+    labels, side = arrays.get("y"), IMAGE_SIDES[rows.shape[1]]
+    ink = rows[:MOST_IMAGES].astype(np.float64) / (float(rows.max()) or 1.0)
+    pixels = np.rint(255 * (1 - np.clip(ink, 0, 1))).astype(np.uint8).reshape(-1, side, side)
+    items = []
+    for position, image in enumerate(pixels):
+        name = "" if labels is None else f"class {labels[position]}"
+        items.append(f'<li><img src="{grey_png(image)}" alt="row {position + 1}">{name}</li>')
+    more = f"The first {MOST_IMAGES} of {len(rows)} rows" if len(rows) > MOST_IMAGES else "All rows"
+    return f'<p class="note">{more}, in the order of selection.</p><ul class="sheet">{"".join(items)}</ul>'
+
+
+def _cell(line: Mapping[str, str | None], key: str) -> float:
+    try:
+        return float(line.get(key) or "nan")
+    except ValueError:
+        return math.nan

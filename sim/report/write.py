@@ -1,0 +1,216 @@
+"""A run directory as one page that opens anywhere, and as the lines that end a run on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedkme.errors import ConfigError
+from fedkme.tables.table import read_arrays
+from sim.report.formatting import Metrics, distance, method, model, number, percent, size
+from sim.report.release_page import ReleaseRun, render_release
+from sim.report.summary_page import Run, render
+
+REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
+LISTS = ("privacy", "faults")
+TABLES = (
+    *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
+    *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
+)
+OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
+OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
+    {"status": str, "scenario": str, "method": str, "K": int, "N": int, "rows": int},
+    dict.fromkeys(("privacy", "evaluation", "bytes", "timing"), dict)
+    | dict.fromkeys(("faults", "files"), list),
+)
+"""What metrics.json of a release must and may have."""
+REMEDY = "Give the directory of a run that has ended."
+
+
+def write_report(directory: Path) -> Path:
+    """Write report.html into a run directory: one file, no scripts, nothing loaded from elsewhere.
+
+    Args:
+        directory: of a summary: metrics.json, and rounds.csv, run.toml and summary.npz where the run got that
+            far; of a release: metrics.json, record.json, release.toml and what was made.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ConfigError: metrics.json is missing, unreadable or not that of a run.
+        DataError: summary.npz is there and cannot be read.
+    """
+    path = directory / "record.json"
+    record = _read_object(path) if path.exists() else {}
+    page = _release(directory, record) if record.get("kind") == "release" else _summary(directory)
+    target = directory / "report.html"
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _summary(directory: Path) -> str:
+    rounds, summary = directory / "rounds.csv", directory / "summary.npz"
+    run = Run(
+        metrics=_read_metrics(directory / "metrics.json", REQUIRED, OPTIONAL),
+        rounds=_read_lines(rounds) if rounds.exists() else [],
+        config=_text(directory / "run.toml"),
+        arrays=read_arrays(summary, "report") if summary.exists() else {},
+    )
+    return render(run)
+
+
+def _release(directory: Path, record: Metrics) -> str:
+    metrics = _read_metrics(directory / "metrics.json", *OF_RELEASES)
+    files = [directory / str(name) for name in metrics.get("files", [])]
+    card = next((file for file in files if file.name.endswith(".card.json") and file.exists()), None)
+    release = ReleaseRun(
+        metrics=metrics,
+        owner_rows=record.get("owner_rows", {}),
+        card={} if card is None else _read_object(card),
+        sizes={file.name: file.stat().st_size if file.exists() else None for file in files},
+        config=_text(directory / "release.toml"),
+    )
+    return render_release(release)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _read_metrics(path: Path, required: Mapping[str, type], optional: Mapping[str, type]) -> dict[str, Any]:
+    metrics = _read_object(path)
+    for key, kind in (*required.items(), *optional.items()):
+        missing = key not in metrics
+        if (missing and key in required) or not (missing or isinstance(metrics[key], kind)):
+            raise ConfigError(f"{path}: '{key}' is missing or of the wrong type", REMEDY)
+    return metrics
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", REMEDY) from None
+    except ValueError:
+        raise ConfigError(f"{path} is not JSON", REMEDY) from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds no JSON object", REMEDY)
+    return values
+
+
+def _read_lines(path: Path) -> list[dict[str, str | None]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [dict(line) for line in csv.DictReader(file)]
+
+
+def print_summary(metrics: Metrics, console: Console) -> None:
+    """Print the outcome of a run in plain characters, at most 100 columns wide.
+
+    Args:
+        metrics: of metrics.json.
+        console: a terminal or a file.
+    """
+    lines = [_outcome(metrics), _table(metrics), *_access(metrics), *_privacy(metrics), *_cost(metrics)]
+    for line in lines:
+        if line is not None:
+            console.print(Text(line) if isinstance(line, str) else line, width=min(console.width, 100))
+
+
+def _outcome(m: Metrics) -> str:
+    rows = f"{m.get('rounds', 0)} of {m['p']} rows" if m["status"] != "complete" else f"{m['p']} rows"
+    seed = "" if m.get("seed") is None else f", seed {m['seed']}"
+    why = f" ({m['reason']})" if m.get("reason") else ""
+    engine = f", engine {m['engine']}" if m.get("engine") else ""
+    return f"{m['scenario']}: {m['status']}{why}, {rows} from {m['K']} owners{engine}{seed}"
+
+
+def _table(m: Metrics) -> Table | None:
+    """One line per way of selecting rows; a column that nobody has is left out."""
+    if not m.get("mmd2"):
+        return None
+    columns: list[tuple[str, dict[str, str]]] = [
+        ("MMD^2", {name: distance(value) for name, value in m["mmd2"].items()}),
+        ("vs greedy", {name: percent(value) for name, value in m.get("percent_over_greedy", {}).items()}),
+        ("+ seeds", {name: distance(value) for name, value in m.get("mmd2_counted", {}).items()}),
+        ("to test", {name: distance(value) for name, value in m.get("mmd2_test", {}).items()}),
+    ]
+    accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
+    for kind in sorted({kind for found in accuracies.values() for kind in found}):
+        cells = {name: f"{found[kind]:.1%}" for name, found in accuracies.items() if kind in found}
+        columns.append((model(kind), cells))
+    columns = [column for column in columns if column[1]]
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("")
+    for title, _ in columns:
+        table.add_column(title, justify="right", no_wrap=True)
+    for name in m["mmd2"]:
+        style = "bold" if name == "summary" else ""
+        table.add_row(method(name), *(cells.get(name, "") for _, cells in columns), style=style)
+    return table
+
+
+def _access(m: Metrics) -> list[str]:
+    access = m.get("points_accessed")
+    if not access:
+        return []
+    line = (
+        f"points accessed {number(access.get('total'))} ({number(access.get('wasted'))} never used), "
+        f"rho {number(access.get('rho'))}"
+    )
+    if access.get("bound") is not None:
+        line += f", bound on their expectation {number(access['bound'])}"
+    if (cells := m.get("cells")) and cells["dropped"] is not None:
+        line = (
+            f"rows ordered {number(cells['ordered'])}, {number(access.get('total'))} accessed, "
+            f"{number(access.get('wasted'))} not kept; {cells['dropped']:.1%} of D_v in cells that no owner "
+            "seems to have"
+        )
+    disagree = "  owners and curator disagree on this count: see the ledger"
+    return [line, disagree] if access.get("owners_agree") is False else [line]
+
+
+def _privacy(m: Metrics) -> list[str]:
+    """Epsilons one a line with why there is none; rows seen as they are, summed."""
+    raw: Counter[str] = Counter()
+    lines = []
+    for entry in m.get("privacy", []):
+        if entry["raw_points"] or entry["observer"] == "consumer":
+            raw[entry["observer"]] += entry["raw_points"]
+        else:
+            lines.append(_statement(entry))
+    if raw:
+        seen = ", ".join(f"{observer} {count}" for observer, count in raw.items())
+        lines.append(f"  rows seen as they are: {seen}")
+    if lines:
+        lines.insert(0, "privacy (only 'sound' is proven; inf: no bound)")
+    if published := m.get("privacy_published"):
+        lines += ["the variant as published (--set preset=published) would claim, and what is true of it"]
+        lines += map(_statement, published)
+    return lines
+
+
+def _statement(entry: Mapping[str, Any]) -> str:
+    why = f" ({entry['reason']})" if entry["epsilon"] == "inf" else ""
+    return (
+        f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: epsilon "
+        f"{number(entry['epsilon'])} at delta {number(entry['delta'])}{why}"
+    )
+
+
+def _cost(m: Metrics) -> list[str]:
+    timing, traffic = m.get("timing", {}), m.get("bytes", {})
+    if not timing:
+        return []
+    sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received" if traffic else ""
+    p50, p99 = (number(timing.get(f"round_{percentile}_ms")) for percentile in ("p50", "p99"))
+    rounds = f"one round, {p50} ms" if m.get("cells") else f"rounds {p50} ms median, {p99} ms p99"
+    return [f"time {number(timing.get('total_s'))} s, {rounds}{sent}"]

@@ -1,0 +1,158 @@
+"""A consumer's first minutes with the folder of a release (issue 5, item 8: "estimators over a release")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from consumer.releases.estimators import distribution, expectation, mmd, probability, resample
+from consumer.releases.released import Released, load_release
+from curator.releases import joint
+from curator.releases.joint import JointRelease
+from curator.releases.methods import make_method
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.sums import Layout
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.sums import PooledRelease
+from fedkme.releases.settings import release_settings
+from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table
+
+SCHEMA = Schema(
+    columns=(Numeric(name="age", bounds=(0, 100), integer=True), Numeric(name="dose", bounds=(0, 2))),
+    label=Label(name="well", classes=("no", "yes")),
+)
+
+
+def people(count: int, seed: int, older: float = 0.0) -> Table:
+    generator = np.random.default_rng(seed)
+    age = np.clip(np.rint(generator.normal(40 + older, 12, count)), 0, 100)
+    dose = np.clip(0.02 * age + 0.2 * generator.standard_normal(count), 0, 2)
+    return Table(np.stack([age, dose], axis=1), (generator.random(count) < 0.3).astype(np.int64))
+
+
+class Curator:
+    """One pool of rows as a SumOracle."""
+
+    exact_sums = True
+    noise_ratio = 1.0
+    owners = 1
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.rows = len(table)
+
+    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        vector = SumVector(query, SCHEMA)
+        sums = vector.sums(vector.of(self.table), self.rows)
+        noise = simulated(5, "curator", "release")
+        return joint.release(vector.maps, sums, query.layout, self.rows, release, noise, query.counts)
+
+    async def exact(self, query: SumQuery) -> JointRelease:
+        return await self.joint(query, None)
+
+    @property
+    def noise(self) -> NoiseSource:
+        return simulated(5, "curator", "release")
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        raise NotImplementedError
+
+
+@cache
+def files(kind: str) -> dict[str, bytes]:
+    settings: dict[str, dict[str, Any]] = {
+        "balog1": {"points": 200, "gamma": 10.0},
+        "balog2": {
+            "features": 300,
+            "gamma": 10.0,
+            "points": 30,
+            "steps": 100,
+            "restarts": 1,
+            "candidates": 64,
+            "climbs": 30,
+        },
+        "merf": {"features": 200, "steps": 20, "hidden": [16], "batch": 64, "rows": 100},
+    }
+    method = make_method(release_settings({"kind": kind, **settings[kind]}), SCHEMA, people(300, 9), 1)
+    release = asyncio.run(method.ask(Curator(people(20_000, 0))))
+    return dict(method.finish(release, lambda *_: None).files)
+
+
+def received(kind: str, folder: Path) -> Released:
+    for name, data in files(kind).items():
+        (folder / name).write_bytes(data)
+    return load_release(folder)
+
+
+@pytest.mark.parametrize("kind", ["balog1", "balog2"])
+def test_a_folder_answers_questions_about_the_rows(kind: str, tmp_path: Path) -> None:
+    # "E[h(X)] with an error estimate, probability of a set, MMD to a sample", in the schema's own units.
+    released = received(kind, tmp_path)
+    truth = people(20_000, 0).values
+    age = expectation(released.release, released.on_rows(lambda rows: rows[:, 0]))
+    assert abs(age.value - truth[:, 0].mean()) <= 3 * age.error
+    assert age.error < 10
+    old = probability(released.release, released.on_rows(lambda rows: rows[:, 0] > 50))
+    assert abs(old.value - (truth[:, 0] > 50).mean()) <= 3 * old.error
+    assert old.error < 0.3
+    near = mmd(released.release, released.in_kernel(people(500, 1).values))
+    far = mmd(released.release, released.in_kernel(people(500, 1, older=30).values))
+    assert near < 0.5 * far
+
+
+@pytest.mark.parametrize("kind", ["balog1", "balog2", "merf"])
+def test_a_folder_tells_whether_a_sample_is_alike(kind: str, tmp_path: Path) -> None:
+    # "a two-sample test that accounts for the privacy noise"; labelled releases by adding up their classes.
+    released = received(kind, tmp_path)
+    assert released.two_sample_test(people(400, 2)).p_value > 0.001
+    assert released.two_sample_test(people(400, 2, older=15)).p_value < 0.001
+
+
+def test_weights_become_rows_for_learners(tmp_path: Path) -> None:
+    # "training on weighted data": a distribution on the points, or rows of equal weight.
+    released = received("balog1", tmp_path)
+    assert released.rows is not None
+    fitted = distribution(released.release.points, 10.0)
+    chosen = released.rows.take(resample(fitted.points, 500, 0))
+    SCHEMA.check(chosen, "chosen")
+    assert chosen.values[:, 0].mean() == pytest.approx(people(20_000, 0).values[:, 0].mean(), abs=5)
+
+
+def test_classes_add_up_to_the_embedding_of_the_rows(tmp_path: Path) -> None:
+    released = received("merf", tmp_path)
+    assert released.synthetic is not None
+    assert len(released.synthetic) == 100
+    each, both = released.stored.embeddings[0], released.embedding()
+    np.testing.assert_array_equal(both.mean[:, 0], each.mean[:, 0] + each.mean[:, 1])
+    assert both.layout == Layout()
+    assert both.sigma == pytest.approx(each.sigma * 2**0.5)
+    with pytest.raises(ConfigError, match="no weighted points"):
+        _ = released.release
+
+
+def test_a_folder_of_something_else_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"release\.npz"):
+        load_release(tmp_path)
+    for name, data in files("balog1").items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "weighted.npz").write_bytes(files("merf")["synthetic.npz"])
+    with pytest.raises(DataError, match="weighted"):
+        load_release(tmp_path)
+    released = received("balog1", tmp_path)
+    other = SCHEMA.model_copy(update={"label": None})
+    with pytest.raises(DataError, match="another schema"):
+        released.in_units_of_kernel(other, people(5, 0).values)
+    points, gamma, at = released.in_units_of_kernel(SCHEMA, people(5, 0).values)
+    assert (gamma, at.shape) == (10.0, (5, points.points.shape[1]))

@@ -1,0 +1,176 @@
+"""Releases of marginals end to end: AIM, MST and independent columns on a small table."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.releases.marginals import (
+    AimSettings,
+    MarginalRelease,
+    PooledOracle,
+    TrustedNoise,
+    aim,
+    independent,
+    mst,
+)
+from curator.releases.marginals.descent import quick_fit
+from curator.releases.marginals.model import Measurement, fit, model_cells
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.binning import Binning
+from fedkme.features.counts import Clique, IntArray, marginal_counts
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.noise import simulated
+from fedkme.tables.schema import Category, Schema
+
+mbi: Any = pytest.importorskip("mbi", reason="releases of marginals need mbi")
+jax: Any = pytest.importorskip("jax")
+
+SIZES = (3, 3, 2, 2)
+ROWS = 4000
+SETTINGS = AimSettings(ways=2, start=3, batch=2, iterations=100, last_iterations=300)
+
+
+def _codes() -> IntArray:
+    """Columns 0 and 1 nearly equal, 2 and 3 nearly opposite."""
+    rng = np.random.default_rng(3)
+    first, third = rng.choice(3, ROWS, p=[0.6, 0.3, 0.1]), rng.choice(2, ROWS, p=[0.7, 0.3])
+    noisy = rng.random((2, ROWS)) < 0.1
+    second = np.where(noisy[0], rng.integers(0, 3, ROWS), first)
+    fourth = np.where(noisy[1], third, 1 - third)
+    return np.stack([first, second, third, fourth], axis=1).astype(np.int64)
+
+
+CODES = _codes()
+OWNERS = np.array_split(CODES, 5)
+
+
+@functools.cache
+def released(method: str) -> MarginalRelease:
+    oracle, noise = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method)
+    noisy = TrustedNoise(oracle, noise)
+    match method:
+        case "aim":
+            return asyncio.run(aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, SETTINGS))
+        case "mst":
+            return asyncio.run(mst(noisy, SIZES, ROWS, 1.0, 1e-5))
+        case _:
+            return asyncio.run(independent(noisy, SIZES, ROWS, 1.0, 1e-5))
+
+
+def _distance(release: MarginalRelease) -> float:
+    """Mean total variation of all pairs."""
+    found = []
+    for pair in itertools.combinations(range(4), 2):
+        truth = marginal_counts(CODES, pair, SIZES) / ROWS
+        found.append(0.5 * np.abs(release.model.probabilities(pair).ravel() - truth).sum())
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("method", ["aim", "mst"])
+def test_correlated_columns_come_out_correlated(method: str) -> None:
+    # Issue 6, item 4: marginals chosen privately recover what independent columns cannot.
+    assert _distance(released(method)) < 0.3 * _distance(released("independent"))
+    assert {(0, 1), (2, 3)} <= set(released(method).cliques)
+
+
+@pytest.mark.parametrize("method", ["aim", "mst", "independent"])
+def test_a_release_costs_what_was_asked_and_no_more(method: str) -> None:
+    release = released(method)
+    assert Sound().epsilon([release.event], 1e-5).epsilon == pytest.approx(1.0, rel=1e-6)
+    assert Sound().epsilon([release.pieces], 1e-5).epsilon <= 1.0 + 1e-3
+
+
+def test_synthetic_rows_fit_the_schema_and_follow_the_model() -> None:
+    columns = [Category(name=f"c{i}", categories=tuple("abc"[:size])) for i, size in enumerate(SIZES)]
+    binning = Binning(Schema(columns=tuple(columns)))
+    release = released("aim")
+    table = release.sample(binning, 3000, seed=4)
+    binning.schema.check(table, "synthetic")
+    again = release.sample(binning, 3000, seed=4)
+    assert (table.values == again.values).all()
+    shares = marginal_counts(table.values.astype(np.int64), (0, 1), SIZES) / 3000
+    assert np.abs(shares - release.model.probabilities((0, 1)).ravel()).sum() < 0.02
+    with pytest.raises(ConfigError, match="not that of the release"):
+        release.sample(Binning(Schema(columns=tuple(columns[:2]))), 10, seed=0)
+    with pytest.raises(ConfigError, match="cannot be drawn"):
+        release.sample(binning, 0, seed=0)
+
+
+class _Spy(TrustedNoise):
+    """Notes what is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(PooledOracle(OWNERS, SIZES), simulated(0, "curator", "spy"))
+        self.asked: list[Sequence[Clique]] = []
+
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[NDArray[np.float64]]:
+        self.asked.append(cliques)
+        assert min(sigmas) > 0
+        return await super().noisy(cliques, sigmas)
+
+
+async def test_mst_sees_noisy_sums_only_in_three_queries() -> None:
+    # "the variant that needs only noisy pooled measurements": its one source is a NoisyOracle.
+    spy = _Spy()
+    await mst(spy, SIZES, ROWS, 1.0, 1e-5)
+    assert [len(cliques) for cliques in spy.asked[:2]] == [4, 6]
+    assert len(spy.asked) == 3
+
+
+def test_answers_of_a_model_are_mbis_own() -> None:
+    # model: marginals in and outside of the model, computed here in numpy, against mbi's elimination.
+    rng = np.random.default_rng(0)
+    cliques: list[Clique] = [(0, 1), (1, 2), (3,)]
+    measured = [
+        Measurement(
+            c, marginal_counts(CODES, c, SIZES) + rng.normal(0, 5, int(np.prod([SIZES[i] for i in c]))), 5.0
+        )
+        for c in cliques
+    ]
+    model = fit(SIZES, measured, ROWS, 100)
+    domain = mbi.Domain(tuple(range(4)), SIZES)
+    with jax.enable_x64(True):
+        factors = {
+            c: mbi.Factor(domain.project(c), jax.numpy.asarray(t)) for c, t in model.potentials.items()
+        }
+        potentials = mbi.CliqueVector(domain, model.cliques, factors)
+        marginals = mbi.marginal_oracles.default_oracle()(potentials, 1.0)
+        field = mbi.MarkovRandomField(potentials=potentials, marginals=marginals, total=1.0)
+    for clique in [(0, 1), (0, 2), (0, 3), (2,), (0, 2, 3), (0, 1, 2, 3)]:
+        with jax.enable_x64(True):
+            theirs = np.asarray(field.project(clique).values)
+        assert model.probabilities(clique) == pytest.approx(theirs, abs=1e-5)
+    assert model.probabilities((2, 0)) == pytest.approx(model.probabilities((0, 2)).T)
+    assert model_cells(SIZES, cliques) == 9 + 6 + 2
+
+    # descent: "the same algorithm": the quick fit of the rounds comes to the same model as mbi's.
+    quick = quick_fit(SIZES, measured, ROWS, 400)
+    for clique in cliques:
+        assert quick.probabilities(clique) == pytest.approx(
+            fit(SIZES, measured, ROWS, 400).held(clique), abs=2e-3
+        )
+
+
+async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> None:
+    oracle, noise = PooledOracle(OWNERS, SIZES), simulated(0, "curator", "bad")
+    with pytest.raises(DataError, match="not those of all 4001 rows"):
+        await aim(oracle, SIZES, ROWS + 1, 1.0, 1e-5, noise, SETTINGS)
+    wide = (500,) * 30
+    empty = PooledOracle([np.zeros((1, 30), dtype=np.int64)], wide)
+    with pytest.raises(ConfigError, match="are the limit") as large:
+        await aim(empty, wide, 1, 1.0, 1e-5, noise)
+    assert large.value.remedy
+    with pytest.raises(ConfigError, match="are the limit"):
+        await mst(TrustedNoise(empty, noise), wide, 1, 1.0, 1e-5)
+    with pytest.raises(ConfigError, match="are the limit"):
+        fit((200,) * 4, [Measurement((0, 1, 2, 3), np.zeros(1), 1.0)], 1)
+    with pytest.raises(ConfigError, match="out of its range"):
+        AimSettings(batch=0)

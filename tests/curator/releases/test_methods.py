@@ -1,0 +1,348 @@
+"""Releases from settings to files, over owners in memory (issue 5: "each a service of the curator")."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.releases import joint
+from curator.releases.joint import JointRelease
+from curator.releases.method import Finished, Method
+from curator.releases.methods import make_method
+from curator.releases.settings import release_settings
+from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
+from fedkme.features.sums import Layout
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events import ExactStatistic
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.sums import PooledRelease
+from fedkme.releases.file import from_bytes
+from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table, load_table
+
+NUMBERS = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
+MIXED = Schema(
+    columns=(
+        Numeric(name="age", bounds=(17, 90), integer=True),
+        Category(name="work", categories=("self, own", "state", "?")),
+        Numeric(name="share", bounds=(-1, 1)),
+    ),
+    label=Label(name="income", classes=("<=50K", ">50K")),
+)
+ROWS = 2000
+_NETWORK = {"hidden": [16], "batch": 64, "steps": 20, "rows": 300}
+_SEARCH = {"restarts": 1, "steps": 20, "candidates": 32, "climbs": 10, "points": 20}
+SETTINGS: Mapping[str, tuple[Schema, dict[str, Any]]] = {
+    "balog1": (NUMBERS, {"kind": "balog1", "points": 60, "gamma": 8.0, "weights": "simplex", "rows": 50}),
+    "balog1-mixed": (
+        MIXED,
+        {"kind": "balog1", "points": 40, "z": {"kind": "gaussian", "scale": 0.4}, "basis": "eigen"},
+    ),
+    "balog2": (NUMBERS, {"kind": "balog2", "features": 200, "gamma": 0.5, "units": "table", **_SEARCH}),
+    "balog2-mixed": (MIXED, {"kind": "balog2", "features": 200, "rows": 40, **_SEARCH}),
+    "merf": (MIXED, {"kind": "merf", "features": 100, "scales": {"age": 2.0}, **_NETWORK}),
+    "merf-fourier": (NUMBERS, {"kind": "merf", "features": 100, **_NETWORK}),
+    "hermite": (MIXED, {"kind": "hermite", "epochs": 3, "sum_order": 10, **_NETWORK}),
+}
+
+
+def rows(schema: Schema, count: int = ROWS, seed: int = 0) -> Table:
+    generator = np.random.default_rng(seed)
+    if schema is NUMBERS:
+        centres = np.array([[-2.0, 0.0], [1.0, 2.0], [2.0, -1.0]])
+        blobs = centres[generator.integers(0, 3, count)] + 0.5 * generator.standard_normal((count, 2))
+        return Table(np.clip(blobs, -4, 4))
+    age, work = generator.integers(17, 91, count), generator.choice(3, count, p=[0.6, 0.3, 0.1])
+    share = np.clip(0.3 * generator.standard_normal(count) + 0.4, -1, 1)
+    return Table(np.stack([age, work, share], axis=1), (age > 60).astype(np.int64))
+
+
+class Owners:
+    """A SumOracle over tables in memory; noise is simulated."""
+
+    exact_sums = True
+    noise_ratio = 1.0
+
+    def __init__(self, table: Table, schema: Schema, owners: int = 5) -> None:
+        self.tables = [table.take(part) for part in np.array_split(np.arange(len(table)), owners)]
+        self.schema = schema
+        self.asked = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(len(table) for table in self.tables)
+
+    @property
+    def owners(self) -> int:
+        return len(self.tables)
+
+    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        self.asked += 1
+        vector = SumVector(query, self.schema)
+        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
+        sums = vector.sums(total, self.rows)
+        noise = simulated(3, "curator", "release")
+        return joint.release(vector.maps, sums, query.layout, self.rows, release, noise, query.counts)
+
+    async def exact(self, query: SumQuery) -> JointRelease:
+        return await self.joint(query, None)
+
+    @property
+    def noise(self) -> NoiseSource:
+        return simulated(3, "curator", "release")
+
+    async def marginals(
+        self, marginals: Marginals, sigmas: Sequence[float] | None
+    ) -> list[NDArray[np.float64]]:
+        self.asked += 1
+        vector = SumVector(SumQuery((), Layout(), marginals=marginals), self.schema)
+        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
+        exact = vector.tables(total)
+        if sigmas is None:
+            return exact
+        return [a + self.noise.gaussian(s, a.size) for a, s in zip(exact, sigmas, strict=True)]
+
+
+def method_of(name: str, **changes: Any) -> tuple[Method, Schema]:
+    schema, values = SETTINGS[name]
+    return make_method(release_settings(values | changes), schema, rows(schema, 80, seed=9), 7), schema
+
+
+@cache
+def released(name: str, owners: int = 5) -> bytes:
+    method, schema = method_of(name)
+    return asyncio.run(method.ask(Owners(rows(schema), schema, owners)))
+
+
+@cache
+def finished(name: str) -> tuple[Finished, tuple[tuple[str, str, float], ...]]:
+    told: list[tuple[str, str, float]] = []
+    method, _ = method_of(name)
+    return method.finish(released(name), lambda *said: told.append(said)), tuple(told)
+
+
+def saved(name: str, folder: Path) -> Path:
+    """A finished release as a consumer's folder."""
+    for file, data in finished(name)[0].files.items():
+        (folder / file).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_release_ends_in_files_of_the_schema_with_a_card(name: str, tmp_path: Path) -> None:
+    # "gets a data set in the original columns and units"; "with a data card".
+    schema, values = SETTINGS[name]
+    found, told = finished(name)
+    files = found.files
+    folder = saved(name, tmp_path)
+    assert files["release.npz"] == released(name)
+    if "rows" in values:
+        for suffix in ("npz", "csv", "parquet"):
+            table = load_table(folder / f"synthetic.{suffix}", schema, "reader")
+            assert len(table) == values["rows"] == found.rows
+            assert (table.labels is not None) == (
+                values["kind"] in ("merf", "hermite") and bool(schema.label)
+            )
+    balog = values["kind"].startswith("balog")
+    assert ("weighted.npz" in files) == balog
+    card = json.loads(files["weighted.card.json" if balog else "synthetic.card.json"])
+    assert card["source_rows"] == ROWS
+    assert card["owners"] == 5
+    assert card["privacy"]["relation"] == "replace-one"
+    assert card["privacy"]["epsilon"]["sound"]["epsilon"] == pytest.approx(1.0, rel=1e-5)
+    assert "published" in card["privacy"]["epsilon"]
+    assert card["utility"]["distance to the released embedding"] >= 0
+    assert card["utility"]["length of the noise in it"] > 0
+    fractions = [fraction for _, _, fraction in told]
+    assert fractions[-1] == 1.0
+    assert fractions == sorted(fractions)
+    if values["kind"] in ("merf", "hermite"):
+        assert len(told) > 5
+        assert all(stage == "training" and "objective" in line for stage, line, _ in told)
+        assert "from the release" in told[0][1]  # an early result
+
+
+@pytest.mark.parametrize("name", ["balog1", "balog1-mixed", "balog2", "balog2-mixed"])
+def test_weighted_points_are_rows_of_the_schema(name: str, tmp_path: Path) -> None:
+    # "points inverse-transformed to schema units, with weights": what is written is what was fitted.
+    schema, values = SETTINGS[name]
+    folder = saved(name, tmp_path)
+    with np.load(folder / "weighted.npz") as archive:
+        x, weight, gamma = archive["x"], archive["weight"], float(archive["gamma"])
+    schema.check(Table(x), "weighted points")
+    assert x.shape == (len(weight), schema.width)
+    assert gamma > 0
+    again = load_table(
+        folder / "weighted.csv", schema.model_copy(update={"ignore": ("weight",)}), "weighted points"
+    )
+    np.testing.assert_array_equal(again.values, x)
+    if values["kind"] == "balog2" or values.get("weights") == "simplex":
+        assert np.abs(weight).sum() <= 1 + 1e-9
+    stored = from_bytes(released(name))
+    card = json.loads((folder / "weighted.card.json").read_text())
+    distance = card["utility"]["distance to the released embedding"]
+    assert distance < np.linalg.norm(stored.embeddings[0].mean)  # nearer than nothing at all
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_pooling_over_owners_gives_the_release_of_one_that_holds_everything(name: str) -> None:
+    # "5, 20 or 100 owners ... the same release as one owner holding everything (same seed)".
+    one = from_bytes(released(name, 1))
+    for owners in (5, 20):
+        several = from_bytes(released(name, owners))
+        assert several.owners == owners
+        for left, right in zip(one.embeddings, several.embeddings, strict=True):
+            assert left.map_spec == right.map_spec
+            assert left.mean.tobytes() == right.mean.tobytes()
+        assert (one.masses is None) == (several.masses is None)
+        if one.masses is not None and several.masses is not None:
+            assert one.masses.tobytes() == several.masses.tobytes()
+
+
+@pytest.mark.parametrize("name", ["balog1", "balog2", "merf"])
+def test_the_same_release_gives_the_same_files(name: str) -> None:
+    # "the same bytes give the same files": a curator that died finishes the run again.
+    method, _ = method_of(name)
+    again = method.finish(released(name), lambda *_: None)
+    assert dict(again.files) == dict(finished(name)[0].files)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_plan_costs_what_the_release_costs(name: str) -> None:
+    method, _ = method_of(name)
+    event = from_bytes(released(name)).event
+    assert event is not None
+    for events in (method.planned(), (event,)):
+        assert Sound().epsilon(events, 1e-5).epsilon == pytest.approx(1.0, rel=1e-5)
+    assert method.protocol == SETTINGS[name][1]["kind"]
+
+
+def test_without_noise_the_plan_is_an_exact_statistic() -> None:
+    method, schema = method_of("balog1", epsilon=float("inf"))
+    assert all(isinstance(event, ExactStatistic) for event in method.planned())
+    stored = from_bytes(asyncio.run(method.ask(Owners(rows(schema), schema))))
+    assert stored.event is None
+    assert stored.embeddings[0].sigma == 0.0
+    assert stored.settings["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("count", [3, 40])
+def test_too_few_rows_name_an_epsilon_that_is_usable(name: str, count: int) -> None:
+    # "N too small for the asked epsilon (say what epsilon would be usable)"; and nobody is asked.
+    changes: dict[str, Any] = {"epsilon": 0.01}
+    method, schema = method_of(name, **changes)
+    owners = Owners(rows(schema, count), schema, 3)
+    with pytest.raises(NotEnoughRowsError, match=f"{count} rows are too few at epsilon 0.01") as raised:
+        asyncio.run(method.ask(owners))
+    assert owners.asked == 0
+    usable = float(raised.value.remedy.split("epsilon ")[1].split(" ")[0])
+    assert usable > 0.01
+    enough, _ = method_of(name, epsilon=usable)
+    assert from_bytes(asyncio.run(enough.ask(owners))).rows == count
+    assert owners.asked == 1
+
+
+def test_owners_without_rows_are_not_asked() -> None:
+    method, schema = method_of("merf")
+    with pytest.raises(NotEnoughRowsError, match="no rows"):
+        asyncio.run(method.ask(Owners(rows(schema, 0), schema, 2)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_embedding_that_is_not_finite_is_refused(value: float) -> None:
+    # "a non-finite embedding ... typed errors".
+    method, schema = method_of("merf")
+
+    class Broken(Owners):
+        async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+            found = await super().joint(query, release)
+            mean = found.embeddings[0].mean.copy()
+            mean[3, 1] = value
+            return replace(found, embeddings=(replace(found.embeddings[0], mean=mean),))
+
+    with pytest.raises(DataError, match="not finite"):
+        asyncio.run(method.ask(Broken(rows(schema), schema)))
+
+
+def test_a_release_of_another_method_is_not_finished() -> None:
+    method, _ = method_of("merf")
+    with pytest.raises(DataError, match="is not one of merf"):
+        method.finish(released("hermite"), lambda *_: None)
+    with pytest.raises(DataError, match="in this schema"):
+        make_method(release_settings({"kind": "balog2"}), MIXED, None, 0).finish(
+            released("balog2"), lambda *_: None
+        )
+    with pytest.raises(DataError, match="archive"):
+        method.finish(b"nothing", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("merf", {"scales": {"agee": 2.0}}, "scales.agee"),
+        ("merf", {"generator": "image"}, "square image"),
+        ("hermite", {"product_columns": 3, "product_order": 1000}, "numbers|larger"),
+        ("balog1-mixed", {"units": "table"}, "category"),
+        ("balog1", {"z": {"kind": "file", "path": "/etc/passwd"}}, "was not read"),
+        ("balog1", {"z": {"kind": "given", "values": "AAAA"}}, "z.values"),
+    ],
+)
+def test_settings_that_do_not_go_with_the_schema(name: str, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        method_of(name, **changes)
+
+
+def test_seed_points_need_seed_rows() -> None:
+    settings = release_settings({"kind": "balog1"})
+    with pytest.raises(ConfigError, match="curator has none") as raised:
+        make_method(settings, NUMBERS, None, 0)
+    assert "gaussian" in raised.value.remedy
+
+
+@pytest.mark.parametrize("name", ["balog2", "merf", "hermite"])
+def test_a_missing_package_is_said_before_an_owner_is_asked(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("curator.releases.methods.base.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="jax"):
+        method_of(name)
+
+
+def test_a_seed_that_nobody_named_is_the_curators() -> None:
+    method, schema = method_of("merf")
+    stored = from_bytes(released("merf"))
+    assert stored.settings["seed"] == 7
+    assert isinstance(stored.settings["gamma"], float)  # the median heuristic, of public rows
+    other, _ = method_of("merf", seed=8)
+    again = from_bytes(asyncio.run(other.ask(Owners(rows(schema), schema))))
+    assert again.embeddings[0].map_spec != stored.embeddings[0].map_spec
+    assert method.protocol == "merf"
+
+
+def test_a_compressed_archive_is_no_release() -> None:
+    # A small file that unpacks to any size is refused before it is unpacked.
+    out = io.BytesIO()
+    np.savez_compressed(out, about=np.zeros(1000, dtype=np.uint8))
+    with pytest.raises(DataError, match="archive"):
+        from_bytes(out.getvalue())
+
+
+def test_a_damaged_release_is_a_data_error() -> None:
+    data = released("merf")
+    middle = len(data) // 2
+    for damaged in (b"", data[:-10], data[:middle], data[:middle] + bytes(8) + data[middle + 8 :]):
+        with pytest.raises(DataError):
+            from_bytes(damaged)

@@ -1,0 +1,135 @@
+"""Synthetic data that people can use (issue 5, item 7)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from curator.releases.synthetic import DataCard, columns_of, write_synthetic
+from fedkme.errors import DataError
+from fedkme.privacy.events import Gaussian
+from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table, load_table
+
+SCHEMA = Schema(
+    columns=(
+        Numeric(name="age", bounds=(17, 90), integer=True),
+        Numeric(name="share", bounds=(-1, 1)),
+        Category(name="work", categories=("self, own", "state | federal", "?")),
+        Numeric(name="pixel", bounds=(0, 255), count=2, integer=True),
+    ),
+    label=Label(name="income", classes=("<=50K", ">50K")),
+)
+TABLE = Table(
+    np.array([[17, -1, 0, 0, 255], [64, 0.1, 2, 7, 8], [90, 1 / 3, 1, 3, 4]], dtype=np.float64),
+    np.array([0, 1, 1]),
+)
+
+
+def card(rows: int = 3, **other: object) -> DataCard:
+    values: dict[str, object] = {
+        "mechanism": "DP-MERF (Harder 2021)",
+        "schema": SCHEMA,
+        "rows": rows,
+        "source_rows": 43_958,
+        "owners": 5,
+        "event": Gaussian(gaussian_sigma(1.0, 1e-5)),
+        "relation": "replace-one",
+        "delta": 1e-5,
+        "utility": {"ROC": 0.75},
+        "utility_rows": "the consumer's test rows",
+        "settings": {"map": {"kind": "mixed"}},
+    }
+    return DataCard(**(values | other))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+def test_a_written_table_is_read_back_through_the_schema(suffix: str, tmp_path: Path) -> None:
+    """Units, categories and whole numbers: the inverse of the schema, to the last bit."""
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / "new" / f"synthetic{suffix}"
+    written = write_synthetic(path, TABLE, SCHEMA, card())
+    assert [each.name for each in written] == [path.name, "synthetic.card.md", "synthetic.card.json"]
+    back = load_table(path, SCHEMA, "reader")
+    np.testing.assert_array_equal(back.values, TABLE.values)
+    assert back.labels is not None
+    np.testing.assert_array_equal(back.labels, [0, 1, 1])
+
+
+def test_a_file_holds_what_people_write(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    write_synthetic(path, TABLE, SCHEMA, card())
+    lines = path.read_text().splitlines()
+    assert lines[0] == "age,share,work,pixel0,pixel1,income"
+    assert lines[1] == '17,-1.0,"self, own",0,255,<=50K'
+    assert lines[2] == "64,0.1,?,7,8,>50K"
+
+
+def test_a_label_by_threshold_is_a_number_on_its_side_of_it(tmp_path: Path) -> None:
+    schema = Schema(
+        columns=(Numeric(name="x", bounds=(0, 1)),),
+        label=Label(name="sick", classes=("no", "yes"), positive_above=0),
+    )
+    table = Table(np.array([[0.5], [0.25]]), np.array([0, 1]))
+    write_synthetic(tmp_path / "t.csv", table, schema, card(2, schema=schema))
+    back = load_table(tmp_path / "t.csv", schema, "reader")
+    assert back.labels is not None
+    np.testing.assert_array_equal(back.labels, [0, 1])
+
+
+def test_rows_without_a_label_have_no_such_column() -> None:
+    assert "income" not in columns_of(Table(TABLE.values), SCHEMA)
+
+
+def test_the_card_says_mechanism_epsilon_schema_and_utility(tmp_path: Path) -> None:
+    write_synthetic(tmp_path / "s.npz", TABLE, SCHEMA, card())
+    said = json.loads((tmp_path / "s.card.json").read_text())
+    assert said["mechanism"] == "DP-MERF (Harder 2021)"
+    assert said["rows"] == 3
+    assert said["owners"] == 5
+    assert said["source_rows"] == 43_958
+    epsilon = said["privacy"]["epsilon"]
+    assert epsilon["sound"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
+    assert epsilon["sound"]["delta"] == 1e-5
+    assert epsilon["published"]["reason"]  # papers of other mechanisms have no arithmetic for this one
+    assert said["privacy"]["relation"] == "replace-one"
+    assert Schema.model_validate(said["schema"]) == SCHEMA
+    assert said["schema_sha256"] == SCHEMA.digest()
+    assert said["utility"] == {"measured_on": "the consumer's test rows", "ROC": 0.75}
+    text = (tmp_path / "s.card.md").read_text()
+    for part in (
+        "| sound | 1 | 1e-05 |",
+        "| published | inf |",
+        "state \\| federal",
+        "17 to 90",
+        "| ROC | 0.75 |",
+    ):
+        assert part in text
+    assert "pixel0 to pixel1" in text
+
+
+def test_a_release_without_noise_says_epsilon_is_infinite() -> None:
+    nothing = card(event=None)
+    assert all(math.isinf(figure.epsilon) for figure in nothing.figures().values())
+    assert nothing.to_json()["privacy"]["epsilon"]["sound"]["epsilon"] == "inf"
+
+
+def test_what_does_not_fit_is_not_written(tmp_path: Path) -> None:
+    outside = Table(TABLE.values + 100.0, TABLE.labels)
+    for table, about, path, message in (
+        (outside, card(), "a.csv", "public bounds"),
+        (TABLE, card(4), "a.csv", "other rows"),
+        (TABLE, card(), "a.txt", "neither"),
+    ):
+        with pytest.raises(DataError, match=message):
+            write_synthetic(tmp_path / path, table, SCHEMA, about)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        write_synthetic(tmp_path / "file" / "a.csv", TABLE, SCHEMA, card())

@@ -1,0 +1,233 @@
+"""Issue 6, item 2: "the curator handles only h1 hashes", "selected rows go end-to-end encrypted"."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.summary.hashed import HashedContent
+from fedkme.embeddings.kernels import rbf
+from fedkme.embeddings.mmd import mmd2
+from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError
+from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
+from fedkme.features.fourier import Kind
+from fedkme.features.hashes import fault_of_hashes, hashed_kernel, herd_hashes
+from fedkme.protocol import Row
+from fedkme.sealed import (
+    GroupSecret,
+    HashedRow,
+    PartyKeys,
+    SecretGiver,
+    SecretTaker,
+    mismatched,
+    offer_keys,
+    open_rows,
+    row_box_bytes,
+    seal_rows,
+    taken_at_their_word,
+)
+from fedkme.secagg.keys import public_bytes
+from sim.evaluation.exact_greedy import exact_kernel_greedy
+from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec
+
+PRIVATE = bytes(range(1, 33))
+CONSUMER = public_bytes(PRIVATE)
+H1 = secret_map()
+PLAIN = [Row(token, values, token % 2) for token, values in enumerate(ROWS)]
+HASHES: Features = H1.fixed_point(SCHEMA.encode(ROWS))
+SEALED = seal_rows(PLAIN, HASHES, CONSUMER, SECRET)
+
+
+def test_the_consumer_opens_exactly_the_rows_that_were_sealed() -> None:
+    opened = open_rows(SEALED, PRIVATE, SECRET)
+    for row, original in zip(opened, PLAIN, strict=True):
+        assert (row.token, row.label) == (original.token, original.label)
+        assert row.values.tobytes() == original.values.tobytes()
+    assert mismatched(opened, SEALED, SCHEMA, H1) == []
+    assert mismatched([], [], SCHEMA, H1) == []
+
+
+def test_a_row_without_a_label_stays_so() -> None:
+    (row,) = open_rows(seal_rows([Row(0, ROWS[0], None)], HASHES[:1], CONSUMER, SECRET), PRIVATE, SECRET)
+    assert row.label is None
+
+
+def test_labels_alone_can_be_sealed_for_models_on_hashes() -> None:
+    sealed = seal_rows(PLAIN, HASHES, CONSUMER, SECRET, labels_only=True)
+    opened = open_rows(sealed, PRIVATE, SECRET)
+    assert [row.label for row in opened] == [row.label for row in PLAIN]
+    assert all(row.values.shape == (0,) for row in opened)
+    assert {len(row.box) for row in sealed} == {row_box_bytes(0)}
+
+
+def test_size_says_nothing_about_content() -> None:
+    odd = [np.zeros(WIDTH), np.full(WIDTH, 1e-300), np.full(WIDTH, np.pi), ROWS[0]]
+    rows = [
+        Row(10**token, x, label) for token, (x, label) in enumerate(zip(odd, (None, 0, 1, 1), strict=True))
+    ]
+    sizes = {len(row.box) for row in seal_rows(rows, HASHES[:4], CONSUMER, SECRET)}
+    assert sizes == {row_box_bytes(WIDTH)}
+
+
+def moved(row: HashedRow, **change: Any) -> HashedRow:
+    return dataclasses.replace(row, **change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"token": 1},
+        {"features": HASHES[1]},
+        {"features": HASHES[0] ^ np.eye(1, 140, 3, dtype=np.int16)[0]},
+        {"box": SEALED[1].box},
+        {"box": SEALED[0].box[:-1]},
+        {"box": b""},
+    ],
+)
+def test_a_curator_cannot_put_a_row_to_another_hash_or_token_or_alter_it(change: dict[str, Any]) -> None:
+    with pytest.raises(SealedBoxError):
+        open_rows([moved(SEALED[0], **change)], PRIVATE, SECRET)
+
+
+def test_only_the_consumer_opens_rows_of_its_run_and_only_the_group_seals_them() -> None:
+    outsider = GroupSecret("run-1", bytes(32))
+    for private, secret in ((bytes(32), SECRET), (PRIVATE, GroupSecret("run-2", SECRET.exposed()))):
+        with pytest.raises(SealedBoxError):  # another owner has the secret and lacks the key
+            open_rows(SEALED[:1], private, secret)
+    forged = seal_rows(
+        PLAIN[:1], HASHES[:1], CONSUMER, outsider
+    )  # a curator has the key and lacks the secret
+    with pytest.raises(SealedBoxError):
+        open_rows(forged, PRIVATE, SECRET)
+
+
+def test_the_consumer_finds_an_owner_whose_hash_is_not_its_rows() -> None:
+    hashes = HASHES.copy()
+    hashes[7] = HASHES[8]
+    hashes[9] += np.where(hashes[9] > 0, -1, 1).astype(np.int16)  # another machine's cosines
+    sealed = seal_rows(PLAIN, hashes, CONSUMER, SECRET)
+    assert mismatched(open_rows(sealed, PRIVATE, SECRET), sealed, SCHEMA, H1) == [7]
+
+
+def encodings(values: NDArray[Any]) -> Iterator[bytes]:
+    """Ways in which numbers may stand in bytes."""
+    for kind in ("<f8", ">f8", "<f4", ">f4"):
+        yield values.astype(kind).tobytes()
+    for unit in (2.0**-14, 2.0**-15, 1.0 / 255.0):
+        scaled = np.clip(np.rint(values / unit), -(2**15), 2**15 - 1)
+        yield scaled.astype("<i2").tobytes()
+        yield scaled.astype(">i2").tobytes()
+
+
+def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> None:
+    # Issue 6: "a test shows that the curator's whole state and traffic do not contain rows or draw".
+    giver = SecretGiver(PartyKeys.fresh("consumer", "run-1"), None, taken_at_their_word, None)
+    consumer = PartyKeys.fresh("consumer", "run-1")
+    view: list[bytes] = []
+    sent: list[HashedRow] = []
+    for name, part in (("a", slice(0, 20)), ("b", slice(20, 40))):
+        taker = SecretTaker(PartyKeys.fresh(name, "run-1"), None, "consumer", taken_at_their_word)
+        offer = taker.offer()
+        gift = giver.give(offer)
+        secret = taker.take(gift)
+        h1 = secret_map(secret=secret)
+        hashes = h1.fixed_point(SCHEMA.encode(ROWS[part]))
+        hashed = seal_rows(PLAIN[part], hashes, offer_keys(consumer, None).box, secret)
+        view += [offer.box, offer.signing, gift.commitment, gift.box, gift.signature, gift.giver.box]
+        view += [part for row in hashed for part in (row.features.tobytes(), row.box)]
+        sent += hashed
+    content = HashedContent(spec(secret=giver.secret), WIDTH)
+    target = quantize_mean(normalised_features(content.features_of(sent)).mean(axis=0))
+    kept = content.prune(sent, target, 10)
+    view += [kept.tobytes(), target.tobytes(), repr(content).encode()]
+    seen = b"|".join(view)
+
+    draw = secret_map(secret=giver.secret)
+    assert draw._offset is not None
+    numbers = [*ROWS, *SCHEMA.encode(ROWS), *draw._omega, *draw._omega.T, draw._offset]
+    for values in numbers:
+        for start in range(0, len(values) - 2, 3):  # any three numbers in a row
+            for encoded in encodings(values[start : start + 3]):
+                assert encoded not in seen
+    for hidden in (giver.secret.exposed(), giver.secret.derive(b"sealed rows"), consumer.box):
+        assert hidden not in seen
+        assert hidden.hex().encode() not in seen
+    # The search finds what is there: the hashes, and what the consumer opens.
+    assert content.features_of(sent)[3].tobytes() in seen
+    opened = open_rows([sent[i] for i in kept], consumer.box, giver.secret)
+    assert next(encodings(opened[0].values[:3])) in b"|".join(row.tobytes() for row in ROWS)
+
+
+@pytest.mark.parametrize("kind", ["paired", "offset"])
+def test_hashes_of_rows_are_hashes(kind: Kind) -> None:
+    h1 = secret_map(kind, dimension=512)
+    many = np.random.default_rng(0).random((2000, WIDTH))
+    assert fault_of_hashes(h1.fixed_point(many), h1.spec) == ""
+
+
+def altered(place: tuple[int, int], value: int) -> NDArray[Any]:
+    hashes = HASHES.copy()
+    hashes[place] = value
+    return hashes
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        HASHES[:, :-1],
+        HASHES.astype(np.int32),
+        HASHES[0],
+        altered((3, 5), 2**14 + 1),
+        altered((3, 5), -(2**15)),
+        altered((3, 5), int(HASHES[3, 5]) // 2 - 3000),
+        np.zeros_like(HASHES),
+    ],
+)
+def test_what_is_no_hash_of_any_row_is_refused(features: NDArray[Any]) -> None:
+    assert fault_of_hashes(features, spec())
+
+
+def test_the_curator_checks_what_it_can_check() -> None:
+    content = HashedContent(spec(), WIDTH)
+    assert content.fault("a", SEALED) is None
+    assert content.fault("a", []) is None
+    assert np.array_equal(content.features_of(SEALED), HASHES)
+    for change in ({"box": SEALED[0].box + b"0"}, {"features": HASHES[0][:-1]}, {"features": 0 * HASHES[0]}):
+        assert isinstance(content.fault("a", [SEALED[1], moved(SEALED[0], **change)]), DataError)
+
+
+def test_pruning_by_hashes_comes_close_to_pruning_by_rows() -> None:
+    # Cells: "rho p rows pruned to p"; with h1 . h1 for the kernel, d = 2000, against the exact kernel;
+    # uniform is the first 20 of the same rows.
+    rng = np.random.default_rng(1)
+    validation, came = rng.beta(2.0, 5.0, (200, WIDTH)), rng.random((100, WIDTH))
+    h1 = secret_map(dimension=2000)
+    target = quantize_mean(normalised_features(h1.fixed_point(validation)).mean(axis=0))
+    chosen = herd_hashes(h1.fixed_point(came), target, 20)
+    assert len(set(chosen.tolist())) == 20
+    exact = mmd2(came[exact_kernel_greedy(came, validation, None, 20, GAMMA)], validation, GAMMA)
+    assert mmd2(came[chosen], validation, GAMMA) < 1.5 * exact + 1e-3
+    assert mmd2(came[:20], validation, GAMMA) > 3.0 * exact
+    with pytest.raises(NotEnoughRowsError):
+        herd_hashes(h1.fixed_point(came), target, 101)
+
+
+def test_pruning_counts_a_public_seed_set() -> None:
+    # A consumer at home may count its seeds: rows like them are then worth less.
+    target = quantize_mean(normalised_features(HASHES).mean(axis=0))
+    plain, counted = herd_hashes(HASHES, target, 1), herd_hashes(HASHES, target, 1, HASHES[:5])
+    expected = hashed_kernel(HASHES, HASHES).mean(axis=1) - 5 / 6 * hashed_kernel(HASHES, HASHES[:5]).mean(
+        axis=1
+    )
+    assert counted[0] == expected.argmax()
+    assert plain[0] == hashed_kernel(HASHES, HASHES).mean(axis=1).argmax()
+
+
+def test_hashed_kernel_is_in_units_of_the_kernel() -> None:
+    h = secret_map(dimension=8000).fixed_point(ROWS)
+    assert np.abs(hashed_kernel(h, h[:3]) - rbf(ROWS, ROWS[:3], GAMMA)).max() < 0.1

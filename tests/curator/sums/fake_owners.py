@@ -1,0 +1,245 @@
+"""Owners in the curator's own process, which may be lost or lie at any phase."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from numpy.typing import NDArray
+
+from curator.owners.roster import Fault
+from curator.sums.disclosures import SumDisclosures
+from curator.sums.owner_sums import OwnerSums
+from curator.sums.round import SumRound
+from fedkme.errors import OwnerLostError
+from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
+from fedkme.features.hermite import HermiteSumSpec
+from fedkme.features.sums import Layout
+from fedkme.pki.identity import Identity
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.secagg import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    KeyBinding,
+    MaskedInput,
+    OwnerAggregator,
+    Parameters,
+    Roster,
+    SealedShares,
+    Survivors,
+    Unmasking,
+    bind,
+    verify_all,
+)
+from fedkme.sums.values import Enrolment, Security, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table
+
+SCHEMA = Schema(
+    columns=(Numeric(name="x", bounds=(-2, 3)), Category(name="c", categories=("a", "b"))),
+    label=Label(name="y", classes=("no", "maybe", "yes")),
+)
+BY_CLASS = Layout(3)
+FOURIER = FourierMapSpec(dimension=12, gamma=2.0, seed=0)
+MIXED = MixedSpec(dimension=8, gamma=0.5, seed=3)
+HERMITE = HermiteSumSpec(order=9, length=0.5)
+PHASES = ("propose", "advertise", "share", "mask", "endorse", "unmask")
+
+Change = Callable[[Any], Any]
+
+
+def table(rows: int, seed: int = 0) -> Table:
+    g = np.random.default_rng(seed)
+    values = np.stack([g.uniform(-2, 3, rows), g.integers(0, 2, rows).astype(np.float64)], axis=1)
+    return Table(values, g.integers(0, 3, rows))
+
+
+def dealt(whole: Table, owners: int, seed: int = 1) -> list[Table]:
+    """The rows dealt at random to owners of unequal sizes, none empty."""
+    g = np.random.default_rng(seed)
+    cuts = np.sort(g.choice(np.arange(1, len(whole)), owners - 1, replace=False))
+    return [whole.take(rows) for rows in np.split(g.permutation(len(whole)), cuts)]
+
+
+class FakeOwner:
+    """A `SumPort` that does what it is asked, but for what a test makes of it.
+
+    Attributes:
+        lost_at: before which phase of which question it is lost; question 0 for any.
+        changes: what it makes of its own message of a phase.
+        words: masked vectors that it sent, by question.
+        parameters: of every aggregation that was proposed.
+        vector: of the last one.
+        heard: what it was enlisted by.
+        opened: questions whose masks it was asked to open.
+    """
+
+    def __init__(
+        self, name: str, rows: Table, noise: NoiseSource | None = None, identity: Identity | None = None
+    ) -> None:
+        self.name = name
+        self.table = rows
+        self.lost_at: dict[str, int] = {}
+        self.changes: dict[str, Change] = {}
+        self.words: dict[int, NDArray[np.uint64]] = {}
+        self.parameters: list[Parameters] = []
+        self.heard: list[Enrolment] = []
+        self.opened: list[int] = []
+        self._noise = noise or simulated(1, name, "shares")
+        self._identity = identity
+        self.vector: SumVector | None = None
+        self._key: Ed25519PrivateKey | None = None
+        self._party: OwnerAggregator | None = None
+
+    def _answer(self, phase: str, number: int, answer: Any) -> Any:
+        return self.changes.get(phase, lambda said: said)(answer)
+
+    def _be_there(self, phase: str, number: int) -> None:
+        if self.lost_at.get(phase, -1) in (0, number):
+            raise OwnerLostError(f"{self.name}: its connection ended", "Start it again.")
+
+    async def enlist(self, enrolment: Enrolment) -> int:
+        self._be_there("enlist", 0)
+        self.heard.append(enrolment)
+        rows: int = self._answer("enlist", 0, len(self.table))
+        return rows
+
+    async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
+        self._be_there("embed", number)
+        vector: NDArray[np.int64] = self._answer("embed", number, SumVector(query, SCHEMA).of(self.table))
+        return vector
+
+    async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+        self._be_there("propose", number)
+        self.parameters.append(parameters)
+        self.vector = SumVector(query, SCHEMA)
+        self._key = Ed25519PrivateKey.generate()
+        public = self._key.public_key()
+        if self._identity is None:
+            binding = KeyBinding(b"", public.public_bytes_raw(), b"", self.name)
+        else:
+            binding = bind(self._identity, public, parameters.run)
+        changed: KeyBinding = self._answer("propose", number, binding)
+        return changed
+
+    async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
+        self._be_there("advertise", number)
+        assert self._key is not None
+        if self._identity is None:
+            peers = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+        else:
+            peers = verify_all(keys, self._identity.authority, self.parameters[-1].run)
+        self._party = OwnerAggregator(self.parameters[-1], self.name, self._key, peers)
+        said: Advertisement = self._answer("advertise", number, self._party.advertise())
+        return said
+
+    async def share(self, number: int, roster: Roster) -> SealedShares:
+        self._be_there("share", number)
+        said: SealedShares = self._answer("share", number, self._there.share(roster))
+        return said
+
+    async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
+        self._be_there("mask", number)
+        assert self.vector is not None
+        noise = self._noise if self.parameters[-1].noise else None
+        masked = self._there.mask(delivery, self.vector.of(self.table), noise)
+        self.words[number] = masked.words
+        said: MaskedInput = self._answer("mask", number, masked)
+        return said
+
+    async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
+        self._be_there("endorse", number)
+        said: Endorsement = self._answer("endorse", number, self._there.endorse(survivors))
+        return said
+
+    async def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
+        self._be_there("unmask", number)
+        self.opened.append(number)
+        said: Unmasking = self._answer("unmask", number, self._there.unmask(endorsements))
+        return said
+
+    @property
+    def _there(self) -> OwnerAggregator:
+        assert self._party is not None
+        return self._party
+
+
+def changed(**fields: Any) -> Change:
+    """The same message with other fields."""
+    return lambda said: dataclasses.replace(said, **fields)
+
+
+def fakes(owners: int, rows: int = 0, seed: int = 0) -> list[FakeOwner]:
+    """Owners of the same rows however many they are."""
+    deal = dealt(table(rows or 40 * owners, seed), owners)
+    return [FakeOwner(f"o{number:03d}", part) for number, part in enumerate(deal)]
+
+
+def enrolment(security: Security | None = None, **more: Any) -> Enrolment:
+    given: dict[str, Any] = {
+        "run": "run-1",
+        "schema": SCHEMA.digest(),
+        "consumer": "lab",
+        "protocol": "merf",
+        "planned": (),
+        "security": security,
+    }
+    return Enrolment(**(given | more))
+
+
+class At:
+    """A run of sums over fakes.
+
+    Attributes:
+        faults: owners that left.
+        begun: how often masks were about to be asked for.
+    """
+
+    def __init__(
+        self,
+        owners: Sequence[FakeOwner],
+        security: Security | None = None,
+        quorum: int = 1,
+        identity: Identity | None = None,
+        seed: int = 0,
+        **more: Any,
+    ) -> None:
+        said = enrolment(security, **more)
+        self.security = security
+        self.faults: list[Fault] = []
+        self.observed: list[Fault] = []
+        self.begun: list[int] = []
+        self.owners = {owner.name: owner for owner in owners}
+        self.gate = SumDisclosures(said)
+
+        def begin() -> None:
+            self.begun.append(sum(len(owner.words) for owner in owners))
+
+        self.round = SumRound(
+            owners,
+            said,
+            self.gate,
+            quorum=quorum,
+            observe=self.observed.append,
+            faults=self.faults,
+            identity=identity,
+            begin_aggregation=begin,
+        )
+        self.pool = OwnerSums(
+            owners,
+            said,
+            SCHEMA,
+            self.gate,
+            noise_for=lambda purpose: simulated(seed, "curator", purpose),
+            quorum=quorum,
+            identity=identity,
+            begin_aggregation=begin,
+            observe=self.observed.append,
+            faults=self.faults,
+        )

@@ -1,0 +1,263 @@
+"""Issue 5 at the curator's oracle: one release of all owners' rows, whoever adds the noise.
+
+Statistics are of fixed seeds, with bounds that chance exceeds about once in a million.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.releases import joint
+from curator.releases.joint import JointRelease, calibrate
+from fedkme.errors import ConfigError, QuorumError
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.maps import make_map
+from fedkme.features.sums import ROW_UNIT, Layout, pooled_sum
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events import CURATOR, Gaussian
+from fedkme.privacy.noise import simulated
+from fedkme.privacy.sums import PooledRelease, count_query
+from fedkme.secagg import plan_of
+from fedkme.sums.values import Security, SumQuery
+from fedkme.sums.vector import SumVector, weighted
+from tests.curator.sums.fake_owners import (
+    BY_CLASS,
+    FOURIER,
+    HERMITE,
+    MIXED,
+    SCHEMA,
+    At,
+    FakeOwner,
+    dealt,
+    fakes,
+    table,
+)
+
+QUERY = SumQuery((MIXED, HERMITE), BY_CLASS, counts=True)
+SHARED = Security(dropouts=1, colluders=1)
+HIDDEN = Security(dropouts=1, colluders=1, distributed_noise=False)
+
+
+def plan(query: SumQuery = QUERY, epsilon: float = 1.0, delta: float = 1e-5) -> PooledRelease:
+    maps = [make_map(spec, SCHEMA) for spec in query.specs]
+    shares = [1.0 + number for number in range(len(maps))]
+    return calibrate(maps, shares, query.layout, epsilon=epsilon, delta=delta, counts=query.counts)
+
+
+def same(one: JointRelease, other: JointRelease) -> bool:
+    masses = (one.masses is None) == (other.masses is None)
+    if one.masses is not None and other.masses is not None:
+        masses = np.array_equal(one.masses, other.masses)
+    return masses and all(
+        np.array_equal(a.mean, b.mean) and (a.sigma, a.rows, a.map_spec) == (b.sigma, b.rows, b.map_spec)
+        for a, b in zip(one.embeddings, other.embeddings, strict=True)
+    )
+
+
+async def released(at: At, query: SumQuery = QUERY, release: PooledRelease | None = None) -> JointRelease:
+    await at.pool.enlist()
+    return await at.pool.joint(query, release)
+
+
+@pytest.mark.parametrize("security", [None, HIDDEN], ids=["trusted", "hidden"])
+@pytest.mark.parametrize("query", [QUERY, SumQuery((FOURIER,), Layout())], ids=["by class", "plain"])
+async def test_pooling_over_owners_is_one_owner_to_the_last_bit(
+    query: SumQuery, security: Security | None
+) -> None:
+    # "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything (same seed; to
+    # float64 rounding)": not only to rounding, with a trusted curator and with an exact total under masks.
+    whole, release = table(700), plan(query)
+    maps = [make_map(spec, SCHEMA) for spec in query.specs]
+    alone = joint.release(
+        maps,
+        [pooled_sum(whole, phi, query.layout) for phi in maps],
+        query.layout,
+        700,
+        release,
+        simulated(0, "curator", "release"),
+        query.counts,
+    )
+    for count in (5, 20, 100) if security is None else (5, 20):  # the masks of a hundred owners take seconds
+        owners = [FakeOwner(f"o{n:03d}", part) for n, part in enumerate(dealt(whole, count))]
+        found = await released(At(owners, security), query, release)
+        assert same(found, alone)
+        assert found.event == alone.event == Gaussian(release.multiplier)
+    single = At([FakeOwner("o", whole)])
+    assert same(await released(single, query, release), alone)
+    assert single.pool.rows == 700
+    assert single.pool.owners == 1
+
+
+def chi_of(values: NDArray[np.float64], sigma: float) -> float:
+    """How many deviations the sum of squares is from what noise of that deviation has."""
+    squares = float(((values / sigma) ** 2).sum())
+    return (squares - values.size) / math.sqrt(2.0 * values.size)
+
+
+async def shared_noise(
+    security: Security, lose: Callable[[list[FakeOwner]], None]
+) -> tuple[At, JointRelease]:
+    query = SumQuery((FourierMapSpec(dimension=600, gamma=2.0, seed=1), HERMITE), BY_CLASS, counts=True)
+    owners = fakes(7, rows=900)
+    lose(owners)
+    at = At(owners, security)
+    release = plan(query)
+    found = await released(at, query, release)
+    names = [owner.name for owner in owners if 1 in owner.words]
+    vector = SumVector(weighted(query, SCHEMA, release), SCHEMA)
+    exact = np.zeros(vector.length, dtype=np.int64)
+    for owner in owners:
+        if owner.name in names:
+            exact += vector.of(owner.table)
+    honest = 7 - security.dropouts - security.colluders
+    rows = sum(len(owner.table) for owner in owners if owner.name in names)
+    sums, _ = vector.parts(exact)
+    for each, block, sigma in zip(found.embeddings, sums, release.sigmas, strict=False):
+        noise = each.mean * rows - block
+        assert each.rows == rows
+        # As it says, and by the root of survivors over honest more than a trusted curator's.
+        assert abs(chi_of(noise, each.sigma * rows)) < 5.0
+        assert each.sigma * rows == pytest.approx(sigma * math.sqrt(len(names) / honest), rel=0.01)
+    assert found.masses is not None
+    return at, found
+
+
+@pytest.mark.parametrize("security", [Security(0, 0), Security(1, 1), Security(2, 0)])
+async def test_distributed_noise_has_the_variance_that_was_planned(security: Security) -> None:
+    # "each owner adds its share, sized so that the sum stays private with up to a stated number of drop-outs
+    # and colluders": nobody is lost, so all seven shares are in it.
+    at, _ = await shared_noise(security, lambda owners: None)
+    assert not at.faults
+
+
+async def test_distributed_noise_after_drop_outs() -> None:
+    def lose(owners: list[FakeOwner]) -> None:
+        owners[3].lost_at["mask"] = owners[5].lost_at["advertise"] = 0
+
+    at, found = await shared_noise(Security(2, 0), lose)
+    assert len(at.faults) == 2
+    assert found.event is not None
+
+
+@pytest.mark.parametrize("query", [QUERY, SumQuery((FOURIER,), Layout()), SumQuery((MIXED,), BY_CLASS, True)])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 20.0])
+async def test_weights_move_the_split_and_never_the_total(query: SumQuery, epsilon: float) -> None:
+    # Decision 007: "Rounding m_q to whole numbers moves the split of the budget, never the total": what was
+    # disclosed, by the accountants, is what was planned, and never more; every owner reckons the same.
+    release = plan(query, epsilon)
+    owners = fakes(6)
+    at = At(owners, SHARED, planned=(release.event,))
+    found = await released(at, query, release)
+    event = found.event
+    assert isinstance(event, Gaussian)
+    assert event.noise_multiplier >= release.multiplier
+    assert event.noise_multiplier == pytest.approx(release.multiplier, rel=1e-12)
+    spent, planned = (Sound().epsilon([each], 1e-5).epsilon for each in (event, release.event))
+    assert planned == pytest.approx(epsilon, rel=1e-3)
+    assert spent <= planned * (1.0 + 1e-12)  # the accountant's own rounding; the multipliers are in order
+    lines = at.gate.take()
+    vectors = [line for line in lines if line.observer == CURATOR]
+    assert [line.protected for line in vectors] == [owner.name for owner in owners]
+    for owner, line in zip(owners, vectors, strict=True):
+        assert owner.vector is not None
+        assert line.event == event == plan_of(owner.parameters[0], owner.vector.diameter).event
+        assert line.sensitivity == owner.vector.diameter
+    assert [line.event for line in lines if line.observer == "lab"] == [release.event] * 6
+
+
+async def test_shares_of_small_noise_are_taken_in_finer_steps() -> None:
+    # At a large epsilon a share would deviate by less than 2^24 steps, where no statement holds.
+    query = SumQuery((FourierMapSpec(dimension=4, gamma=0.01, seed=0),), Layout())
+    release = plan(query, 5000.0)
+    assert release.sigmas[0] / ROW_UNIT / math.sqrt(4) < 2.0**24
+    owners = fakes(6)
+    found = await released(At(owners, SHARED), query, release)
+    assert owners[0].parameters[0].noise >= 2.0**24
+    assert isinstance(found.event, Gaussian)
+    assert found.event.noise_multiplier == pytest.approx(release.multiplier, rel=1e-9)
+    alone = await released(At(fakes(6)), query, None)
+    noise = found.embeddings[0].mean - alone.embeddings[0].mean
+    assert np.abs(noise).max() < 6 * found.embeddings[0].sigma
+
+
+async def test_what_the_curator_may_see() -> None:
+    # "with distributed noise not even the exact sum": no method gets one, whatever it asks.
+    exact = {None: True, HIDDEN: True, SHARED: False}
+    for security, seen in exact.items():
+        at = At(fakes(5), security)
+        await at.pool.enlist()
+        assert at.pool.exact_sums is seen
+        if seen:
+            found = await at.pool.exact(QUERY)
+            assert found.event is None
+            assert all(each.sigma == 0.0 for each in found.embeddings)
+        else:
+            with pytest.raises(ConfigError, match="an exact sum is asked for"):
+                await at.pool.exact(QUERY)
+            assert not any(owner.words for owner in at.owners.values())
+
+
+@pytest.mark.parametrize("security", [None, SHARED])
+async def test_class_counts_alone(security: Security | None) -> None:
+    query = SumQuery((), BY_CLASS, counts=True)
+    release = PooledRelease((count_query(),), 1.0, 1e-5)
+    owners = fakes(5, rows=3000)
+    found = await released(At(owners, security), query, release)
+    labels = [owner.table.labels for owner in owners if owner.table.labels is not None]
+    counts = np.bincount(np.concatenate(labels), minlength=3)
+    assert found.embeddings == ()
+    assert found.masses is not None
+    noise = found.masses * 3000 - counts
+    assert 0 < np.abs(noise).max() < 6 * 2 * release.sigmas[0]
+
+
+async def test_counts_of_one_column_are_public() -> None:
+    # N is: nothing is paid for it, and nothing asked.
+    owners = fakes(4)
+    query = SumQuery((FOURIER,), Layout(), counts=True)
+    found = await released(At(owners, SHARED), query, plan(query))
+    assert found.masses is None
+    assert owners[0].parameters[0].length == 12
+
+
+async def test_questions_that_do_not_fit_their_noise() -> None:
+    at = At(fakes(5), SHARED)
+    await at.pool.enlist()
+    with pytest.raises(ConfigError, match="calibrated for other queries"):
+        await at.pool.joint(SumQuery((MIXED,), BY_CLASS, counts=True), plan())
+    with pytest.raises(ConfigError, match="weights of a question"):
+        await at.pool.joint(SumQuery((MIXED,), BY_CLASS, False, (3,)), None)
+    trusted = At(fakes(5))
+    await trusted.pool.enlist()
+    with pytest.raises(ConfigError, match="weights of a question"):
+        await trusted.pool.exact(SumQuery((MIXED,), BY_CLASS, False, (3,)))
+
+
+async def test_a_simulation_without_noise() -> None:
+    # release None: the exact sums, and no event; under secure aggregation the total alone.
+    for security in (None, SHARED):
+        at = At(fakes(5), security)
+        found = await released(at, QUERY, None)
+        assert found.event is None
+        assert {line.event.kind for line in at.gate.take()} == {"exact-statistic"}
+        assert same(found, await released(At(fakes(5)), QUERY, None))
+
+
+async def test_owners_that_leave_take_their_rows_along() -> None:
+    # `rows`: "N, public: rows of the owners that take part; fewer after an owner is lost".
+    owners = fakes(5)
+    owners[0].lost_at["embed"] = 2
+    at = At(owners, quorum=4)
+    first = await released(at, QUERY, plan())
+    second = await at.pool.joint(QUERY, plan())
+    assert first.embeddings[0].rows == 200
+    assert second.embeddings[0].rows == at.pool.rows == 200 - len(owners[0].table)
+    assert at.pool.owners == 4
+    owners[1].lost_at["embed"] = 3
+    with pytest.raises(QuorumError):
+        await at.pool.joint(QUERY, plan())

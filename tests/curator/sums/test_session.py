@@ -1,0 +1,331 @@
+"""Sums over an owner's stream: a session of the curator, a desk of an owner, and owners that answer oddly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.owners.connection import LEAST_WORDS, OwnerConnection
+from curator.sums.disclosures import SumDisclosures
+from curator.sums.round import SumRound
+from curator.sums.session import SumSession
+from fedkme.errors import (
+    BudgetError,
+    ConnectionFailedError,
+    FedkmeError,
+    OwnerFaultError,
+    OwnerLostError,
+    PolicyError,
+    SecureAggregationError,
+)
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.privacy.events import Disclosure, Gaussian
+from fedkme.privacy.noise import simulated
+from fedkme.secagg import Advertisement, Delivery, Survivors, plan_noise
+from fedkme.sums.values import Security, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.table import Table
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import pooling_pb2
+from owner.consent.gate import OwnerGate
+from owner.sums.handler import SumHandler
+from owner.sums.responder import SumResponder
+from tests.curator.sums.fake_owners import BY_CLASS, FOURIER, HERMITE, SCHEMA, dealt, enrolment, table
+from tests.faults.virtual import run_virtual
+
+LONG = SumQuery((FourierMapSpec(dimension=50_000, gamma=1.0, seed=0),), BY_CLASS)
+QUERY = SumQuery((FOURIER, HERMITE), BY_CLASS, counts=True)
+
+
+class Lines:
+    """A ledger that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.kept: list[Disclosure] = []
+
+    def extend(self, disclosures: Iterable[Disclosure]) -> None:
+        self.kept += disclosures
+
+    def head(self) -> dict[str, int | str]:
+        return {}
+
+
+class Party:
+    """An owner behind a wire; the wire breaks once before the parts that a test names.
+
+    Attributes:
+        lines: of its ledger.
+        heard: directives that came.
+    """
+
+    def __init__(self, name: str, rows: Table, breaks: Sequence[int] = ()) -> None:
+        self.lines = Lines()
+        noise, gate = simulated(1, name, "shares"), OwnerGate(name, self.lines)
+        pooler = SumResponder(name, rows, SCHEMA, noise, gate)
+        self.desk = SumHandler("run-1", pooler)
+        self.link = OwnerConnection(name, 60, 60)
+        self.heard: list[pb.Directive] = []
+        self.session = SumSession(self.link, "run-1")
+        self._breaks = list(breaks)
+        self._sent = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def join(self) -> None:
+        await self.link.attach(Wire(self))
+
+    async def answer(self, wire: Wire, raw: bytes) -> None:
+        directive = pb.Directive.FromString(raw)
+        self.heard.append(directive)
+        if (replies := self.desk.known(directive)) is None:
+            self.desk.answer(directive)
+            replies = self.desk.known(directive)
+        for reply in replies or []:
+            self._sent += 1
+            if self._sent in self._breaks:
+                self._breaks.remove(self._sent)
+                self.link.detach(wire)
+                await asyncio.sleep(0)
+                await self.join()
+                return
+            self.link.deliver(wire, pb.OwnerMessage.FromString(reply.SerializeToString()))
+
+    def start(self, wire: Wire, directive: pb.Directive) -> None:
+        task = asyncio.create_task(self.answer(wire, directive.SerializeToString()))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class Wire:
+    """The stream of a party."""
+
+    def __init__(self, party: Party) -> None:
+        self._party = party
+
+    async def write(self, directive: pb.Directive) -> None:
+        self._party.start(self, directive)
+
+    def cut(self) -> None:
+        self._party.link.detach(self)
+
+
+async def opened(
+    count: int, security: Security | None, breaks: Sequence[int] = ()
+) -> tuple[list[Party], SumRound, SumDisclosures]:
+    deal = dealt(table(6 * count), count)
+    parties = [Party(f"o{n:03d}", rows, breaks if n == 1 else ()) for n, rows in enumerate(deal)]
+    for party in parties:
+        await party.join()
+    said = enrolment(security, planned=(Gaussian(2.0),))
+    gate = SumDisclosures(said)
+    sessions = [party.session for party in parties]
+    owners = SumRound(sessions, said, gate, quorum=1, observe=lambda fault: None, faults=[])
+    await owners.enlist_all()
+    return parties, owners, gate
+
+
+@pytest.mark.parametrize("query", [QUERY, LONG], ids=["short", "in parts"])
+async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
+    # Decision 007: "Both sides write the same line, so that ledgers can be compared", at every trust level;
+    # and the totals over the wire are the same as each other.
+    vector = SumVector(query, SCHEMA)
+    deviation = 2.0 * vector.diameter
+    totals: list[NDArray[np.int64]] = []
+    for security in (None, Security(1, 0, False), Security(1, 0)):
+        parties, owners, gate = await opened(4, security)
+        if security is None:
+            total = await owners.plain_total(vector)
+        elif not security.distributed_noise:
+            total = await owners.secure_total(vector, security)
+        else:
+            plan = plan_noise(
+                0.5, 1e-5, owners=4, dropouts=1, colluders=0, length=vector.length, diameter=vector.diameter
+            )
+            total = await owners.secure_total(vector, security, lambda count, plan=plan: plan)  # type: ignore[misc]
+            assert 0 < np.abs(total.steps - totals[0]).max() < 10 * total.deviation
+            assert total.deviation > deviation
+        totals.append(total.steps)
+        written = gate.take()
+        for party in parties:
+            assert [line for line in written if line.protected == party.link.name] == sorted(
+                party.lines.kept, key=lambda line: line.round
+            )
+            assert party.session.traffic.received > 8 * vector.length
+    assert np.array_equal(totals[0], totals[1])
+
+
+@pytest.mark.parametrize("security", [None, Security(1, 0, False)])
+async def test_a_vector_whose_stream_breaks_comes_again_whole(security: Security | None) -> None:
+    # "A directive that waits for its answer when a stream ends is sent again": parts that came are forgotten.
+    vector = SumVector(LONG, SCHEMA)
+    parties, owners, gate = await opened(4, security, breaks=(3, 6))
+    if security is None:
+        total = await owners.plain_total(vector)
+    else:
+        total = await owners.secure_total(vector, security)
+    assert total.owners == tuple(party.link.name for party in parties)
+    assert len(parties[1].heard) > len(parties[0].heard)
+    exact = sum(SumVector(LONG, SCHEMA).of(rows) for rows in dealt(table(24), 4))
+    assert np.array_equal(total.steps, exact)
+    assert len(gate.take()) == 8
+
+
+class Odd:
+    """A stream whose owner answers as a test says."""
+
+    def __init__(self, link: OwnerConnection, *answers: pb.OwnerMessage) -> None:
+        self._link, self._answers = link, answers
+        self.was_cut = False
+
+    async def write(self, directive: pb.Directive) -> None:
+        if self.was_cut:
+            raise ConnectionFailedError("cut", "none")
+        for answer in self._answers:
+            answer.at.CopyFrom(directive.at)
+            self._link.deliver(self, answer)
+
+    def cut(self) -> None:
+        self.was_cut = True
+
+
+async def odd(*answers: pb.OwnerMessage) -> tuple[SumSession, Odd]:
+    link = OwnerConnection("a", 60, 0)
+    wire = Odd(link, *answers)
+    await link.attach(wire)
+    return SumSession(link, "run-1"), wire
+
+
+def words(count: int, last: bool = False) -> pb.OwnerMessage:
+    return pb.OwnerMessage(words=pooling_pb2.Words(words=[1] * count, last=last))
+
+
+PART = LEAST_WORDS
+LENGTH = 2 * PART + 1
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [words(LENGTH + 1, True)],
+        [words(PART), words(PART), words(PART)],
+        [words(0)],
+        [words(PART - 1)],
+        [words(LENGTH - 1, True)],
+        [words(0, True)],
+        [words(PART), pb.OwnerMessage(rows={"rows": [], "last": True})],
+        [pb.OwnerMessage(rows={"rows": [], "last": True})],
+        [pb.OwnerMessage(aggregated=pooling_pb2.Aggregated())],
+        [pb.OwnerMessage()],
+    ],
+    ids=[
+        "too many",
+        "too many in parts",
+        "an empty part",
+        "a small part",
+        "too few",
+        "none",
+        "rows in between",
+        "rows",
+        "another step",
+        "nothing",
+    ],
+)
+async def test_words_that_were_not_asked_for(answers: list[pb.OwnerMessage]) -> None:
+    # What an owner can make the curator hold is what it was asked for: so many words, in so many parts.
+    session, wire = await odd(*answers)
+    with pytest.raises(OwnerFaultError):
+        await session.embed(1, QUERY, LENGTH)
+    assert wire.was_cut
+    session, wire = await odd(*answers)
+    with pytest.raises(OwnerFaultError):
+        await session.mask(1, Delivery("a", bytes(32), ()), LENGTH)
+    assert wire.was_cut
+
+
+async def test_words_that_were_asked_for() -> None:
+    session, wire = await odd(words(PART), words(PART), words(1, True))
+    assert (await session.embed(1, QUERY, LENGTH)).tolist() == [1] * LENGTH
+    masked = await session.mask(1, Delivery("a", bytes(32), ()), LENGTH)
+    assert (masked.sender, masked.context, len(masked.words)) == ("a", bytes(32), LENGTH)
+    assert not wire.was_cut
+
+
+ADVERTISEMENT = pooling_pb2.KeyAdvertisement(
+    sender="a",
+    context=bytes(32),
+    cipher_key=bytes(32),
+    mask_key=bytes(32),
+    commitment=bytes(32),
+    signature=bytes(64),
+)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pooling_pb2.Aggregated(),
+        pooling_pb2.Aggregated(key=pooling_pb2.SigningKey()),
+        pooling_pb2.Aggregated(endorsement=pooling_pb2.EndorsementOf(sender="a", context=b"", signature=b"")),
+        pooling_pb2.Aggregated(advertisement=pooling_pb2.KeyAdvertisement(sender="a")),
+    ],
+    ids=["none", "another", "a later one", "an empty one"],
+)
+async def test_steps_that_were_not_asked_for(step: pooling_pb2.Aggregated) -> None:
+    session, wire = await odd(pb.OwnerMessage(aggregated=step))
+    with pytest.raises(OwnerFaultError):
+        await session.advertise(1, [])
+    assert wire.was_cut
+    session, wire = await odd(pb.OwnerMessage(aggregated=step))
+    with pytest.raises(OwnerFaultError):
+        await session.endorse(1, Survivors(bytes(32), ("a",)))
+    assert wire.was_cut
+
+
+async def test_a_step_that_was_asked_for() -> None:
+    session, _ = await odd(pb.OwnerMessage(aggregated=pooling_pb2.Aggregated(advertisement=ADVERTISEMENT)))
+    assert await session.advertise(1, []) == Advertisement(
+        "a", bytes(32), bytes(32), bytes(32), bytes(32), bytes(64)
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BudgetError("spent", "wait"), BudgetError),
+        (PolicyError("never", "ask"), PolicyError),
+        (SecureAggregationError("keys do not fit", "look"), OwnerFaultError),
+        (ConnectionFailedError("no disk", "look"), OwnerFaultError),
+    ],
+)
+async def test_faults_of_an_owner(error: FedkmeError, kind: type[FedkmeError]) -> None:
+    # A refusal is an owner's right and is told as what it is; the stream stays, also after some parts.
+    fault = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
+    for answers in ([fault], [words(PART), fault]):
+        session, wire = await odd(*answers)
+        with pytest.raises(kind, match=f"a, question 3: {error.cause}"):
+            await session.embed(3, QUERY, LENGTH)
+        assert not wire.was_cut
+
+
+def test_a_part_of_a_vector_is_progress() -> None:
+    # A long vector takes a while: the limit is for its next part, not for all of it.
+    async def slowly(parts: int) -> int:
+        link = OwnerConnection("a", 60, 0)
+        wire = Odd(link)
+        await link.attach(wire)
+        session = SumSession(link, "run-1")
+        asking = asyncio.create_task(session.embed(1, QUERY, 4 * PART))
+        for number in range(parts):
+            await asyncio.sleep(50)
+            part = words(PART, number == 3)
+            part.at.CopyFrom(pb.Position(run="run-1", round=1, seq=1))
+            link.deliver(wire, part)
+        return len(await asking)
+
+    assert run_virtual(slowly(4)) == 4 * PART
+    with pytest.raises(OwnerLostError, match="no answer within"):
+        run_virtual(slowly(3))

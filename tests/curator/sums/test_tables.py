@@ -1,0 +1,120 @@
+"""Issue 6, item 4, and the sketch of decision 008: pooled counts and moments over the same primitive."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from curator.releases.marginals.budget import measurement_cost
+from fedkme.cells import sketch
+from fedkme.cells.projection import Projection, spec_for
+from fedkme.errors import ConfigError
+from fedkme.features.binning import Binning
+from fedkme.features.counts import marginal_counts
+from fedkme.features.sums import Layout
+from fedkme.privacy.events import CURATOR, Gaussian
+from fedkme.sums.values import Marginals, Security, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.wire import sums as wire
+from tests.curator.sums.fake_owners import SCHEMA, At, FakeOwner, dealt, table
+
+BINNING = Binning(SCHEMA, 4)
+LAST = len(BINNING.sizes) - 1
+MARGINALS = Marginals(4, ((0,), (LAST,), (0, LAST)))
+SHARED = Security(dropouts=1, colluders=1)
+HIDDEN = Security(distributed_noise=False)
+
+
+def owners(count: int, rows: int = 300) -> list[FakeOwner]:
+    parts = dealt(table(rows), count)
+    return [FakeOwner(f"owner-{i:03}", part) for i, part in enumerate(parts)]
+
+
+@pytest.mark.parametrize("security", [None, HIDDEN], ids=["trusted", "hidden"])
+async def test_pooled_marginals_are_those_of_the_whole_table(security: Security | None) -> None:
+    codes = BINNING.encode(table(300), "all")
+    at = At(owners(5), security)
+    await at.pool.enlist()
+    found = await at.pool.marginals(MARGINALS, None)
+    for clique, counts in zip(MARGINALS.cliques, found, strict=True):
+        assert np.array_equal(counts, marginal_counts(codes, clique, BINNING.sizes))
+
+
+async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -> None:
+    # Each block gets at least its own sigma from honest owners alone, and the vector costs no more than the
+    # mechanism paid: its weights only round up.
+    codes = BINNING.encode(table(300), "all")
+    sigmas = [3.0, 7.0, 11.0]
+    at = At(owners(6), SHARED)
+    await at.pool.enlist()
+    found = await at.pool.marginals(MARGINALS, sigmas)
+    for clique, counts, sigma in zip(MARGINALS.cliques, found, sigmas, strict=True):
+        errors = counts - marginal_counts(codes, clique, BINNING.sizes)
+        spread = math.sqrt(6 / 4) * sigma  # six owners' shares, of which four must do
+        assert np.abs(errors).max() < 6 * spread
+        assert np.abs(errors).max() > 0
+    lines = [line for line in at.gate.take() if line.observer == CURATOR]
+    assert len(lines) == 6
+    paid = math.fsum(measurement_cost(sigma) for sigma in sigmas)
+    for line in lines:
+        assert isinstance(line.event, Gaussian)
+        assert line.event.noise_multiplier**-2 <= paid * (1 + 1e-6)
+        assert line.event.noise_multiplier**-2 >= paid * 0.98
+
+
+async def test_exact_marginals_are_not_for_a_curator_that_may_not_see_them() -> None:
+    at = At(owners(6), SHARED)
+    await at.pool.enlist()
+    with pytest.raises(ConfigError, match="add noise to all"):
+        await at.pool.marginals(MARGINALS, None)
+
+
+@pytest.mark.parametrize("classes", [None, len(SCHEMA.classes)], ids=["rows", "by class"])
+async def test_a_pooled_sketch_is_that_of_the_whole_table(classes: int | None) -> None:
+    spec = spec_for(SCHEMA, 7, 6)
+    query = SumQuery((), Layout(classes), sketch=spec)
+    whole = table(300)
+    exact = sketch.coordinates(
+        SCHEMA.encode(whole.values),
+        None if classes is None else whole.labels,
+        Projection(spec, SCHEMA),
+        classes,
+    )
+    at = At(owners(5))
+    await at.pool.enlist()
+    found = await at.pool.sketch(query, 0.0, 1.0, 1e-5)
+    expected = sketch.from_coordinates(exact.astype(np.float64), 300, spec.dimension, classes, 0.0)
+    assert np.array_equal(found.second, expected.second)
+    assert np.array_equal(found.sums, expected.sums)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        SumQuery((), Layout(), marginals=MARGINALS),
+        SumQuery((), Layout(), weights=(1, 2, 3), marginals=MARGINALS),
+        SumQuery((), Layout(), sketch=spec_for(SCHEMA, 7, 6)),
+        SumQuery((), Layout(len(SCHEMA.classes)), sketch=spec_for(SCHEMA, 7, 6)),
+    ],
+)
+def test_questions_survive_the_wire(query: SumQuery) -> None:
+    read = wire.query_from_wire(wire.query_to_wire(query))
+    assert read == query
+    assert SumVector(read, SCHEMA).length == SumVector(query, SCHEMA).length
+
+
+def test_replacing_a_row_moves_weighted_marginals_by_no_more_than_the_diameter() -> None:
+    # The bound is reached by a row that differs in a column of each.
+    vector = SumVector(SumQuery((), Layout(), weights=(5, 2, 3), marginals=MARGINALS), SCHEMA)
+    whole, others = table(40), table(40, seed=3)
+    before = vector.of(whole)
+    moved = []
+    for row in range(len(whole)):
+        values, labels = whole.values.copy(), np.array(whole.labels)
+        values[row], labels[row] = others.values[row], np.array(others.labels)[row]
+        after = vector.of(type(whole)(values, labels))
+        moved.append(float(np.linalg.norm((after - before).astype(np.float64))))
+    assert max(moved) <= vector.diameter
+    assert max(moved) > 0.999 * vector.diameter

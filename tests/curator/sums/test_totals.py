@@ -1,0 +1,360 @@
+"""Issue 5, items 1 and 2 at the curator: totals of owners' vectors, in the clear and under masks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.sums.round import least_owners
+from fedkme.errors import DataError, QuorumError, SecureAggregationError
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.sums import Layout
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
+from fedkme.privacy.events import CURATOR, ExactStatistic, Gaussian
+from fedkme.secagg import KeyBinding, least_threshold, plan_noise
+from fedkme.secagg.noise import NoisePlan
+from fedkme.sums.values import Security, SumQuery
+from fedkme.sums.vector import SumVector
+from tests.curator.sums.fake_owners import (
+    BY_CLASS,
+    FOURIER,
+    HERMITE,
+    MIXED,
+    PHASES,
+    SCHEMA,
+    At,
+    FakeOwner,
+    changed,
+    fakes,
+    table,
+)
+
+QUERIES = [
+    SumQuery((FOURIER,), Layout()),
+    SumQuery((FOURIER, HERMITE), BY_CLASS, counts=True),
+    SumQuery((MIXED, FOURIER), BY_CLASS, counts=True, weights=(64, 3, 2**30)),
+    SumQuery((), BY_CLASS, counts=True),
+]
+QUERY = QUERIES[1]
+OPEN = Security(dropouts=2, colluders=0, distributed_noise=False)
+
+
+def exact(owners: list[FakeOwner], query: SumQuery, names: tuple[str, ...]) -> NDArray[np.int64]:
+    vector = SumVector(query, SCHEMA)
+    total = np.zeros(vector.length, dtype=np.int64)
+    for owner in owners:
+        if owner.name in names:
+            total += vector.of(owner.table)
+    return total
+
+
+@pytest.mark.parametrize("query", QUERIES)
+async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
+    # "result equals the plain sum to quantization": the vectors are quantized already, so exactly.
+    owners = fakes(6)
+    plain, secure = At(owners), At(fakes(6), OPEN)
+    for at in (plain, secure):
+        await at.round.enlist_all()
+    vector = SumVector(query, SCHEMA)
+    clear = await plain.round.plain_total(vector)
+    masked = await secure.round.secure_total(vector, OPEN)
+    assert clear.owners == masked.owners == tuple(plain.owners)
+    assert clear.rows == masked.rows == 240
+    assert np.array_equal(clear.steps, exact(owners, query, clear.owners))
+    assert np.array_equal(masked.steps, clear.steps)
+    assert not secure.faults
+
+
+async def test_questions_of_a_run_have_names_of_their_own() -> None:
+    # Decision 007: "An aggregation is called RUN/N, N counting questions, so that no name is used twice";
+    # the least threshold and bits, so that most may be missing.
+    owners = fakes(7)
+    at = At(owners, OPEN)
+    await at.round.enlist_all()
+    for query in QUERIES:
+        await at.round.secure_total(SumVector(query, SCHEMA), OPEN)
+    for owner in owners:
+        assert [each.run for each in owner.parameters] == [f"run-1/{n}" for n in (1, 2, 3, 4)]
+        for each in owner.parameters:
+            assert each.threshold == least_threshold(7, 0)
+            assert 2 ** (each.bits - 2) <= max(each.largest_total, 64) < 2 ** (each.bits - 1)
+    assert at.begun == [0, 7, 14, 21]  # before the first masked vector of each
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
+    # "drop-out at every phase": D of them; whoever sent a masked vector is in the sum, and out of the rest.
+    owners = fakes(7)
+    for owner in owners[1:3]:
+        owner.lost_at[phase] = 0
+    at = At(owners, OPEN)
+    await at.round.enlist_all()
+    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
+    staying = tuple(owner.name for owner in owners if owner not in owners[1:3])
+    assert total.owners == (tuple(at.owners) if phase in ("endorse", "unmask") else staying)
+    assert total.rows == sum(len(at.owners[name].table) for name in total.owners)
+    assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
+    assert [fault.owner for fault in at.faults] == ["o001", "o002"]
+    assert at.observed == at.faults
+    assert tuple(at.round.owners) == staying
+    again = await at.round.secure_total(SumVector(QUERIES[0], SCHEMA), OPEN)
+    assert again.owners == staying
+    assert owners[0].parameters[-1].owners == staying
+
+
+async def test_an_owner_that_gives_no_key_is_no_drop_out() -> None:
+    # It is not in the aggregation at all: all D may still go, and the noise is planned for those that are.
+    owners = fakes(8)
+    owners[0].lost_at["propose"] = 0
+    owners[3].lost_at["mask"] = owners[4].lost_at["unmask"] = 0
+    at = At(owners, OPEN)
+    await at.round.enlist_all()
+    asked: list[int] = []
+
+    def plan(count: int) -> NoisePlan:
+        asked.append(count)
+        vector = SumVector(QUERY, SCHEMA)
+        diameter, length = 64 * vector.diameter, vector.length
+        return plan_noise(1.0, 1e-5, owners=count, dropouts=2, colluders=0, length=length, diameter=diameter)
+
+    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN, plan)
+    assert asked == [8, 7]
+    assert [each.run for each in owners[1].parameters] == ["run-1/1", "run-1/2"]
+    assert total.owners == tuple(name for name in at.owners if name not in ("o000", "o003"))
+
+
+@pytest.mark.parametrize("phase", PHASES[1:])
+async def test_too_many_drop_outs_open_nothing(phase: str) -> None:
+    # "drop-outs under the threshold: typed errors, nothing leaks".
+    gone = 4 if phase in ("endorse", "unmask") else 3  # of 7 with D = 2 and t = 4
+    owners = fakes(7)
+    for owner in owners[:gone]:
+        owner.lost_at[phase] = 0
+    at = At(owners, OPEN)
+    await at.round.enlist_all()
+    with pytest.raises(SecureAggregationError, match=rf"{7 - gone} owners sent .* for 'run-1/1'"):
+        await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
+    assert len(at.faults) == gone
+    if phase != "unmask":
+        assert not any(owner.opened for owner in owners)
+
+
+LIES = {
+    "no key": ("propose", changed(key=b"")),
+    "a key of another": ("propose", changed(owner="o002")),
+    "a signature of nothing": ("advertise", changed(signature=bytes(64))),
+    "keys of another question": ("advertise", changed(context=bytes(32))),
+    "no shares": ("share", changed(shares=())),
+    "shares in another's name": ("share", changed(sender="o002")),
+    "a vector that is too short": ("mask", lambda said: dataclasses.replace(said, words=said.words[1:])),
+    "words that are too large": (
+        "mask",
+        lambda said: dataclasses.replace(said, words=~np.zeros_like(said.words)),
+    ),
+    "a vector in another's name": ("mask", changed(sender="o002")),
+    "another's word": ("endorse", changed(sender="o002")),
+    "an endorsement of nothing": ("endorse", changed(signature=bytes(64))),
+    "no shares of masks": ("unmask", changed(self_masks=())),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_an_owner_that_sends_what_does_not_fit_leaves(lie: str) -> None:
+    # And the others get their sum: it is one of the D that may be missing.
+    phase, change = LIES[lie]
+    owners = fakes(5)
+    owners[1].changes[phase] = change
+    at = At(owners, Security(1, 0, False))
+    await at.round.enlist_all()
+    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), Security(1, 0, False))
+    assert [fault.owner for fault in at.faults] == ["o001"]
+    assert [name for name in total.owners if name != "o001"] == ["o000", "o002", "o003", "o004"]
+    assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
+
+
+async def test_certificates_vouch_for_signing_keys() -> None:
+    # "signed key advertisements": with an authority no owner is believed about its key.
+    authority = Authority()
+    owners = [
+        FakeOwner(owner.name, owner.table, identity=authority.issue(owner.name, role=Role.OWNER))
+        for owner in fakes(5)
+    ]
+    other = Authority()
+    stranger = FakeOwner("o005", table(30, 9), identity=other.issue("o005", role=Role.OWNER))
+    liar = FakeOwner("o006", table(30, 8), identity=authority.issue("o002", role=Role.OWNER))
+    bare = FakeOwner("o007", table(30, 7))
+    bare.changes["propose"] = lambda said: KeyBinding(b"", said.key, b"", "o007")
+    at = At([*owners, stranger, liar, bare], OPEN, identity=authority.issue("curator", role=Role.CURATOR))
+    await at.round.enlist_all()
+    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
+    assert total.owners == tuple(owner.name for owner in owners)
+    assert sorted(fault.owner for fault in at.faults) == ["o005", "o006", "o007"]
+    assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
+
+
+def poked(place: int, value: int) -> object:
+    def change(vector: NDArray[np.int64]) -> NDArray[np.int64]:
+        vector = vector.copy()
+        vector[place] = value
+        return vector
+
+    return change
+
+
+PLAIN_LIES = {
+    "too short": lambda vector: vector[:-1],
+    "no vector": lambda vector: vector.reshape(1, -1),
+    "too long": poked(0, 2**40),
+    "the least of all": poked(1, -(2**63)),
+    "a count below 0": poked(-1, -1),
+    "more rows than it has": lambda vector: vector + np.repeat([0, 60], [len(vector) - 3, 3]),
+}
+
+
+@pytest.mark.parametrize("lie", PLAIN_LIES)
+async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str) -> None:
+    # As fedkme.features.pooling.pool checks; the total is that of the others, who go on.
+    owners = fakes(4, rows=160)
+    owners[2].changes["embed"] = PLAIN_LIES[lie]  # type: ignore[assignment]
+    at = At(owners)
+    await at.round.enlist_all()
+    total = await at.round.plain_total(SumVector(QUERY, SCHEMA))
+    assert total.owners == ("o000", "o001", "o003")
+    assert total.rows == 160 - len(owners[2].table)
+    assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
+    assert [fault.owner for fault in at.faults] == ["o002"]
+    again = await at.round.plain_total(SumVector(QUERY, SCHEMA))
+    assert again.owners == total.owners
+
+
+async def test_who_takes_part() -> None:
+    # "an empty owner": it is left out with a line; one that refuses or claims what no sum holds, too.
+    owners = fakes(5)
+    owners[0].changes["enlist"] = lambda rows: 0
+    owners[1].lost_at["enlist"] = 0
+    owners[2].changes["enlist"] = lambda rows: 2**40
+    at = At(owners, quorum=2)
+    rows = await at.round.enlist_all()
+    assert list(rows) == ["o002", "o003", "o004"]
+    total = await at.round.plain_total(SumVector(QUERY, SCHEMA))
+    assert total.owners == ("o003", "o004")
+    assert [fault.owner for fault in at.faults] == ["o000", "o001", "o002"]
+    assert "o000 has no rows" in at.faults[0].line
+
+
+async def test_below_the_quorum_nothing_is_asked() -> None:
+    owners = fakes(3)
+    owners[0].lost_at["embed"] = 2
+    at = At(owners, quorum=3)
+    await at.round.enlist_all()
+    vector = SumVector(QUERY, SCHEMA)
+    await at.round.plain_total(vector)
+    with pytest.raises(QuorumError, match="2 owners are left and the quorum is 3"):
+        await at.round.plain_total(vector)
+    with pytest.raises(QuorumError, match="2 owners are left"):
+        await at.round.plain_total(vector)
+    with pytest.raises(QuorumError, match="6 owners are left and the quorum is 7; secure aggregation"):
+        await At(fakes(6), Security(3, 0)).round.enlist_all()
+
+
+@pytest.mark.parametrize(
+    ("dropouts", "colluders", "least"), [(0, 0, 2), (1, 0, 3), (2, 0, 5), (3, 0, 7), (0, 3, 5), (2, 3, 8)]
+)
+def test_how_few_owners_an_aggregation_begins_with(dropouts: int, colluders: int, least: int) -> None:
+    assert least_owners(Security(dropouts, colluders)) == least
+    assert least_threshold(least, colluders) <= least - dropouts
+    assert least - dropouts - colluders >= 2
+    fewer = least - 1
+    assert fewer - dropouts - colluders < 2 or least_threshold(fewer, colluders) > fewer - dropouts
+
+
+async def test_more_rows_than_sums_hold() -> None:
+    owners = fakes(3)
+    for owner in owners:
+        owner.changes["enlist"] = lambda rows: 2**23
+    at = At(owners)
+    await at.round.enlist_all()
+    with pytest.raises(DataError, match="rows to embed and sums hold"):
+        await at.round.plain_total(SumVector(QUERY, SCHEMA))
+
+
+async def test_the_curator_writes_down_whose_vectors_came() -> None:
+    # "What an owner writes down. Trusted: an exact statistic towards the curator, and the event of the
+    # release towards the consumer": the curator writes the same lines, by question and owner, once.
+    planned = (Gaussian(5.0),)
+    owners = fakes(3)
+    owners[1].lost_at["embed"] = 2
+    at = At(owners, planned=planned)
+    await at.round.enlist_all()
+    for _ in range(2):
+        await at.round.plain_total(SumVector(QUERY, SCHEMA))
+    lines = at.gate.take()
+    length = SumVector(QUERY, SCHEMA).length
+    seen = [(each.round, each.protected, each.observer, each.event) for each in lines]
+    statistic = ExactStatistic(f"sums of {length} features")
+    first = [
+        (1, name, observer, event)
+        for name in at.owners
+        for observer, event in ((CURATOR, statistic), ("lab", planned[0]))
+    ]
+    assert seen == [*first, (2, "o000", CURATOR, statistic), (2, "o002", CURATOR, statistic)]
+    assert at.gate.take() == []
+
+
+async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
+    # A vector that left has left; the curator might have opened the sum and said nothing.
+    owners = fakes(5)
+    owners[4].lost_at["endorse"] = owners[3].lost_at["endorse"] = owners[2].lost_at["endorse"] = 0
+    owners[1].lost_at["mask"] = 0
+    security = Security(1, 0, False)
+    at = At(owners, security, planned=(Gaussian(5.0),))
+    await at.round.enlist_all()
+    with pytest.raises(SecureAggregationError):
+        await at.round.secure_total(SumVector(QUERY, SCHEMA), security)
+    lines = at.gate.take()
+    total = ExactStatistic(f"total over all owners of sums of {SumVector(QUERY, SCHEMA).length} features")
+    assert [(line.protected, line.event) for line in lines] == [
+        (name, event) for name in ("o000", "o002", "o003", "o004") for event in (total, Gaussian(5.0))
+    ]
+
+
+async def test_what_a_run_costs_is_written_with_the_first_vector_of_an_owner() -> None:
+    # Also where that is not of question 1, which nobody answered because one owner gave no key.
+    owners = fakes(4)
+    owners[0].lost_at["propose"] = 1
+    at = At(owners, Security(0, 0, False), planned=(Gaussian(5.0),))
+    await at.round.enlist_all()
+    await at.round.secure_total(SumVector(QUERIES[0], SCHEMA), Security(0, 0, False))
+    await at.round.secure_total(SumVector(QUERIES[1], SCHEMA), Security(0, 0, False))
+    mine = [(line.nonce, line.observer) for line in at.gate.take() if line.protected == "o001"]
+    assert mine == [("release 0", "lab"), ("sums 2", CURATOR), ("sums 3", CURATOR)]
+
+
+LIMIT = 380.0  # of chi-square with 255 degrees of freedom, exceeded with probability 5e-7
+
+
+def chi_square(words: NDArray[np.uint64], bits: int) -> float:
+    """Of the highest eight bits, over 256 cells."""
+    counts = np.bincount((words >> np.uint64(bits - 8)).astype(np.int64), minlength=256)
+    expected = len(words) / 256
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+async def test_any_one_masked_message_is_uniform() -> None:
+    # "any one owner's message is uniform", as it comes to the curator in a run of sums.
+    query = SumQuery((FourierMapSpec(dimension=4096, gamma=1.0, seed=1),), Layout(), weights=(8,))
+    owners = fakes(3, rows=60)
+    security = Security(0, 0, False)
+    at = At(owners, security)
+    await at.round.enlist_all()
+    vector = SumVector(query, SCHEMA)
+    await at.round.secure_total(vector, security)
+    bits = owners[0].parameters[0].bits
+    for owner in owners:
+        assert chi_square(owner.words[1], bits) < LIMIT
+        bare = vector.of(owner.table).view(np.uint64) & np.uint64(2**bits - 1)
+        assert chi_square(bare, bits) > LIMIT  # what is under the masks is not

@@ -1,0 +1,224 @@
+"""Exact arithmetic: DESIGN.md, decision 1 ("bitwise the same summary"), and issue 2 on what a bid costs."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from numpy.typing import NDArray
+
+from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
+from fedkme.features.fixed_point import (
+    FEATURE_UNIT,
+    MAX_DIMENSION,
+    MEAN_LIMIT,
+    MEAN_UNIT,
+    FeatureMean,
+    Features,
+    FloatArray,
+    MeanVector,
+    ScoredFeatures,
+    normalised_features,
+    normalised_mean,
+    quantize_features,
+    quantize_mean,
+)
+
+D = 12
+ONE = 2**14  # the largest feature, in fixed point
+
+
+def random_features(count: int, seed: int, dimension: int = D) -> Features:
+    return np.random.default_rng(seed).integers(-ONE, ONE, (count, dimension), np.int16, endpoint=True)
+
+
+def random_mean(seed: int, dimension: int = D) -> MeanVector:
+    return np.random.default_rng(seed).integers(-MEAN_LIMIT, MEAN_LIMIT, dimension, np.int32, endpoint=True)
+
+
+def scored(features: Features, target: MeanVector, capacity: int = 64) -> ScoredFeatures:
+    fresh = ScoredFeatures(features.shape[1], target, capacity)
+    fresh.append(features)
+    return fresh
+
+
+def bids_by_integers(features: Features, target: MeanVector, mean: MeanVector, size: int) -> FloatArray:
+    """The bid with inner products of Python's integers, which have no width."""
+    rows = features.astype(object)
+    to_target, to_mean = rows @ target.astype(object), rows @ mean.astype(object)
+    unit = 2.0 / features.shape[1] * FEATURE_UNIT * MEAN_UNIT
+    factor = size / (size + 1)
+    return np.array([(float(t) - factor * float(m)) * unit for t, m in zip(to_target, to_mean, strict=True)])
+
+
+features_arrays = npst.arrays(
+    np.int16, st.tuples(st.integers(0, 6), st.just(D)), elements=st.integers(-ONE, ONE)
+)
+means = npst.arrays(np.int32, D, elements=st.integers(-MEAN_LIMIT, MEAN_LIMIT))
+
+
+@given(features_arrays, means, means, st.integers(0, 10**6))
+def test_bids_are_integer_arithmetic(
+    features: Features, target: MeanVector, mean: MeanVector, size: int
+) -> None:
+    bids = scored(features, target).bids(mean, size)
+    assert np.array_equal(bids, bids_by_integers(features, target, mean, size))
+
+
+def test_the_largest_inner_product_there_can_be_is_exact() -> None:
+    # MEAN_LIMIT and MAX_DIMENSION: every sum stays at or below 2^53. One odd term shows lost bits.
+    features = np.full((2, MAX_DIMENSION), ONE, dtype=np.int16)
+    features[1, 0] -= 1
+    target = np.full(MAX_DIMENSION, MEAN_LIMIT, dtype=np.int32)
+    assert ONE * MEAN_LIMIT * MAX_DIMENSION <= 2**53
+    bids = scored(features, target).bids(np.zeros_like(target), 0)
+    assert np.array_equal(bids, bids_by_integers(features, target, np.zeros_like(target), 0))
+    assert bids[0] > bids[1]
+
+
+Step = tuple[str, int, int]
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(0, 9), st.integers(0, 99)),
+        st.tuples(st.just("mean"), st.integers(0, D), st.integers(0, 99)),
+    ),
+    max_size=12,
+)
+
+
+@given(steps, st.integers(1, 5))
+def test_updated_bids_are_those_computed_afresh(todo: list[Step], capacity: int) -> None:
+    # Issue 2: a bid costs only the changed coordinates of g; that must not change a bit of it, whether few
+    # or many of them change, and whatever rows come in between (the curator's pool grows).
+    target, mean = random_mean(0), np.zeros(D, dtype=np.int32)
+    rows = random_features(0, 0)
+    kept = ScoredFeatures(D, target, capacity)
+    for size, (what, count, seed) in enumerate(todo):
+        if what == "append":
+            rows = np.concatenate([rows, random_features(count, seed)])
+            kept.append(rows[len(kept) :])
+        else:
+            changed = np.random.default_rng(seed).permutation(D)[:count]
+            mean[changed] = random_mean(seed)[changed]
+        assert np.array_equal(kept.bids(mean, size), scored(rows, target).bids(mean, size))
+    assert len(kept) == len(rows)
+    assert all(np.array_equal(kept.features(row), rows[row]) for row in range(len(rows)))
+
+
+@settings(max_examples=10)
+@given(st.lists(st.integers(1, 9000), max_size=4), st.integers(0, 64))
+def test_blocks_make_no_difference(cuts: list[int], capacity: int) -> None:
+    # fixed_point, head: exact in any order of summation, so blocks of 4096 rows and BLAS are free to choose.
+    rows, target, mean = random_features(9000, 1), random_mean(2), random_mean(3)
+    pieces = ScoredFeatures(D, target, capacity)
+    for piece in np.split(rows, sorted(cuts)):
+        pieces.append(piece)
+    assert np.array_equal(pieces.bids(mean, 5), scored(rows, target, 9000).bids(mean, 5))
+
+
+def counted(features: Features, monkeypatch: pytest.MonkeyPatch) -> tuple[ScoredFeatures, list[int]]:
+    """Scored rows, and the number of rows of each pass over all coordinates."""
+    passes: list[int] = []
+    whole = ScoredFeatures._products
+
+    def products(self: ScoredFeatures, vector: FloatArray, start: int, stop: int) -> FloatArray:
+        passes.append(stop - start)
+        return whole(self, vector, start, stop)
+
+    monkeypatch.setattr(ScoredFeatures, "_products", products)
+    result = scored(features, random_mean(0))
+    passes.clear()
+    return result, passes
+
+
+@pytest.mark.parametrize(("changes", "whole_passes"), [(0, 0), (1, 0), (5, 0), (6, 1), (D, 1)])
+def test_a_bid_costs_at_most_one_pass_and_less_for_few_changes(
+    changes: int, whole_passes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 2, "what it must reach": no more than one pass over the feature matrix; where h2 changes only a
+    # few coordinates of g, only those.
+    rows, passes = counted(random_features(50, 1), monkeypatch)
+    mean = np.zeros(D, dtype=np.int32)
+    mean[:changes] = 7
+    rows.bids(mean, 3)
+    assert passes == [50] * whole_passes
+    rows.bids(mean, 4)  # the same g again: no pass at all
+    assert len(passes) == whole_passes
+
+
+def test_bids_are_the_marginal_gain_of_the_unrounded_features() -> None:
+    # MATH.md, "Bid": g~ . h - q/(q+1) g . h. Rounding costs 2^-14 a coordinate, so less than
+    # 2 (|g~|_1 + |g|_1) / d * 2^-14 < 3e-4 here.
+    random = np.random.default_rng(4)
+    u, target, mean = (random.uniform(-1, 1, shape) for shape in ((30, D), D, D))
+    scale = math.sqrt(2 / D)
+    expected = marginal_gain(scale * u @ (scale * target), scale * u @ (scale * mean), 9)
+    bids = scored(quantize_features(u), quantize_mean(target)).bids(quantize_mean(mean), 9)
+    np.testing.assert_allclose(bids, expected, atol=3e-4, rtol=0)
+
+
+@given(features_arrays, means, means, st.integers(0, 1000), st.data())
+def test_the_tolerance_covers_one_unit_in_every_coordinate(
+    features: Features, target: MeanVector, mean: MeanVector, size: int, data: st.DataObject
+) -> None:
+    # Two hosts may round a cosine to neighbouring units: that must never read as a mismatch (step 8).
+    off = data.draw(npst.arrays(np.int16, features.shape, elements=st.integers(-1, 1)))
+    here, there = scored(features, target), scored(features + off, target)
+    difference = np.abs(here.bids(mean, size) - there.bids(mean, size))
+    rounding = 1e-12 * here.tolerance(size)  # of the two float64 bids themselves
+    assert np.all(difference <= here.tolerance(size) + rounding)
+
+
+def test_the_tolerance_is_no_larger_than_that() -> None:
+    # What an owner may add to its bid unseen: with q = 0, the worst change of one unit each, exactly.
+    target, nothing = random_mean(1), np.zeros(D, dtype=np.int32)
+    worst = scored(np.sign(target)[np.newaxis].astype(np.int16), target)
+    assert worst.bids(nothing, 0)[0] == worst.tolerance(0)
+
+
+@given(npst.arrays(np.float64, (2, D), elements=st.floats(-1, 1)))
+def test_features_are_rounded_towards_zero(u: FloatArray) -> None:
+    # Head of fixed_point: ||h1(x)|| never grows by it, by less than a unit a coordinate, and 2^-14 is exact.
+    back = normalised_features(quantize_features(u))
+    assert np.all(np.abs(back) <= np.abs(u))
+    assert np.all(np.abs(u - back) < FEATURE_UNIT)
+    assert np.array_equal(quantize_features(back), quantize_features(u))
+
+
+@given(npst.arrays(np.float64, D, elements=st.floats(-100, 100)))
+def test_means_are_rounded_to_the_nearest_unit_and_cut_at_the_limit(mean: FloatArray) -> None:
+    # MEAN_LIMIT: 64 in normalised units, beyond any useful noise; a Gaussian release can pass it.
+    quantized = quantize_mean(mean)
+    assert np.abs(quantized).max() <= MEAN_LIMIT
+    inside = np.abs(mean) <= MEAN_LIMIT * MEAN_UNIT
+    assert np.all(np.abs(normalised_mean(quantized) - mean)[inside] <= MEAN_UNIT / 2)
+    assert np.all(quantized[~inside] == np.sign(mean[~inside]) * MEAN_LIMIT)
+
+
+@given(features_arrays, st.randoms(use_true_random=False))
+def test_the_mean_is_an_integer_sum_in_any_order(features: Features, random: Random) -> None:
+    together, apart = FeatureMean(D), FeatureMean(D)
+    together.add(features)
+    for row in random.sample(list(features), len(features)):
+        apart.add(row[np.newaxis])
+    assert together.count == apart.count == len(features)
+    assert np.array_equal(together.normalised(), apart.normalised())
+    exact: NDArray[Any] = features.astype(object).sum(axis=0) if len(features) else np.zeros(D)
+    expected = [float(total) * (FEATURE_UNIT / max(len(features), 1)) for total in exact]
+    assert together.normalised().tolist() == expected
+
+
+def test_the_distance_is_that_of_two_means_of_h1() -> None:
+    # Issue 2, item 10: the current MMD estimate that progress shows.
+    rows, target = random_features(7, 8), quantize_mean(np.linspace(-1, 1, D))
+    mean = FeatureMean(D)
+    mean.add(rows)
+    scale = math.sqrt(2 / D)
+    expected = feature_mmd2(scale * normalised_mean(target), scale * normalised_features(rows).mean(axis=0))
+    assert mean.distance2(target) == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,408 @@
+"""Feature maps of embeddings: their formulas, their kernels, and that no row exceeds their bounds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import eval_hermite, gammaln
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.domain import Domain
+from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.features.fourier_map import FourierMapSpec, MixedMap, MixedSpec
+from fedkme.features.hermite import (
+    HermiteProductSpec,
+    HermiteSumSpec,
+    draw_dimensions,
+    hermite_functions,
+    rho_of_length,
+)
+from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
+from fedkme.features.maps import EmbeddingMap, MapSpec, make_map, spec_from_json, spec_to_json
+from fedkme.tables.schema import Category, Numeric, Schema
+
+Floats = NDArray[np.float64]
+
+SCHEMA = Schema(
+    columns=(
+        Numeric(name="age", bounds=(0, 100)),
+        Category(name="sex", categories=("f", "m")),
+        Numeric(name="pixel", bounds=(-1, 1), count=2),
+        Category(name="job", categories=("a", "b", "c", "d")),
+    )
+)
+CORNERS: Floats = np.array(
+    list(itertools.product((0, 100), (0, 1), (-1, 1), (-1, 1), (0, 1, 2, 3))), dtype=float
+)
+
+
+def random_rows(count: int, seed: int = 0) -> Floats:
+    g = np.random.default_rng(seed)
+    columns = [
+        g.uniform(0, 100, count),
+        g.integers(0, 2, count),
+        *g.uniform(-1, 1, (2, count)),
+        g.integers(0, 4, count),
+    ]
+    return np.stack(columns, axis=1)
+
+
+def model_points(count: int, seed: int) -> Floats:
+    return Domain(SCHEMA).encode(random_rows(count, seed))
+
+
+SPECS: list[MapSpec] = [
+    FourierMapSpec(dimension=10, gamma=2.0, seed=3),
+    FourierMapSpec(dimension=2, gamma=500.0, seed=3, scales=(1.0, 2.0, 0.5, 0.0)),
+    MixedSpec(dimension=6, gamma=2.0, seed=3),
+    MixedSpec(dimension=2, gamma=200.0, seed=3, weight=2.5),
+    HermiteSumSpec(order=12, length=0.2),
+    HermiteSumSpec(order=60, length=0.05, origin=0.0),
+    HermiteProductSpec(order=6, length=0.3, columns=(0, 2, 4)),
+    HermiteProductSpec(order=30, length=0.1, columns=(3,)),
+    PointsSpec.of(model_points(15, 5), 0.7),
+    PointsSpec.of(model_points(3, 5), 0.7, whitening=np.array([[2.0, -1.0, 0.5], [0.0, 1.0, 3.0]])),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.kind))
+class TestEveryMap:
+    def test_norm_and_spread_hold_on_corners_and_inside(self, spec: MapSpec) -> None:
+        # "phi(x): L2 bound over the public domain": adversarial rows first, the corners of the domain.
+        phi = make_map(spec, SCHEMA)
+        features = phi.features(np.concatenate([CORNERS, random_rows(200)]))
+        assert features.shape == (len(CORNERS) + 200, phi.dimension)
+        assert features.dtype == np.float64
+        norms = np.linalg.norm(features, axis=1)
+        assert norms.max() <= phi.norm_bound * (1 + 1e-12)
+        gram = features @ features.T
+        squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
+        assert math.sqrt(squares.max()) <= phi.spread * (1 + 1e-9)
+        assert phi.spread <= 2 * phi.norm_bound
+
+    def test_a_spec_travels_as_json_and_makes_the_same_map(self, spec: MapSpec) -> None:
+        # "spec (frozen, JSON-able: what travels on the wire)"; two parties make the same phi from it.
+        again = spec_from_json(json.loads(json.dumps(spec_to_json(spec))))
+        assert again == spec
+        mine, theirs = make_map(spec, SCHEMA), make_map(again, SCHEMA)
+        assert (mine.norm_bound, mine.spread) == (theirs.norm_bound, theirs.spread)
+        assert np.array_equal(mine.features(CORNERS), theirs.features(CORNERS))
+
+    @pytest.mark.parametrize("code", [-1.0, 2.0, 0.5, math.nan])
+    def test_integer_codes_and_unknown_ones_are_refused(self, spec: MapSpec, code: float) -> None:
+        # MATH.md 3: "integer-coded categories break it": only an index of the public schema is a category.
+        rows = random_rows(3)
+        rows[1, 1] = code
+        with pytest.raises(DataError, match=r"column 'sex'.*rows: 1"):
+            make_map(spec, SCHEMA).features(rows)
+
+    @pytest.mark.parametrize("value", [100.5, -1e300, math.inf, math.nan])
+    def test_numbers_outside_the_public_bounds_are_refused(self, spec: MapSpec, value: float) -> None:
+        rows = random_rows(3)
+        rows[:2, 0] = value
+        with pytest.raises(DataError, match=r"column 'age'.*rows: 2") as caught:
+            make_map(spec, SCHEMA).features(rows)
+        assert not math.isfinite(value) or str(value) not in str(caught.value)
+
+    def test_rows_of_another_shape_are_refused(self, spec: MapSpec) -> None:
+        phi = make_map(spec, SCHEMA)
+        with pytest.raises(DataError, match="shape"):
+            phi.features(np.zeros((2, 4)))
+        with pytest.raises(DataError, match="type"):
+            phi.features(np.full((2, 5), "1"))
+
+    def test_jax_traces_the_same_formula(self, spec: MapSpec) -> None:
+        # Generators are trained through `of_model` with jax.numpy, in float32.
+        jax = pytest.importorskip("jax")
+        points = SCHEMA.encode(random_rows(20))
+        phi = make_map(spec, SCHEMA)
+        traced = jax.jit(lambda p: phi.of_model(p, jax.numpy))(points)
+        assert traced.dtype == np.float32
+        np.testing.assert_allclose(
+            traced, phi.of_model(points.astype(np.float64)), atol=2e-3 * phi.norm_bound
+        )
+
+
+# Fourier
+
+
+def test_the_draw_is_that_of_h1() -> None:
+    # One draw per seed in the whole project: the map is h1 of fedkme.features.fourier in float64.
+    points = model_points(9, 1)
+    h1 = RandomFourier(FourierSpec("paired", 10, 2.0, SCHEMA.encoded_width, 3))
+    np.testing.assert_allclose(make_map(SPECS[0], SCHEMA).of_model(points), h1(points), atol=1e-14)
+
+
+def test_fourier_norm_is_one_exactly() -> None:
+    norms = np.linalg.norm(make_map(SPECS[0], SCHEMA).features(CORNERS), axis=1)
+    np.testing.assert_allclose(norms, 1.0, atol=1e-14)
+
+
+def test_fourier_estimates_the_kernel_in_table_units() -> None:
+    # Balog's set-up: gamma in the units of the table. Error of a mean of 8192 cosines: 5 deviations are 0.04.
+    schema = Schema(columns=(Numeric(name="x", bounds=(-500, 500), count=2),))
+    rows = np.random.default_rng(0).normal(0, 60, (20, 2))
+    phi = make_map(FourierMapSpec(dimension=2**14, gamma=5e-5, seed=1, units="table"), schema).features(rows)
+    np.testing.assert_allclose(phi @ phi.T, rbf(rows, rows, 5e-5), atol=0.04)
+
+
+def test_scales_weigh_columns() -> None:
+    # A column of scale 0 takes no part; a block of like numbers has one scale.
+    phi = make_map(FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0, 1)), SCHEMA)
+    rows = random_rows(4)
+    moved = rows.copy()
+    moved[:, 2:4] = 0.9
+    np.testing.assert_allclose(phi.features(rows), phi.features(moved), atol=1e-12)
+    with pytest.raises(ConfigError, match="3 scales"):
+        make_map(FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0)), SCHEMA)
+
+
+def test_categories_have_no_table_units() -> None:
+    with pytest.raises(ConfigError, match="'sex'"):
+        make_map(FourierMapSpec(dimension=8, gamma=2.0, seed=1, units="table"), SCHEMA)
+
+
+# Mixed
+
+
+def binary_schema(categories: int) -> Schema:
+    codes = tuple(Category(name=f"c{i}", categories=("no", "yes")) for i in range(categories))
+    return Schema(columns=(Numeric(name="x", bounds=(0, 1)), *codes))
+
+
+@pytest.mark.parametrize("categories", [1, 3])
+def test_mixed_rows_with_01_codes_have_diameter_root_five(categories: int) -> None:
+    # MATH.md 3: "diameter under replace-one sqrt(5)/m for 0/1 codes"; reached, by search over pairs of rows.
+    phi = make_map(MixedSpec(dimension=2, gamma=1e3, seed=0), binary_schema(categories))
+    assert phi.spread == pytest.approx(math.sqrt(5), rel=1e-12)
+    corners = list(itertools.product(np.linspace(0, 1, 2000), *[(0.0, 1.0)] * categories))
+    features = phi.features(np.array(corners))
+    first = features[0]
+    assert np.linalg.norm(features - first, axis=1).max() == pytest.approx(math.sqrt(5), rel=1e-3)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.floats(0.1, 4))
+@settings(max_examples=40, deadline=None)
+def test_mixed_spread_of_the_codes_is_reached(levels: list[int], weight: float) -> None:
+    # Whatever the numbers of names: all categories change at once. With numbers, 4 more in the square.
+    codes = tuple(Category(name=f"c{i}", categories=tuple("abcdef"[:n])) for i, n in enumerate(levels))
+    phi = make_map(MixedSpec(dimension=2, gamma=1.0, seed=0, weight=weight), Schema(columns=codes))
+    rows = np.array([[0.0] * len(levels), [min(1.0, n - 1.0) for n in levels]])
+    features = phi.features(rows)
+    assert np.linalg.norm(features[0] - features[1]) == pytest.approx(phi.spread, abs=1e-12)
+    assert np.linalg.norm(features[0]) == pytest.approx(phi.norm_bound, rel=1e-12)
+    number = Numeric(name="x", bounds=(0, 1))
+    both = make_map(
+        MixedSpec(dimension=2, gamma=1.0, seed=0, weight=weight), Schema(columns=(number, *codes))
+    )
+    assert both.spread**2 == pytest.approx(4 + phi.spread**2)
+    assert both.norm_bound**2 == pytest.approx(1 + phi.norm_bound**2)
+    assert weight != 1 or both.spread <= math.sqrt(5) * (1 + 1e-12)
+
+
+def test_mixed_features_are_numbers_beside_scaled_codes() -> None:
+    # DP-MERF, section 3.3: h(x) = [phi(x_num), x_dis / sqrt(d_dis)], one-hot, d_dis = 6 columns of codes.
+    phi = make_map(SPECS[2], SCHEMA)
+    assert isinstance(phi, MixedMap)
+    assert phi.dimension == 6 + 6
+    codes = phi.features(np.array([[50.0, 1, 0, 0, 2]]))[0, 6:]
+    np.testing.assert_allclose(codes, np.array([0, 1, 0, 0, 1, 0]) / math.sqrt(6), atol=1e-12)
+
+
+# Hermite
+
+
+def direct(x: Floats, order: int, rho: float) -> Floats:
+    """Closed form, in logarithms: sqrt(sqrt(1-rho^2) rho^k / (2^k k!)) H_k(x) exp(-rho/(1+rho) x^2)."""
+    k = np.arange(order + 1)
+    half_log = 0.5 * (0.5 * math.log(1 - rho**2) + k * math.log(rho) - k * math.log(2) - gammaln(k + 1))
+    values: Floats = eval_hermite(k, x[:, None]) * np.exp(half_log - rho / (1 + rho) * x[:, None] ** 2)
+    return values
+
+
+@pytest.mark.parametrize("length", [0.05, 0.3, 1.0, 5.0])
+def test_recursion_equals_the_closed_form(length: float) -> None:
+    # MATH.md 4, phi_0, phi_1 and the recursion; scipy's Hermite polynomials are the direct formula.
+    x = np.linspace(-2, 2, 41)
+    rho = rho_of_length(length)
+    np.testing.assert_allclose(hermite_functions(x, 40, rho), direct(x, 40, rho), atol=1e-11)
+
+
+@pytest.mark.parametrize("length", [1e-3, 0.05, math.sqrt(0.5), 1.0, 30.0])
+def test_rho_is_the_root_in_the_unit_interval(length: float) -> None:
+    # MATH.md 4: "1/(2 l^2) = rho/(1-rho^2), the root in (0,1)".
+    rho = rho_of_length(length)
+    assert 0 < rho < 1
+    assert rho / ((1 - rho) * (1 + rho)) == pytest.approx(0.5 / length**2, rel=1e-8)
+
+
+@pytest.mark.parametrize("length", [0.25, 0.7, 3.0])
+def test_mehler(length: float) -> None:
+    # sum of phi_k(x) phi_k(y) -> exp(-(x-y)^2/(2 l^2)), not the printed normalisation of eq. 5.
+    x = np.linspace(-0.5, 0.5, 21)
+    phi = hermite_functions(x, 400, rho_of_length(length))
+    kernel = np.exp(-((x[:, None] - x) ** 2) / (2 * length**2))
+    np.testing.assert_allclose(phi @ phi.T, kernel, atol=1e-9)
+    np.testing.assert_allclose((phi**2).sum(axis=1), 1.0, atol=1e-9)
+
+
+@given(st.floats(-50, 50), st.floats(0.02, 20), st.integers(0, 300))
+@settings(max_examples=150, deadline=None)
+def test_a_truncation_is_never_longer_than_one(x: float, length: float, order: int) -> None:
+    # "sum of phi_k^2 -> 1, so truncation has norm <= 1": wherever, also where phi_0 underflows.
+    phi = hermite_functions(np.array([x]), order, rho_of_length(length))
+    assert np.isfinite(phi).all()
+    assert (phi**2).sum() <= 1 + 1e-9
+
+
+def test_sum_kernel() -> None:
+    # DP-HP eq. 9: the mean over dimensions of their kernels; a category's kernel is [x = y].
+    rows = random_rows(30)
+    phi = make_map(HermiteSumSpec(order=300, length=0.3), SCHEMA).features(rows)
+    unit = rows * [0.01, 1, 0.5, 0.5, 1]
+    kernels = [np.exp(-((unit[:, None, d] - unit[:, d]) ** 2) / (2 * 0.09)) for d in (0, 2, 3)]
+    kernels += [(rows[:, None, d] == rows[:, d]).astype(float) for d in (1, 4)]
+    np.testing.assert_allclose(phi @ phi.T, sum(kernels) / 5, atol=1e-9)
+
+
+def test_product_kernel() -> None:
+    # DP-HP eq. 7 and 8, over the columns of the draw only.
+    rows = random_rows(30)
+    phi = make_map(HermiteProductSpec(order=60, length=0.6, columns=(0, 3, 4)), SCHEMA)
+    assert phi.dimension == 61 * 61 * 4
+    unit = rows * [0.01, 1, 0.5, 0.5, 1]
+    kernel = np.ones((30, 30))
+    for d in (0, 3):
+        kernel *= np.exp(-((unit[:, None, d] - unit[:, d]) ** 2) / (2 * 0.36))
+    kernel *= rows[:, None, 4] == rows[:, 4]
+    features = phi.features(rows)
+    np.testing.assert_allclose(features @ features.T, kernel, atol=1e-9)
+
+
+def test_the_kernel_does_not_depend_on_the_origin() -> None:
+    rows = random_rows(10)
+    grams = []
+    for origin in (0.0, 0.5):
+        phi = make_map(HermiteSumSpec(order=250, length=0.4, origin=origin), SCHEMA).features(rows)
+        grams.append(phi @ phi.T)
+    np.testing.assert_allclose(grams[0], grams[1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        HermiteSumSpec(order=150, length=0.3),
+        HermiteProductSpec(order=60, length=0.6, columns=(0, 2)),
+        PointsSpec.of(Domain(SCHEMA).encode(CORNERS[[0, -1]]), 0.05),
+    ],
+    ids=lambda spec: str(spec.kind),
+)
+def test_declared_spread_is_reached_where_the_kernel_is(spec: MapSpec) -> None:
+    # Opposite corners are as far apart as declared, to truncation: the bound is not loose.
+    phi = make_map(spec, SCHEMA)
+    features = phi.features(CORNERS[[0, -1]])
+    assert np.linalg.norm(features[0] - features[1]) == pytest.approx(phi.spread, rel=1e-6)
+
+
+def test_draws_of_dimensions_are_public_and_new_each_epoch() -> None:
+    draws = [draw_dimensions(100, 3, 7, epoch) for epoch in range(50)]
+    assert draws == [draw_dimensions(100, 3, 7, epoch) for epoch in range(50)]
+    assert len(set(draws)) > 40
+    assert all(len(set(d)) == 3 and d == tuple(sorted(d)) for d in draws)
+    assert len({column for draw in draws for column in draw}) > 50
+    assert draw_dimensions(2, 5, 7, 0) == (0, 1)
+
+
+def test_products_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ConfigError, match="column 5"):
+        make_map(HermiteProductSpec(order=3, length=0.3, columns=(0, 5)), SCHEMA)
+    with pytest.raises(ConfigError, match="larger"):
+        make_map(HermiteProductSpec(order=300, length=0.3, columns=(0, 2, 3)), SCHEMA)
+
+
+# Points
+
+
+def test_points_embed_orthonormally() -> None:
+    # MATH.md 2: alpha = L^-1 k_z(x). On the points themselves inner products are the kernel's.
+    z = model_points(12, 4)
+    phi = make_map(PointsSpec.of(z, 0.7), SCHEMA)
+    assert isinstance(phi, PointsMap)
+    assert phi.norm_bound == 1.0
+    features = phi.of_model(z)
+    np.testing.assert_allclose(features @ features.T, rbf(z, z, 0.7), atol=1e-10)
+    factor = np.linalg.cholesky(rbf(z, z, 0.7))
+    x = model_points(5, 9)
+    np.testing.assert_allclose(phi.of_model(x), np.linalg.solve(factor, rbf(z, x, 0.7)).T, atol=1e-9)
+
+
+def test_an_eigenbasis_has_norm_one_and_another_basis_its_own() -> None:
+    # A curator that sends a basis twice too long gets twice the noise: the bound is computed, not believed.
+    z = model_points(40, 4)
+    values, vectors = np.linalg.eigh(rbf(z, z, 0.7))
+    kept = values > 1e-6
+    basis = (vectors[:, kept] / np.sqrt(values[kept])).T
+    phi = make_map(PointsSpec.of(z, 0.7, basis), SCHEMA)
+    assert phi.norm_bound == 1.0
+    assert phi.dimension == kept.sum()
+    twice = make_map(PointsSpec.of(z, 0.7, 2 * basis), SCHEMA)
+    assert twice.norm_bound == pytest.approx(2.0, rel=1e-6)
+    assert twice.spread == pytest.approx(2 * phi.spread, rel=1e-6)
+
+
+def test_raw_kernel_values_have_the_norm_of_their_gram() -> None:
+    # W = I: k(z_m, x) themselves. Near-equal points: all M values are 1 at once, so the norm is near sqrt(M).
+    z = np.tile(model_points(1, 4), (9, 1)) + 1e-3 * np.random.default_rng(0).standard_normal((9, 9))
+    phi = make_map(PointsSpec.of(z, 0.7, np.eye(9)), SCHEMA)
+    assert phi.norm_bound == pytest.approx(3.0, rel=1e-3)
+    assert np.linalg.norm(phi.of_model(z), axis=1).max() <= phi.norm_bound
+
+
+def test_dependent_points_are_refused() -> None:
+    z = model_points(3, 4)
+    with pytest.raises(ConfigError, match="depend"):
+        make_map(PointsSpec.of(np.concatenate([z, z]), 0.7), SCHEMA)
+    with pytest.raises(ConfigError, match="depend"):
+        make_map(PointsSpec.of(np.concatenate([z, z + 1e-9]), 0.7), SCHEMA)
+
+
+def test_points_of_another_space_are_refused() -> None:
+    with pytest.raises(ConfigError, match="4 columns"):
+        make_map(PointsSpec.of(np.zeros((2, 4)), 0.7), SCHEMA)
+
+
+# Specs
+
+
+@pytest.mark.parametrize(
+    ("plain", "word"),
+    [
+        ({"kind": "fourier", "dimension": 7, "gamma": 1.0, "seed": 0}, "dimension"),
+        ({"kind": "fourier", "dimension": 8, "gamma": math.inf, "seed": 0}, "gamma"),
+        ({"kind": "fourier", "dimension": 8, "gamma": 1.0, "seed": 0, "norm_bound": 0.1}, "norm_bound"),
+        ({"kind": "laplace"}, "kind"),
+        ({}, "kind"),
+        ("fourier", "kind"),
+        ({"kind": "hermite-product", "order": 3, "length": 1.0, "columns": [1, 1]}, "hermite-product"),
+        ({"kind": "points", "gamma": 1.0, "count": 2, "points": "%%"}, "points"),
+        ({"kind": "points", "gamma": 1.0, "count": 3, "points": "AAAAAAAA8D8="}, "points"),
+    ],
+)
+def test_a_wrong_spec_names_what_is_wrong(plain: object, word: str) -> None:
+    # No spec can claim a norm bound: "never typed by hand".
+    with pytest.raises(ConfigError, match=word):
+        spec_from_json(plain)
+
+
+def test_every_map_keeps_the_protocol() -> None:
+    maps: list[EmbeddingMap] = [make_map(spec, SCHEMA) for spec in SPECS]
+    for phi, spec in zip(maps, SPECS, strict=True):
+        assert phi.spec == spec
+        assert phi.schema is SCHEMA

@@ -1,0 +1,245 @@
+"""Pooled sums: the same whatever the partition, bounded memory, and diameters that a search confirms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
+from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
+from fedkme.features.kernel_points import PointsSpec
+from fedkme.features.maps import EmbeddingMap, MapSpec, make_map
+from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, counted, diameter, pool, pooled_sum, row_limit
+from fedkme.privacy.noise import simulated
+from fedkme.privacy.sums import release_embedding
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table
+
+Floats = NDArray[np.float64]
+
+SCHEMA = Schema(
+    columns=(Numeric(name="x", bounds=(-2, 3)), Category(name="c", categories=("a", "b"))),
+    label=Label(name="y", classes=("no", "maybe", "yes")),
+)
+BY_CLASS = Layout(3)
+CORNERS: Floats = np.array(list(itertools.product(np.linspace(-2, 3, 60), (0.0, 1.0))))
+SPECS: list[MapSpec] = [
+    FourierMapSpec(dimension=2, gamma=500.0, seed=0),
+    MixedSpec(dimension=2, gamma=500.0, seed=0),
+    HermiteSumSpec(order=60, length=0.5),
+    HermiteProductSpec(order=60, length=0.5, columns=(0, 1)),
+    PointsSpec.of(np.array([[0.0, 0.7, 0.0], [1.0, 0.0, 0.7], [0.5, 0.7, 0.0]]), 1.3),
+]
+maps = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.kind))
+
+
+def table(rows: int, seed: int = 0) -> Table:
+    g = np.random.default_rng(seed)
+    values = np.stack([g.uniform(-2, 3, rows), g.integers(0, 2, rows).astype(np.float64)], axis=1)
+    return Table(values, g.integers(0, 3, rows))
+
+
+def parts(whole: Table, owners: int, seed: int) -> list[Table]:
+    """The rows dealt at random to owners of unequal sizes, none empty."""
+    g = np.random.default_rng(seed)
+    order = g.permutation(len(whole))
+    cuts = np.sort(g.choice(np.arange(1, len(whole)), owners - 1, replace=False))
+    return [whole.take(rows) for rows in np.split(order, cuts)]
+
+
+@maps
+@pytest.mark.parametrize("owners", [5, 20, 100])
+def test_pooling_over_owners_is_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
+    # Issue 5: "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything
+    # (same seed; to float64 rounding)". Sums of integers: not only to rounding, and in any order.
+    phi = make_map(spec, SCHEMA)
+    whole = table(700)
+    alone = pooled_sum(whole, phi, BY_CLASS)
+    answers = [
+        pooled_sum(part, phi, BY_CLASS, block_rows=7 + i) for i, part in enumerate(parts(whole, owners, 1))
+    ]
+    for order in (answers, answers[::-1]):
+        total = pool(order, phi, BY_CLASS)
+        assert np.array_equal(total.steps, alone.steps)
+        assert np.array_equal(total.count, alone.count)
+        released, one = (
+            release_embedding(sums, phi, BY_CLASS, 0.5, simulated(1, "curator", "embedding"))
+            for sums in (total, alone)
+        )
+        assert np.array_equal(released.mean, one.mean)
+
+
+@maps
+def test_a_sum_is_the_sum_of_features_by_class(spec: MapSpec) -> None:
+    # To half a step for each row, against math.fsum of the features themselves.
+    phi = make_map(spec, SCHEMA)
+    rows = table(300)
+    assert rows.labels is not None
+    answer = pooled_sum(rows, phi, BY_CLASS, block_rows=11)
+    features = phi.features(rows.values)
+    for c in range(3):
+        mine = features[rows.labels == c]
+        exact = [math.fsum(column) for column in mine.T]
+        np.testing.assert_allclose(
+            answer.sum[:, c], exact, atol=len(mine) * ROW_UNIT / 2 * (1 + 1e-6), rtol=0
+        )
+        assert answer.count[c] == len(mine)
+    assert answer.rows == 300
+    single = pooled_sum(Table(rows.values), phi, Layout())
+    assert np.array_equal(single.steps[:, 0], answer.steps.sum(axis=1))
+    assert single.count.tolist() == [300]
+
+
+def test_memory_is_bounded_whatever_the_number_of_rows() -> None:
+    # Issue 5: "in one pass over its rows in blocks (memory bounded whatever N is)".
+    phi = make_map(FourierMapSpec(dimension=512, gamma=1.0, seed=0), SCHEMA)
+
+    def peak(rows: int) -> int:
+        data = table(rows)
+        tracemalloc.start()
+        pooled_sum(data, phi, BY_CLASS, block_rows=200)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    few, many = peak(400), peak(8000)
+    assert many < 1.2 * few
+    assert many < 8000 * 512 * 8 / 4  # a quarter of all features at once
+
+
+class Stretched:
+    """A map with a bug: its features are longer than it says."""
+
+    def __init__(self, inner: EmbeddingMap, factor: float) -> None:
+        self._inner, self._factor = inner, factor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def features(self, rows: NDArray[Any]) -> Floats:
+        features = self._inner.features(rows)
+        wrong = rows[:, 0] > 2.5
+        features[wrong] = features[wrong] * self._factor if math.isfinite(self._factor) else self._factor
+        return features
+
+
+@pytest.mark.parametrize(
+    ("factor", "what"), [(1.1, "norm bound"), (math.nan, "not finite"), (math.inf, "not finite")]
+)
+def test_a_row_over_the_norm_bound_stops_everything(factor: float, what: str) -> None:
+    # Issue 5: "a norm bound that a row exceeds (a bug, so it stops ...)": it says how many rows, never which.
+    rows = table(500)
+    wrong = int((rows.values[:, 0] > 2.5).sum())
+    buggy: Any = Stretched(make_map(SPECS[1], SCHEMA), factor)
+    with pytest.raises(DataError, match=what) as caught:
+        pooled_sum(rows, buggy, BY_CLASS, block_rows=50)
+    assert caught.value.cause.endswith(f": {wrong}")
+
+
+def test_bad_tables_are_refused() -> None:
+    phi = make_map(SPECS[0], SCHEMA)
+    with pytest.raises(DataError, match="no rows"):
+        pooled_sum(table(0), phi, BY_CLASS)
+    with pytest.raises(DataError, match="no labels"):
+        pooled_sum(Table(table(3).values), phi, BY_CLASS)
+    for label in (3, -1):
+        with pytest.raises(DataError, match=r"a class .*: 2[.]"):
+            pooled_sum(Table(table(3).values, np.array([label, 0, label])), phi, BY_CLASS)
+    with pytest.raises(DataError, match="column 'c'"):
+        pooled_sum(Table(np.array([[0.0, 7.0]]), np.array([0])), phi, BY_CLASS)
+    with pytest.raises(ConfigError, match="class"):
+        Layout(0)
+
+
+def test_bad_answers_are_refused() -> None:
+    phi = make_map(SPECS[0], SCHEMA)
+    good = pooled_sum(table(30), phi, BY_CLASS)
+    short = PooledSum(good.steps[:1], good.count)
+    long = PooledSum(good.steps * 60, good.count)
+    lowest = PooledSum(np.full_like(good.steps, np.iinfo(np.int64).min), good.count)
+    negative = PooledSum(good.steps, good.count - 20)
+    wrapping = PooledSum(good.steps, np.full(3, 2**62))
+    for bad, what in [
+        (short, "shape"),
+        (long, "longer"),
+        (lowest, "longer"),
+        (negative, "shape"),
+        (wrapping, "hold"),
+    ]:
+        with pytest.raises(DataError, match=what):
+            pool([good, bad], phi, BY_CLASS)
+    with pytest.raises(DataError, match="no rows"):
+        pool([], phi, BY_CLASS)
+
+
+def test_sums_stay_exact_in_float64() -> None:
+    # "every partial sum is exact": at the limit of rows the longest coordinate is below 2^53 steps.
+    for spec in SPECS:
+        phi = make_map(spec, SCHEMA)
+        assert row_limit(phi) >= 10**7
+        assert row_limit(phi) * (phi.norm_bound / ROW_UNIT + 0.5) < 2**53
+
+
+# Sensitivity
+
+
+@maps
+@pytest.mark.parametrize("layout", [Layout(), BY_CLASS], ids=["single", "by-class"])
+def test_search_over_neighbours_finds_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
+    # Replace-one, N public: every row of a table replaced by every row of a grid of the domain, in every
+    # class. Nothing moves the sum further than declared, and something moves it that far.
+    phi = make_map(spec, SCHEMA)
+    features = phi.features(CORNERS)
+    gram = features @ features.T
+    squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
+    worst2 = squares.max()
+    if layout.columns > 1:  # phi leaves one column and enters another
+        worst2 = max(worst2, 2 * np.diag(gram).max())
+    declared = diameter(phi, layout)
+    assert math.sqrt(worst2) <= declared * (1 + 1e-9)
+    assert math.sqrt(worst2) >= 0.99 * declared
+
+
+@maps
+def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> None:
+    # The same on what is computed, sums in fixed point: every neighbour of one table, rows and labels.
+    phi = make_map(spec, SCHEMA)
+    base = Table(np.array([[-2.0, 0.0], [0.5, 1.0], [3.0, 1.0]]), np.array([0, 1, 2]))
+    whole = pooled_sum(base, phi, BY_CLASS)
+    bound = counted(diameter(phi, BY_CLASS), phi)
+    count_bound = math.sqrt(2)
+    furthest = 0.0
+    for row, label in itertools.product(CORNERS[::7], range(3)):
+        values, labels = base.values.copy(), np.array([label, 1, 2])
+        values[0] = row
+        other = pooled_sum(Table(values, labels), phi, BY_CLASS)
+        assert other.rows == whole.rows  # N does not change
+        furthest = max(furthest, float(np.linalg.norm(other.sum - whole.sum)))
+        assert np.linalg.norm(other.count - whole.count) <= count_bound * (1 + 1e-12)
+    assert furthest <= bound
+
+
+def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
+    # MATH.md 3: 2/m for the whole matrix and not C queries; sqrt(5)/m for 0/1 codes. MATH.md 2: 2/N; the
+    # projections reach less: at most sqrt(2).
+    fourier, mixed, hermite_sum, product, points = (make_map(spec, SCHEMA) for spec in SPECS)
+    assert diameter(fourier, Layout()) == diameter(fourier, BY_CLASS) == 2.0
+    assert diameter(mixed, BY_CLASS) == pytest.approx(math.sqrt(5), rel=1e-12)
+    for phi in (hermite_sum, product, points):
+        assert diameter(phi, Layout()) < math.sqrt(2) * (1 + 1e-12)
+        assert diameter(phi, BY_CLASS) == math.sqrt(2)
+        assert diameter(phi, BY_CLASS, "add-remove") == 1.0
+
+
+def test_rounding_is_counted() -> None:
+    # Two rows that round in opposite directions in every coordinate stay within `counted`.
+    phi = make_map(HermiteSumSpec(order=200, length=0.5), SCHEMA)
+    assert counted(1.0, phi) >= 1.0 + math.sqrt(phi.dimension) * ROW_UNIT
+    assert counted(1.0, phi) < 1.0 + 1e-5

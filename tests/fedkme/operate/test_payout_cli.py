@@ -1,0 +1,107 @@
+"""`fedkme payout` on a finished run."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fedkme.errors import ConfigError, StoreError
+from fedkme.operate.payout_cli import LEDGER, app
+from fedkme.operate.payout_inputs import read_inputs
+from fedkme.privacy.events import Laplace
+from fedkme.privacy.ledger import check_chain, read_ledger
+from sim.config import load_simulation
+from sim.report.progress import make_progress
+from sim.run import simulate
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    settings = load_simulation(
+        "digits",
+        ["engine=inprocess", "p=30", "scenario.copies=1", "baselines=[]", "downstream=false"],
+    )
+    directory, _ = simulate(settings, tmp_path_factory.mktemp("runs") / "run", make_progress(io.StringIO()))
+    return directory
+
+
+def call(*arguments: object) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def refused(*arguments: object) -> str:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert isinstance(result.exception, ConfigError | StoreError), result.output
+    return str(result.exception)
+
+
+def test_rows_and_gains_of_a_real_run(finished: Path) -> None:
+    """Counts are those of the run's record; a divided total and exact gains are marked for the curator."""
+    record = json.loads((finished / "record.json").read_text())
+    priced = call(finished, "--price", 3)
+    assert priced["amounts"] == {name: 3 * count for name, count in record["accessed"].items()}
+    assert priced["audience"] == "owners"
+    for method in ("rows", "gains"):
+        answer = call(finished, "--method", method, "--total", 997)
+        assert sum(answer["amounts"].values()) == 997
+        assert answer["audience"] == "curator"
+    table = CliRunner().invoke(app, [str(finished), "--method", "gains"])
+    assert "CURATOR ONLY" in table.output
+
+
+def test_noised_wins_are_charged_once_and_kept(finished: Path) -> None:
+    """Released with noise and charged: the ledger beside the run's own holds it; nobody draws twice."""
+    answer = call(finished, "--method", "wins", "--epsilon", 0.5, "--seed", 1)
+    assert answer["audience"] == "owners"
+    assert json.loads((finished / "payout-wins.json").read_text()) == answer
+    assert check_chain(finished / LEDGER) is None
+    entries = [entry.disclosure for entry in read_ledger(finished / LEDGER)]
+    assert [entry.event for entry in entries] == [Laplace(2.0)]
+    assert {(entry.protected, entry.observer) for entry in entries} == {("owners", "owners")}
+    assert "is there already" in refused(finished, "--method", "wins", "--epsilon", 0.5)
+    assert len(read_ledger(finished / LEDGER)) == 1
+
+
+def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
+    """Gains without a clip, exact wins, histograms that a run did not release, an auction without a proof."""
+    assert "infinite" in refused(finished, "--method", "gains", "--epsilon", 1)
+    assert "noise alone" in refused(finished, "--method", "wins")
+    assert "no histograms" in refused(finished, "--method", "mixture")
+    (tmp_path / "record.json").write_text((finished / "record.json").read_text())
+    (tmp_path / "run.toml").write_text('[summary.auction]\nkind = "privauction"\n')
+    assert "no finite epsilon" in refused(tmp_path, "--method", "wins", "--epsilon", 1)
+    assert not (tmp_path / LEDGER).exists()
+    assert "no record" in refused(tmp_path / "nothing")
+
+
+def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Path) -> None:
+    """A record with private histograms: both values follow from them alone, and gains are refused."""
+    record = json.loads((finished / "record.json").read_text())
+    names = sorted(record["owner_rows"])
+    rows, m = record["owner_rows"], record["validation_rows"]
+    record["histograms"] = {name: [rows[name] * (i == j) for j in range(5)] for i, name in enumerate(names)}
+    record["target_histogram"] = [0, 7 * m, 3 * m, 0, 0]
+    record["validation_rows"], record["classes"] = 10 * m, 0
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    assert read_inputs(tmp_path).protocol == "cells"
+    mixture = call(tmp_path, "--method", "mixture")
+    values = call(tmp_path, "--method", "shapley")
+    for answer in (mixture, values):
+        assert answer["audience"] == "owners"
+        assert answer["event"] is None
+    assert mixture["amounts"] == dict(zip(names, [0, 700, 300, 0, 0], strict=True))
+    # Disjoint cells: v(S) is the sum of squares of the target's cells that S has.
+    assert values["amounts"] == dict(zip(names, [0, 845, 155, 0, 0], strict=True))
+    pooled = call(tmp_path, "--method", "shapley", "--reference", "pool")
+    assert sum(pooled["amounts"].values()) == 1000
+    assert "no winning gains" in refused(tmp_path, "--method", "gains")
+    assert call(tmp_path, "--method", "rows")["audience"] == "curator"  # deliveries, not orders
+    record["orders"] = dict(zip(names, [0, 21, 9, 0, 0], strict=True))
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    assert call(tmp_path, "--method", "rows")["amounts"] == mixture["amounts"]

@@ -1,0 +1,138 @@
+"""Issue 5, item 2: "any one owner's message is uniform"; what a curator with colluding owners is left with.
+
+Chi-square tests of 255 degrees of freedom: 380 is exceeded with probability 5e-7; all seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedkme.secagg import shamir
+from fedkme.secagg.keys import PAIR_MASK, SELF_MASK, PublicKey, add_keystreams, expand, pair_key, public_bytes
+from fedkme.secagg.ring import reduce_words
+from tests.fedkme.secagg.runs import Run, parameters
+
+LIMIT = 380.0
+LENGTH = 4096
+
+
+def chi_square(words: NDArray[np.uint64], bits: int) -> float:
+    """Of the highest eight bits, over 256 cells."""
+    high = (words >> np.uint64(bits - 8)).astype(np.int64)
+    counts = np.bincount(high, minlength=256)
+    expected = len(high) / 256
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+@pytest.mark.parametrize("bits", [8, 32, 64])
+def test_any_one_masked_message_is_uniform_over_seeds(bits: int) -> None:
+    # The same constant vector each time, the most telling there is; every message of each of 8 runs.
+    agreed = parameters(owners=3, dropouts=0, length=LENGTH, bits=bits, bound=10)
+    inputs = {name: np.full(LENGTH, 10, dtype=np.int64) for name in agreed.owners}
+    seen: dict[str, list[NDArray[np.uint64]]] = {name: [] for name in agreed.owners}
+    for seed in range(8):
+        for name, message in Run(agreed, inputs, seed).until("mask").masked.items():
+            seen[name].append(message.words)
+            assert chi_square(message.words, bits) < LIMIT
+    for words in seen.values():
+        assert chi_square(np.concatenate(words), bits) < LIMIT
+        assert chi_square(words[0] - words[1] & np.uint64(2**bits - 1), bits) < LIMIT  # nor do seeds agree
+
+
+def test_the_measure_sees_a_vector_that_is_not_masked() -> None:
+    assert chi_square(np.full(LENGTH, 10, dtype=np.uint64), 8) > 1e5
+    assert chi_square(np.arange(LENGTH, dtype=np.uint64) % np.uint64(200), 8) > LIMIT
+
+
+def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np.uint64]:
+    """An honest owner's message without its self-mask, which was opened, and without masks with colluders.
+
+    Args:
+        run: after its last phase.
+        name: the honest owner.
+        mask_keys: private keys of the colluders.
+    """
+    keys, context = run.curator._keys, run.agreed.context
+    shares = {
+        run.agreed.point(sender): shamir.from_bytes(each.share)
+        for sender, message in run.unmaskings.items()
+        for each in message.self_masks
+        if each.about == name
+    }
+    rest = run.masked[name].words.copy()
+    add_keystreams(rest, [], [expand(shamir.combine(shares).to_bytes(32, "big"), context, SELF_MASK)])
+    honest = PublicKey(name, keys[name].mask_key)
+    for colluder, private in mask_keys.items():
+        key = pair_key(private, PublicKey(colluder, keys[colluder].mask_key), honest, context, PAIR_MASK)
+        add_keystreams(rest, *(([], [key]) if name < colluder else ([key], [])))
+    return reduce_words(rest, run.agreed.bits)
+
+
+@pytest.mark.parametrize("colluders", [("o002", "o003"), ("o000", "o003"), ("o000", "o001")])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
+    colluders: tuple[str, ...], seed: int
+) -> None:
+    # n = 4, the curator and two owners together take off every mask that they know at the end. What remains
+    # of each honest owner is uniform, and only both together say something: the sum of their vectors.
+    agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=8, bound=10, threshold=4)
+    inputs = {name: np.full(LENGTH, number, dtype=np.int64) for number, name in enumerate(agreed.owners)}
+    run = Run(agreed, inputs, seed).until("mask")
+    mask_keys = {name: run.owners[name]._held().mask_key for name in colluders}
+    run.endorse()
+    run.unmask()
+    honest = [name for name in agreed.owners if name not in colluders]
+    one, other = (what_is_left(run, name, mask_keys) for name in honest)
+    assert chi_square(one, 8) < LIMIT
+    assert chi_square(other, 8) < LIMIT
+    together = int(inputs[honest[0]][0] + inputs[honest[1]][0])
+    np.testing.assert_array_equal(reduce_words(one + other, 8), together)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(seed: int) -> None:
+    # The curator holds the private mask key of the owner that it calls lost, and all else that was opened:
+    # without the self-mask's seed the message stays uniform. With the seed it would be the vector.
+    agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=8, bound=10)
+    inputs = {name: np.full(LENGTH, 7, dtype=np.int64) for name in agreed.owners}
+    run = Run(agreed, inputs, seed).until("mask")
+    victim = run.owners["o001"]._held()
+    keys = run.curator._keys
+    rest = run.masked["o001"].words.copy()
+    for peer in ("o000", "o002", "o003"):
+        mine, theirs = (PublicKey(name, keys[name].mask_key) for name in ("o001", peer))
+        key = pair_key(victim.mask_key, mine, theirs, agreed.context, PAIR_MASK)
+        add_keystreams(rest, *(([], [key]) if peer > "o001" else ([key], [])))
+    assert chi_square(reduce_words(rest, 8), 8) < LIMIT
+    add_keystreams(rest, [], [expand(victim.seed, agreed.context, SELF_MASK)])
+    np.testing.assert_array_equal(reduce_words(rest, 8), 7)
+
+
+def test_keys_are_of_one_pair_one_use_and_one_aggregation() -> None:
+    # "HKDF over the full shared secret", bound to run, both names and both public keys.
+    draw = random.Random(1).randbytes
+    one, other, third = (draw(32) for _ in range(3))
+
+    def end(name: str, private: bytes) -> PublicKey:
+        return PublicKey(name, public_bytes(private))
+
+    def key(
+        mine: str, a: bytes, theirs: str, b: bytes, context: bytes = b"run", label: bytes = b"use"
+    ) -> bytes:
+        return pair_key(a, end(mine, a), end(theirs, b), context, label)
+
+    assert key("a", one, "b", other) == key("b", other, "a", one)
+    keys = [
+        key("a", one, "b", other),
+        key("a", one, "c", other),
+        key("a", one, "b", third),
+        key("b", one, "a", other),
+        key("a", one, "b", other, context=b"run 2"),
+        key("a", one, "b", other, label=b"another use"),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert all(len(each) == 32 for each in keys)

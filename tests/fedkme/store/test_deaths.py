@@ -1,0 +1,90 @@
+"""Killed with -9 "at any point": what was committed is there, what was not is not, and the store is free."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import StoreError
+from tests.fedkme.store.places import Place
+from tests.fedkme.store.writer import BODY
+
+WRITER = Path(__file__).with_name("writer.py")
+
+
+@contextlib.contextmanager
+def writer(place: Place, way: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, WRITER, place.spec, way],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with process:
+            yield process
+            process.kill()
+    finally:
+        process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, "the writer ended by itself"
+    return line.strip()
+
+
+def rounds_that_stand(place: Place) -> int:
+    """How many rounds are in the store; all that is written of each agrees."""
+    with place.open() as store:
+        entries, ledger = store.entries("run"), store.ledger()
+        rounds = int.from_bytes(store.get("rounds") or b"")
+    assert [entry.position for entry in entries] == list(range(1, 2 * rounds + 1))
+    assert all(entry.body == BODY for entry in entries[::2])
+    assert [entry.body for entry in entries[1::2]] == [n.to_bytes(8) for n in range(1, rounds + 1)]
+    expected = [text for n in range(1, rounds + 1) for text in (f"line {n}", f"line {n} again")]
+    assert [line.line for line in ledger] == expected
+    return rounds
+
+
+def test_what_was_said_to_be_committed_stands(lasting: Place) -> None:
+    last = 0
+    for commits in (1, 2, 5, 17, 40):
+        with writer(lasting, "commit") as process:
+            for _ in range(commits):
+                last = int(said(process))
+            process.kill()
+            rest, _ = process.communicate()
+        last = int(rest.split("\n")[-2]) if "\n" in rest else last
+        # The commit that it died in may stand too, unsaid.
+        assert rounds_that_stand(lasting) in (last, last + 1)
+
+
+def test_a_transaction_that_was_cut_leaves_nothing(lasting: Place) -> None:
+    with writer(lasting, "hold") as process:
+        assert [said(process), said(process)] == ["1", "inside"]
+        process.kill()
+    assert rounds_that_stand(lasting) == 1
+
+
+def test_a_second_process_is_refused_by_the_pid_of_the_first(lasting: Place) -> None:
+    with writer(lasting, "hold") as process:
+        said(process)
+        with pytest.raises(StoreError, match=f"in use by .*process {process.pid}\\b"):
+            lasting.refused()
+        process.kill()
+        process.wait()
+        assert rounds_that_stand(lasting) == 1
+
+
+def test_one_process_cannot_open_a_store_twice(lasting: Place) -> None:
+    with lasting.open(), pytest.raises(StoreError, match="in use"):
+        lasting.refused()
+    with lasting.open() as store:
+        store.put("key", b"")

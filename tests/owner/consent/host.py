@@ -1,0 +1,200 @@
+"""An owner's host without a network: store, policy, and directives as a curator sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedkme.config import validate
+from fedkme.errors import FedkmeError
+from fedkme.features.fixed_point import quantize_mean
+from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.party import noise_for
+from fedkme.privacy.events import OWNERS, Clock, Disclosure, Event, Gaussian
+from fedkme.protocol import Assignment
+from fedkme.store.sqlite import SqliteStore
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.consent.gate import Allowance, OwnerGate
+from owner.consent.history import History
+from owner.consent.policy import Policy
+from owner.runs import Outbox, RunManager
+from owner.settings import OwnerSettings
+from owner.summary.bidder import Bidder
+from owner.summary.handler import SummaryHandler
+from owner.sums.handler import SumHandler
+from owner.sums.responder import SumResponder
+
+SCHEMA = Schema(
+    columns=(Numeric(name="x", bounds=(0, 1), count=3), Numeric(name="age", bounds=(0, 120))),
+    label=Label(name="ill", classes=("no", "yes")),
+)
+SPEC = FourierSpec("paired", 8, 1.0, SCHEMA.encoded_width, 5)
+NAME = "owner-1"
+DAY_S = 86400.0
+PRICES = np.linspace(10, -10, 20001).tolist()
+"""So many that any number of rows has one."""
+CHEAP: tuple[Event, ...] = (Gaussian(70.0, count=100), Clock(0.25))
+"""What a run of 100 rows costs by default: epsilon 0.99 at delta 1e-5."""
+
+
+def rows(count: int = 20) -> Table:
+    random = np.random.default_rng(3)
+    return Table(random.random((count, SCHEMA.width)), random.integers(0, 2, count))
+
+
+def heard(run: str, planned: tuple[Event, ...]) -> tuple[Disclosure, ...]:
+    """What a curator says that owners will hear, of an event in the plan."""
+    return tuple(
+        Disclosure(run, 1, OWNERS, OWNERS, event, "replace-one", None, nonce)
+        for event, nonce in zip(planned, ("mean", "auction"), strict=False)
+    )
+
+
+def assignment(run: str, **changes: Any) -> Assignment:
+    planned = changes.setdefault("planned", CHEAP)
+    changes.setdefault("heard", heard(run, planned))
+    values = {"consumer": "hospital", "protocol": "clock", "rows": 100, **changes}
+    target = quantize_mean(RandomFourier(SPEC).normalised(np.full((1, SCHEMA.encoded_width), 0.5))[0])
+    return Assignment(run, SPEC, SCHEMA.digest(), target, **values)
+
+
+class Clockwork:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        self.now += days * DAY_S
+
+
+class Host:
+    """One process of an owner; a kill is to make another over the same folder.
+
+    Attributes:
+        said: what it said about refusals, as (run, error).
+        loaded: runs for which features were computed.
+    """
+
+    def __init__(self, folder: Path, store: SqliteStore, settings: OwnerSettings, clock: Clockwork) -> None:
+        self.store = store
+        self.settings = settings
+        self.said: list[tuple[str, FedkmeError]] = []
+        self.loaded: list[str] = []
+        history = History(NAME, store)
+        history.read()
+        policy = settings.policy
+        self.allowance = Allowance(history.rows, policy.most_rows, policy.most_rows_per_run)
+        self.policy = Policy(NAME, policy, SCHEMA, store, history, settings.approvals, clock)
+        self.office = RunManager(
+            NAME,
+            "curator:7700",
+            rows(),
+            store,
+            self.allowance,
+            self._open_desk,
+            policy.runs_at_once,
+            self._open_pool_desk,
+        )
+        self._seq: dict[str, int] = {}
+
+    def _gate(self, outbox: Outbox) -> OwnerGate:
+        return OwnerGate(
+            NAME, outbox, self.allowance, self.policy, lambda run, error: self.said.append((run, error))
+        )
+
+    def _open_pool_desk(self, run: str, outbox: Outbox) -> SumHandler:
+        noise = noise_for(0, NAME)("sums")
+        return SumHandler(run, SumResponder(NAME, rows(), SCHEMA, noise, self._gate(outbox)))
+
+    def _open_desk(self, run: str, outbox: Outbox) -> SummaryHandler:
+        gate, loaded = self._gate(outbox), self.loaded
+
+        class Watched(Bidder):
+            def _load(self, assignment: Assignment) -> None:
+                loaded.append(assignment.run)
+                super()._load(assignment)
+
+        bidder = Watched(NAME, rows(), SCHEMA, noise_for(0, NAME)("draw"), gate)
+        return SummaryHandler(run, bidder, SCHEMA.encoded_width)
+
+    def ask(self, run: str, directive: pb.Directive, number: int, seq: int) -> pb.OwnerMessage:
+        directive.at.run, directive.at.round, directive.at.seq = run, number, seq
+        return self.office.answer(directive)[-1]
+
+    def prepare(self, run: str, **changes: Any) -> FedkmeError | None:
+        """Ask the owner into a run; why not, if it does not come."""
+        said = assignment(run, **changes)
+        prepare = pb.Prepare(
+            features=codecs.features_to_wire(said.features),
+            schema_digest=said.schema,
+            target=codecs.mean_to_wire(said.target),
+            consumer=said.consumer,
+            protocol=said.protocol,
+            rows=said.rows,
+            planned=[codecs.event_to_wire(event) for event in said.planned],
+            heard=[codecs.disclosure_to_wire(about) for about in said.heard],
+        )
+        reply = self.ask(run, pb.Directive(prepare=prepare), 0, 1)
+        return codecs.fault_from_wire(reply.fault) if reply.HasField("fault") else None
+
+    def bid(self, run: str, seq: int = 2) -> pb.OwnerMessage:
+        """The first thing of a run that leaves: counts at prices."""
+        mean = codecs.mean_to_wire(assignment(run).target)
+        quote = pb.Quote(broadcast=pb.Broadcast(size=1, mean=mean), prices=PRICES)
+        return self.ask(run, pb.Directive(quote=quote), 1, seq)
+
+    def draw(self, run: str, count: int, seq: int) -> pb.OwnerMessage:
+        """Ask for rows of a run of the protocol `uniform`."""
+        return self.ask(run, pb.Directive(draw=pb.Draw(count=count)), 1, seq)
+
+    def sell(self, run: str, count: int, seq: int) -> pb.OwnerMessage:
+        """Ask for rows of a run of the clock, with two directives."""
+        counts = list(self.bid(run, seq).counts.at_least)
+        sell = pb.Sell(price=PRICES[counts.index(count)])
+        return self.ask(run, pb.Directive(sell=sell), 1, seq + 1)
+
+    def end(self, run: str) -> None:
+        """The curator lets the owner forget a run."""
+        self.office.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
+
+    @property
+    def lines(self) -> int:
+        """Of its ledger."""
+        return len(self.store.ledger())
+
+
+def configured(folder: Path, **policy: Any) -> OwnerSettings:
+    """Settings of an owner whose files are in a folder, with this policy."""
+    values = {
+        "name": NAME,
+        "curator": "curator.example.org:7700",
+        "plaintext": True,
+        "data": folder / "rows.npz",
+        "schema_file": folder / "schema.toml",
+        "journal": str(folder / "journal.db"),
+        "approvals": folder / "approvals",
+        "policy": policy,
+    }
+    return validate(OwnerSettings, values, "OWNER.toml")
+
+
+@contextmanager
+def host(folder: Path, clock: Clockwork | None = None, **policy: Any) -> Iterator[Host]:
+    """A process, which ends without a word."""
+    clock = clock or Clockwork()
+    store = SqliteStore(folder / "journal.db", NAME, "process", clock=clock)
+    try:
+        yield Host(folder, store, configured(folder, **policy), clock)
+    finally:
+        store.close()

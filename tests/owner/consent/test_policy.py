@@ -1,0 +1,264 @@
+"""Issue 4, item 4: the gate enforces the owner's policy before computing; refusals are typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from curator.summary.auctions import AnyAuction
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
+from fedkme.ops.supervision import StatusReporter
+from fedkme.privacy.events import CURATOR, Clock, Disclosure, Gaussian, PrivAuction, RawRows
+from fedkme.tables.schema import Numeric, Schema
+from owner.agent import join
+from owner.consent.policy import check_columns
+from owner.protocols import PROTOCOLS, RELEASES, SEALED
+from owner.settings import PolicySettings
+from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, Host, assignment, configured, heard, host
+
+BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
+"""Two runs of `CHEAP`, and not three."""
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
+    (
+        {"protocols": ["uniform"]},
+        {},
+        PolicyError,
+        "take part in the protocol 'clock', but in uniform",
+    ),
+    ({"consumers": ["clinic"]}, {}, PolicyError, "for the consumer 'hospital'"),
+    ({"columns": ["x", "age"]}, {}, PolicyError, "column 'ill' of the public schema"),
+    ({"columns": ["x", "ill"]}, {}, PolicyError, "column 'age' of the public schema"),
+    ({"rows": "hashed"}, {}, PolicyError, "no more than h1 of a row may leave owner-1"),
+    ({"rows": "none"}, {"protocol": "uniform"}, PolicyError, "no more than numbers about all its rows"),
+    ({"most_rows": 0}, {}, BudgetError, "0 of 0 rows that may leave in all"),
+    ({"most_rows_per_run": 0}, {}, BudgetError, "0 of 0 rows that may leave in one run"),
+    ({"budgets": [BUDGET]}, {"planned": 3 * CHEAP}, BudgetError, r"epsilon 0 is spent of 2 at delta 1e-05"),
+    (
+        {"budgets": [BUDGET]},
+        {"protocol": "privauction", "planned": (PrivAuction(1.0, 1.0, 9, 1.0, 1e-5),)},
+        BudgetError,
+        "would make it inf",
+    ),
+    (
+        {"budgets": [BUDGET]},
+        {"planned": (), "heard": heard("r", CHEAP)},
+        PolicyError,
+        "is not told what",
+    ),
+    ({"approval": "manual"}, {}, PolicyError, "has approved none of 100 rows for hospital"),
+    ({}, {"protocol": "algorithm3"}, PolicyError, "'algorithm3' is no protocol"),
+    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
+]
+
+
+@pytest.mark.parametrize(("policy", "run", "kind", "words"), REFUSED)
+def test_a_refusal_comes_before_anything_is_computed_or_written(
+    tmp_path: Path, policy: dict[str, Any], run: dict[str, Any], kind: type[FedkmeError], words: str
+) -> None:
+    with host(tmp_path, **policy) as at:
+        error = at.prepare("r", **run)
+        assert type(error) is kind
+        assert error is not None
+        with pytest.raises(kind, match=words):
+            raise error
+        assert at.loaded == []
+        assert at.lines == 0
+        assert at.store.keys("admitted/") == []
+        # Logged at the owner as what it is; the curator has the same words.
+        assert [(name, said.code, said.cause) for name, said in at.said] == [("r", kind.code, error.cause)]
+        assert at.bid("r").HasField("fault")  # whoever goes on as if nothing had been said gets nothing
+        assert at.lines == 0
+
+
+def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:
+    # The other side of the test above: each of its settings, set so that the run fits.
+    with host(
+        tmp_path,
+        protocols=["clock"],
+        consumers=["hospital"],
+        columns=["x", "age", "ill"],
+        rows="raw",
+        most_rows=1,
+        most_rows_per_run=1,
+        budgets=[BUDGET],
+    ) as at:
+        assert at.prepare("r") is None
+        assert at.loaded == ["r"]
+        assert at.bid("r").HasField("counts")
+        assert at.lines == 1
+        assert at.said == []
+
+
+def test_the_empty_policy_lets_any_run_in(tmp_path: Path) -> None:
+    with host(tmp_path) as at:
+        for protocol in set(PROTOCOLS) - RELEASES - SEALED:
+            assert at.prepare(f"r-{protocol}"[:40], protocol=protocol) is None or len(at.office.runs) == 4
+        assert at.settings.policy.runs_at_once == 4
+
+
+def test_owners_know_the_protocols_that_curators_have() -> None:
+    kinds = {auction.model_fields["kind"].default for auction in get_args(get_args(AnyAuction)[0])}
+    raw = kinds | {"cells", "uniform"}
+    sealed = {f"{kind}-hashed" for kind in kinds} | {"cells-sealed", "uniform-sealed"}
+    assert set(PROTOCOLS) - RELEASES == raw | sealed
+
+
+def test_no_more_runs_are_open_than_may_be(tmp_path: Path) -> None:
+    with host(tmp_path, runs_at_once=1) as at:
+        assert at.prepare("r-1") is None
+        assert "in 1 runs, as many as it takes part in at once" in str(at.prepare("r-2"))
+        assert at.loaded == ["r-1"]
+        at.end("r-1")
+        assert at.prepare("r-3") is None
+
+
+def test_a_run_that_goes_over_the_rows_of_one_run_gets_none_of_them(tmp_path: Path) -> None:
+    # In the middle of a run, too, the refusal comes before anything is written or leaves; and it is said.
+    with host(tmp_path, most_rows_per_run=3) as at:
+        at.prepare("r-1", protocol="uniform", planned=())
+        assert len(at.draw("r-1", 3, 2).rows.rows) == 3
+        before = at.lines
+        assert at.draw("r-1", 1, 3).fault.code == BudgetError.code
+        assert at.lines == before
+        assert [said.code for _, said in at.said] == [BudgetError.code]
+        at.prepare("r-2", protocol="uniform", planned=())  # another run has rows of its own
+        assert len(at.draw("r-2", 3, 2).rows.rows) == 3
+
+
+def test_rows_in_all_are_counted_over_restarts(tmp_path: Path) -> None:
+    with host(tmp_path, most_rows=5) as at:
+        at.prepare("r-1", protocol="uniform", planned=())
+        at.draw("r-1", 3, 2)
+    with host(tmp_path, most_rows=5) as at:
+        assert at.draw("r-1", 3, 3).fault.code == BudgetError.code
+    with host(tmp_path, most_rows=3) as at:
+        assert type(at.prepare("r-2")) is BudgetError
+
+
+def spend(at: Host, run: str) -> FedkmeError | None:
+    """A run in which something leaves; why not, if it is refused."""
+    if (error := at.prepare(run)) is None:
+        at.bid(run)
+        at.end(run)
+    return error
+
+
+def test_epsilon_is_counted_over_runs_and_restarts(tmp_path: Path) -> None:
+    # By the sound accountant, which is less than the sum: 0.99 + 0.99 makes 1.7, and a third 2.3.
+    for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
+        with host(tmp_path, budgets=[BUDGET]) as at:
+            assert type(spend(at, run)) is kind
+
+
+def test_periods_expire_by_the_time_of_writing(tmp_path: Path) -> None:
+    clock = Clockwork()
+    policy = {"budgets": [BUDGET | {"days": 30}]}
+    with host(tmp_path, clock, **policy) as at:
+        spend(at, "r-1")
+        clock.pass_days(20)
+        spend(at, "r-2")
+        assert type(at.prepare("r-3")) is BudgetError
+    clock.pass_days(9.9)
+    with host(tmp_path, clock, **policy) as at:
+        assert type(at.prepare("r-4")) is BudgetError
+    clock.pass_days(0.2)  # r-1 was written 30.1 days ago
+    with host(tmp_path, clock, **policy) as at:
+        assert at.prepare("r-5") is None
+    with host(tmp_path, clock, budgets=[*policy["budgets"], BUDGET]) as at:  # every budget holds
+        assert type(at.prepare("r-6")) is BudgetError
+
+
+def test_open_runs_count_in_full_before_anything_left_in_them(tmp_path: Path) -> None:
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        at.prepare("r-1")
+        at.prepare("r-2")
+        assert at.lines == 0
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        assert type(at.prepare("r-3")) is BudgetError
+        at.end("r-1")  # nothing left in it: it cost nothing
+        assert at.prepare("r-4") is None
+
+
+def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: Path) -> None:
+    # Its rows are in every later broadcast, which it does not hear: one line of 1 of 100 means is no measure.
+    one = (Gaussian(70.0), Clock(0.25))
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        for run in ("r-1", "r-2"):
+            assert at.prepare(run, heard=heard(run, one)) is None
+            at.bid(run)
+            at.end(run)
+        assert type(at.prepare("r-3")) is BudgetError
+
+
+def test_a_run_that_costs_other_owners_nothing_is_let_in_over_budget(tmp_path: Path) -> None:
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        spend(at, "r-1")
+    with host(tmp_path, budgets=[BUDGET | {"epsilon": 0.1}]) as at:
+        assert at.prepare("r-2", protocol="uniform", planned=()) is None
+        assert type(at.prepare("r-3")) is BudgetError
+
+
+def test_a_refused_run_costs_nothing(tmp_path: Path) -> None:
+    with host(tmp_path, budgets=[BUDGET], runs_at_once=9) as at:
+        for run in ("r-1", "r-2", "r-3"):
+            assert type(at.prepare(run, planned=3 * CHEAP)) is BudgetError
+        assert at.prepare("r-4") is None
+
+
+def test_a_run_goes_on_under_the_policy_that_let_it_in(tmp_path: Path) -> None:
+    with host(tmp_path) as at:
+        at.prepare("r-1")
+    with host(tmp_path, consumers=["clinic"]) as at:
+        assert at.bid("r-1").HasField("counts")
+        assert type(at.prepare("r-2")) is PolicyError
+
+
+def test_a_curator_cannot_make_an_owner_write_down_something_else(tmp_path: Path) -> None:
+    # What an owner writes in the curator's words would count against its rows.
+    strange = Disclosure("r", 1, NAME, CURATOR, RawRows(10**6), "replace-one", None, "mean")
+    with host(tmp_path) as at:
+        assert type(at.prepare("r", heard=(strange,))) is ProtocolError
+        assert at.loaded == []
+        assert at.lines == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"protocols": ["clok"]}, "'clok' is no protocol; did you mean 'clock'"),
+        ({"protocols": ["x"]}, "known are ask-everyone, ask-"),
+        ({"consumers": ["owners"]}, "stands for something else"),
+        ({"budgets": [BUDGET | {"observer": "curator"}]}, "the curator and consumers see rows as they are"),
+        ({"budgets": [BUDGET | {"day": 3}]}, "'policy.budgets.0.day' is not a key"),
+        ({"most_row": 3}, "'policy.most_row' is not a key. Did you mean 'policy.most_rows'"),
+        ({"rows": "cooked"}, "'policy.rows' is wrong"),
+        ({"runs_at_once": 0}, "'policy.runs_at_once' is wrong"),
+    ],
+)
+def test_a_wrong_policy_is_refused_at_the_start(tmp_path: Path, policy: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured(tmp_path, **policy)
+    assert words in str(caught.value)
+
+
+async def test_an_owner_with_a_forbidden_column_does_not_start(tmp_path: Path) -> None:
+    # Before its rows are read: there are none.
+    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    with pytest.raises(PolicyError, match="column 'age'"):
+        await join(configured(tmp_path, columns=["x", "ill"]), StatusReporter(NAME, supervised=False))
+    assert not (tmp_path / "journal.db").exists()
+
+
+def test_a_schema_with_a_forbidden_column_is_refused_by_name() -> None:
+    settings = PolicySettings(columns=("x", "ill"))
+    with pytest.raises(PolicyError, match="column 'age'"):
+        check_columns(NAME, settings, SCHEMA)
+    allowed = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+    check_columns(NAME, settings, allowed)
+
+
+def test_assignments_of_these_tests_are_those_of_a_run() -> None:
+    assert assignment("r").heard[0].event == CHEAP[0]

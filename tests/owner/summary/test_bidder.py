@@ -1,0 +1,208 @@
+"""The owner's side: issue 2, items 3 and 4, and what an owner's process may cost."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedkme.errors import DataError, OwnerFaultError, ProtocolError, SchemaError
+from fedkme.features.fixed_point import MeanVector, ScoredFeatures, quantize_mean
+from fedkme.features.fourier import FourierSpec
+from fedkme.party import noise_for
+from fedkme.privacy.ledger import Ledger, file_writer
+from fedkme.protocol import Assignment, Bid, Broadcast, Row
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table
+from owner.consent.gate import OwnerGate
+from owner.summary.bidder import Bidder
+from tests.curator.summary.fakes import SCHEMA, assignment, bidder, make_task, table
+
+TASK = make_task(5)
+NOTHING = np.zeros_like(TASK.target)
+
+
+def prepared(rows: Table) -> Bidder:
+    owner = bidder("a", rows)
+    assert owner.prepare(assignment(TASK)) == len(rows)
+    return owner
+
+
+def random_mean(seed: int) -> MeanVector:
+    return quantize_mean(np.random.default_rng(seed).uniform(-1, 1, len(TASK.target)))
+
+
+def bids_and_reveals(owner: Bidder) -> Iterator[tuple[Bid, list[float], int | None]]:
+    """Everything that an owner says until it runs dry, under means that change every round."""
+    number = 0
+    while (bid := owner.bid(Broadcast(number + 1, number, random_mean(number)))) is not None:
+        number += 1
+        if number % 3:  # two rounds in three it is asked
+            row = owner.reveal(number, bid.token)
+            assert isinstance(row, Row)
+            yield bid, row.values.tolist(), row.label
+
+
+def test_a_bid_is_the_largest_marginal_gain() -> None:
+    # Algorithm 3, step 6: of all unsent rows, by the same arithmetic as the curator's.
+    rows = table(30, 1)
+    owner, scored = prepared(rows), ScoredFeatures(len(TASK.target), TASK.target)
+    scored.append(TASK.h1.fixed_point(SCHEMA.encode(rows.values)))
+    for size in range(5):
+        bid = owner.bid(Broadcast(size + 1, size, random_mean(size)))
+        assert bid is not None
+        assert bid.value == scored.bids(random_mean(size), size).max()
+
+
+def test_of_equal_rows_the_first_is_bid() -> None:
+    # Bidder.bid, and DESIGN.md, decision 1: a tie has one outcome everywhere. Copies differ in their labels.
+    best = table(1, 4).values[0]
+    rows = Table(np.array([best, best, best]), np.array([1, 0, 0]))
+    owner = prepared(rows)
+    bid = owner.bid(Broadcast(1, 0, NOTHING))
+    assert bid is not None
+    row = owner.reveal(1, bid.token)
+    assert isinstance(row, Row)
+    assert row.label == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_every_row_goes_once_and_then_the_owner_is_dry(size: int) -> None:
+    # Step 16: what was sent is not bid again. Issue 2, item 7: an owner may run dry, or have nothing at all.
+    rows = table(size, 2)
+    owner = prepared(rows)
+    said = list(bids_and_reveals(owner))
+    assert sorted(values for _, values, _ in said) == sorted(rows.values.tolist())
+    assert len({bid.token for bid, *_ in said}) == size
+    assert owner.bid(Broadcast(99, 99, NOTHING)) is None
+    assert owner.close(1).rows_sent == size
+
+
+@given(st.permutations(range(9)))
+def test_what_an_owner_says_does_not_tell_where_its_rows_stand(order: list[int]) -> None:
+    # Issue 2, item 3: "opaque row token". Tokens count the rows that were named, in the order of naming, so
+    # the same rows in any order on disk say the same.
+    rows = table(9, 3)
+    said, shuffled = (list(bids_and_reveals(prepared(r))) for r in (rows, rows.take(np.array(order))))
+    assert said == shuffled
+    named = list(dict.fromkeys(bid.token for bid, *_ in said))
+    assert set(named) == set(range(9))
+
+
+def test_a_row_keeps_its_token() -> None:
+    # protocol.Bid: PRIVAUCTION counts how often a row was best, so it must know it again.
+    owner = prepared(table(20, 5))
+    tokens, far = [], random_mean(1)
+    for mean in [far, -far, far, -far]:
+        bid = owner.bid(Broadcast(1, 50, mean))
+        assert bid is not None
+        tokens.append(bid.token)
+    assert tokens == [0, 1, 0, 1]
+    with pytest.raises(OwnerFaultError, match="never bid a row 2"):
+        owner.reveal(1, 2)
+    with pytest.raises(OwnerFaultError, match="never bid a row -1"):
+        owner.reveal(1, -1)
+
+
+def test_a_new_run_starts_afresh() -> None:
+    # Bidder.prepare: tokens, sent rows and the gate's count are of one run.
+    owner = prepared(table(6, 6))
+    first = list(bids_and_reveals(owner))
+    owner.prepare(replace(assignment(TASK), run="run-2"))
+    assert owner.close(1).rows_sent == 0
+    assert list(bids_and_reveals(owner)) == first
+
+
+def test_another_schema_is_refused() -> None:
+    # Issue 2, item 9: scaling comes from the public schema, so two schemas are two different runs.
+    owner = bidder("a", table(3, 1))
+    with pytest.raises(SchemaError, match="a and the curator hold different public schemas"):
+        owner.prepare(replace(assignment(TASK), schema="another"))
+    with pytest.raises(ProtocolError, match="before the run began"):
+        owner.bid(Broadcast(1, 0, NOTHING))
+
+
+def test_rows_outside_the_schema_are_refused_at_the_start() -> None:
+    # Issue 2, Bad input: values outside the schema; the line names the owner and no value.
+    with pytest.raises(DataError, match="a: column 'x': outside the public bounds, rows: 2"):
+        bidder("a", Table(np.full((2, 3), 1.5)))
+
+
+def test_a_draw_is_uniform_without_replacement() -> None:
+    # Section 4, c). Chi-square over the 15 pairs that 2 of 6 rows can be, 3000 draws, wrong with
+    # probability 1e-6.
+    rows, draws = table(6, 7), 3000
+    place = {tuple(values): i for i, values in enumerate(rows.values)}
+    owner, said = prepared(rows), assignment(TASK)
+    seen: Counter[tuple[int, ...]] = Counter()
+    for _ in range(draws):
+        owner.prepare(said)
+        drawn = [row for row in owner.draw(1, 2) if isinstance(row, Row)]
+        seen[tuple(sorted(place[tuple(row.values)] for row in drawn))] += 1
+    counts = [seen[pair] for pair in combinations(range(6), 2)]
+    assert sum(counts) == draws
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_draws_never_repeat_a_row_and_end_when_there_is_none() -> None:
+    rows = table(7, 8)
+    owner = prepared(rows)
+    bid = owner.bid(Broadcast(1, 0, NOTHING))
+    assert bid is not None
+    sent = [owner.reveal(1, bid.token), *owner.draw(1, 3), *owner.draw(2, 9), *owner.draw(3, 1)]
+    assert sorted(row.values.tolist() for row in sent if isinstance(row, Row)) == sorted(rows.values.tolist())
+    assert sorted(row.token for row in sent) == list(range(7))
+    assert owner.close(1).rows_sent == 7
+
+
+def test_the_gate_writes_every_row_down_before_it_goes() -> None:
+    # DESIGN.md, decision 3: nothing leaves a party except through its gate. The ledger names no row's place.
+    ledger = io.StringIO()
+    gate = OwnerGate("a", Ledger("a", file_writer(ledger)))
+    owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), gate)
+    owner.prepare(assignment(TASK))
+    rows = owner.draw(2, 2)
+    events = [json.loads(line)["disclosure"] for line in ledger.getvalue().splitlines()]
+    about = {"run": "run-1", "round": 2, "protected": "a", "observer": "curator"}
+    row_event = {"event": {"kind": "raw-rows", "count": 1}, "relation": "replace-one", "sensitivity": None}
+    assert events == [{**about, **row_event, "nonce": f"row {row.token}"} for row in rows]
+
+
+def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
+    # DESIGN.md, Words: points accessed are distinct rows.
+    owner = prepared(table(4, 9))
+    bid = owner.bid(Broadcast(1, 0, NOTHING))
+    assert bid is not None
+    first, again = owner.reveal(1, bid.token), owner.reveal(1, bid.token)
+    assert isinstance(first, Row)
+    assert isinstance(again, Row)
+    assert first.values.tolist() == again.values.tolist()
+    assert owner.close(1).rows_sent == 1
+
+
+def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
+    # Issue 2, "what it must reach": its rows, its feature matrix (float32) and little else. Features are
+    # int16, so everything together stays below that float32 matrix, at the start and in a bid.
+    count, width, dimension = 60_000, 64, 140
+    schema = Schema(columns=(Numeric(name="pixel", bounds=(0, 255), count=width),))
+    pixels = np.random.default_rng(1).integers(0, 256, (count, width), dtype=np.uint8)
+    owner = Bidder("a", Table(pixels), schema, noise_for(0, "a")("draw"), OwnerGate("a"))
+    spec = FourierSpec("paired", dimension, 0.1, width, 1)
+    mean = np.ones(dimension, dtype=np.int32)
+    tracemalloc.start()
+    owner.prepare(Assignment("run-1", spec, schema.digest(), mean))
+    owner.bid(Broadcast(1, 1, mean))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    features, scores, working = 2 * count * dimension, 40 * count, 6 * 2**20
+    assert peak < features + scores + working < 4 * count * dimension

@@ -1,0 +1,226 @@
+"""Owners of a run of sums without a network: poolers that speak to each other, and a host that is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+
+from fedkme.errors import FedkmeError
+from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
+from fedkme.features.sums import ROW_UNIT, Layout
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import Disclosure, Gaussian
+from fedkme.privacy.noise import simulated
+from fedkme.secagg import CuratorAggregator, KeyBinding, Parameters, Total, least_threshold, verify_all
+from fedkme.sums.values import Enrolment, Security, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.table import Table
+from fedkme.wire import codecs
+from fedkme.wire import sums as wire
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import pooling_pb2
+from owner.consent.gate import OwnerGate
+from owner.sums.responder import SumResponder
+from tests.owner.consent.host import NAME, SCHEMA, Host, rows
+
+NAMES = (NAME, "owner-2", "owner-3")
+SPEC = FourierMapSpec(dimension=8, gamma=1.0, seed=3)
+QUERY = SumQuery((SPEC,), Layout(2), counts=True, weights=(1, 7))
+OTHER = SumQuery((MixedSpec(dimension=6, gamma=0.5, seed=4),), Layout())
+VECTOR = SumVector(QUERY, SCHEMA)
+MULTIPLIER = 5.0
+PLANNED = (Gaussian(MULTIPLIER, count=2),)
+NOISY = Security(dropouts=1, colluders=0, distributed_noise=True)
+TOTALS = Security(dropouts=1, colluders=0, distributed_noise=False)
+
+
+def enrolment(run: str = "r", **changes: Any) -> Enrolment:
+    values = {"schema": SCHEMA.digest(), "consumer": "hospital", "protocol": "merf", "planned": PLANNED}
+    return Enrolment(run, **(values | changes))
+
+
+def share(multiplier: float, diameter: float, honest: int = 2) -> float:
+    """Deviation of an owner's noise under which so many have this multiplier."""
+    return math.sqrt(((multiplier * diameter) ** 2 + 16.0) / honest)
+
+
+def parameters(number: int = 1, query: SumQuery = QUERY, noisy: bool = True, **changes: Any) -> Parameters:
+    vector = SumVector(query, SCHEMA)
+    values: dict[str, Any] = {
+        "run": f"r/{number}",
+        "owners": NAMES,
+        "threshold": least_threshold(3, 0),
+        "dropouts": 1,
+        "colluders": 0,
+        "length": vector.length,
+        "bits": 64,
+        "bound": vector.bound(20),
+        "step": ROW_UNIT,
+        "noise": share(MULTIPLIER, vector.diameter) if noisy else 0.0,
+    }
+    return Parameters(**(values | changes))
+
+
+class Lines(list[Disclosure]):
+    """A ledger."""
+
+    def head(self) -> dict[str, int | str]:
+        return {"entries": len(self)}
+
+
+def pooler(
+    name: str = NAME,
+    table: Table | None = None,
+    identity: Identity | None = None,
+    revoked: Callable[[bytes], None] | None = None,
+    lines: Lines | None = None,
+) -> SumResponder:
+    noise, gate = simulated(0, name, "sums"), OwnerGate(name, lines)
+    return SumResponder(name, rows() if table is None else table, SCHEMA, noise, gate, identity, revoked)
+
+
+class Together:
+    """Poolers of all owners, and the curator of one aggregation after another."""
+
+    def __init__(
+        self, owners: Sequence[SumResponder], security: Security, authority: bytes | None = None
+    ) -> None:
+        self.owners = owners
+        self._authority = authority
+        for each in owners:
+            each.enlist(enrolment(security=security))
+
+    def keys(self, number: int, agreed: Parameters, query: SumQuery) -> list[KeyBinding]:
+        return [each.propose(number, agreed, query) for each in self.owners]
+
+    def curator(self, agreed: Parameters, keys: Iterable[KeyBinding]) -> CuratorAggregator:
+        if self._authority is not None:
+            return CuratorAggregator(agreed, verify_all(keys, self._authority, agreed.run))
+        public = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+        return CuratorAggregator(agreed, public)
+
+    def total(self, number: int, agreed: Parameters, query: SumQuery) -> Total:
+        keys = self.keys(number, agreed, query)
+        curator = self.curator(agreed, keys)
+        for each in self.owners:
+            curator.advertised(each.advertise(number, keys))
+        roster = curator.roster()
+        for each in self.owners:
+            curator.shared(each.share(number, roster))
+        mail = curator.deliveries()
+        for each in self.owners:
+            curator.masked(each.mask(number, mail[each.name]))
+        survivors = curator.survivors()
+        for each in self.owners:
+            curator.endorsed(each.endorse(number, survivors))
+        endorsements = curator.endorsements()
+        for each in self.owners:
+            curator.unmasked(each.unmask(number, endorsements))
+        return curator.total()
+
+
+class Asker:
+    """A curator's process that asks one owner; another one counts from 1 again."""
+
+    def __init__(self, at: Host, run: str = "r") -> None:
+        self.at = at
+        self.run = run
+        self.seq = 0
+
+    def ask(self, number: int, seq: int | None = None, **body: Any) -> list[pb.OwnerMessage]:
+        self.seq = self.seq + 1 if seq is None else seq
+        position = pb.Position(run=self.run, round=number, seq=self.seq)
+        return self.at.office.answer(pb.Directive(at=position, **body))
+
+    def enlist(self, **changes: Any) -> FedkmeError | None:
+        (reply,) = self.ask(0, enlist=wire.enlist_to_wire(enrolment(self.run, **changes)))
+        return fault_of([reply])
+
+    def embed(
+        self, number: int, query: SumQuery = QUERY, seq: int | None = None
+    ) -> NDArray[np.int64] | FedkmeError:
+        asked = pooling_pb2.Embed(query=wire.query_to_wire(query))
+        return words_of(self.ask(number, seq, embed=asked))
+
+    def step(self, number: int, seq: int | None = None, **step: Any) -> list[pb.OwnerMessage]:
+        return self.ask(number, seq, aggregate=pooling_pb2.Aggregate(**step))
+
+    def propose(self, number: int, agreed: Parameters, query: SumQuery = QUERY) -> KeyBinding | FedkmeError:
+        replies = self.step(number, propose=wire.proposal_to_wire(agreed, query))
+        return fault_of(replies) or wire.key_from_wire(replies[0].aggregated.key)
+
+    def aggregate(
+        self,
+        number: int,
+        agreed: Parameters,
+        query: SumQuery = QUERY,
+        until: str = "endorsements",
+        change: Callable[[str, Any], Any] = lambda step, message: message,
+    ) -> list[pb.OwnerMessage]:
+        """An aggregation with two other owners, up to a step or to this one's first refusal."""
+        others = [pooler(name) for name in NAMES[1:]]
+        for each in others:
+            each.enlist(enrolment(self.run, security=NOISY if agreed.noise else TOTALS))
+        steps = _steps(others, number, agreed, query)
+        step, message = next(steps)
+        while True:
+            replies = self.step(number, **{step: change(step, message)})
+            if step == until or fault_of(replies) is not None:
+                return replies
+            step, message = steps.send(replies)
+
+    def mask(self, number: int, agreed: Parameters, query: SumQuery = QUERY) -> list[pb.OwnerMessage]:
+        """An aggregation up to this owner's masked vector."""
+        return self.aggregate(number, agreed, query, "delivery")
+
+
+def _steps(
+    others: Sequence[SumResponder], number: int, agreed: Parameters, query: SumQuery
+) -> Generator[tuple[str, Message], list[pb.OwnerMessage], None]:
+    """What the curator tells one owner, step by step, as it hears from that owner and from the others."""
+    replies = yield "propose", wire.proposal_to_wire(agreed, query)
+    keys = [wire.key_from_wire(replies[0].aggregated.key)]
+    keys += [each.propose(number, agreed, query) for each in others]
+    public = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+    curator = CuratorAggregator(agreed, public)
+    replies = yield "keys", wire.keys_to_wire(keys)
+    curator.advertised(wire.advertisement_from_wire(replies[0].aggregated.advertisement))
+    for each in others:
+        curator.advertised(each.advertise(number, keys))
+    roster = curator.roster()
+    replies = yield "roster", wire.roster_to_wire(roster)
+    curator.shared(wire.sealed_from_wire(replies[0].aggregated.sealed))
+    for each in others:
+        curator.shared(each.share(number, roster))
+    mail = curator.deliveries()
+    replies = yield "delivery", wire.delivery_to_wire(mail[NAME])
+    parts = [reply.words for reply in replies]
+    curator.masked(wire.masked_from_wire(parts, NAME, agreed.context, agreed.length))
+    for each in others:
+        curator.masked(each.mask(number, mail[each.name]))
+    survivors = curator.survivors()
+    replies = yield "survivors", wire.survivors_to_wire(survivors)
+    curator.endorsed(wire.endorsement_from_wire(replies[0].aggregated.endorsement))
+    for each in others:
+        curator.endorsed(each.endorse(number, survivors))
+    yield "endorsements", wire.endorsements_to_wire(curator.endorsements())
+
+
+def fault_of(replies: Sequence[pb.OwnerMessage]) -> FedkmeError | None:
+    (reply, *_) = replies
+    return codecs.fault_from_wire(reply.fault) if reply.HasField("fault") else None
+
+
+def words_of(replies: Sequence[pb.OwnerMessage]) -> NDArray[np.int64] | FedkmeError:
+    return fault_of(replies) or wire.words_from_wire(reply.words for reply in replies).view(np.int64)
+
+
+def changed(agreed: Parameters, **changes: Any) -> Parameters:
+    return dataclasses.replace(agreed, **changes)

@@ -1,0 +1,286 @@
+"""Decision 007: what an owner's process answers again, what died with it, and what it writes down before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.errors import (
+    FedkmeError,
+    OwnerFaultError,
+    PolicyError,
+    ProtocolError,
+    SchemaError,
+    SecureAggregationError,
+    StoreError,
+)
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.secagg import Endorsements, KeyBinding, Roster, Survivors
+from fedkme.sums.values import Security
+from fedkme.wire import sums as wire
+from fedkme.wire.v1 import journals_pb2
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.consent.approvals import approve
+from tests.owner.consent.host import Host, host, rows
+from tests.owner.sums.owner_parties import (
+    NOISY,
+    OTHER,
+    TOTALS,
+    VECTOR,
+    Asker,
+    enrolment,
+    fault_of,
+    parameters,
+    words_of,
+)
+
+
+@contextmanager
+def asked(folder: Path, **policy: Any) -> Iterator[tuple[Host, Asker]]:
+    with host(folder, **policy) as at:
+        yield at, Asker(at)
+
+
+def nonces(at: Host) -> list[str]:
+    return [about.nonce for about in disclosures_in(line.line for line in at.store.ledger())]
+
+
+def refusal(found: object) -> FedkmeError:
+    assert isinstance(found, FedkmeError)
+    return found
+
+
+def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
+    with asked(tmp_path) as (at, curator):
+        assert curator.enlist() is None
+        vector = curator.embed(1)
+        assert isinstance(vector, np.ndarray)
+        assert (vector == VECTOR.of(rows())).all()
+        assert nonces(at) == ["sums 1", "release 0"]
+        assert at.allowance.rows == 0
+
+
+def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> None:
+    # Under secure aggregation too, where it could not be computed again.
+    with asked(tmp_path) as (at, curator):
+        curator.enlist(security=NOISY)
+        agreed = parameters()
+        first = [reply.SerializeToString() for reply in curator.mask(1, agreed)]
+        body = pb.Directive(at=pb.Position(run="r", round=1, seq=curator.seq))
+        body.aggregate.delivery.SetInParent()
+        assert [reply.SerializeToString() for reply in at.office.answer(body)] == first
+        before = nonces(at)
+        assert at.office.answer(pb.Directive(at=pb.Position(run="r", round=1, seq=2))) == []  # an old one
+        assert nonces(at) == before == ["sums 1", "release 0"]
+
+
+@pytest.mark.parametrize("security", [None, NOISY])
+def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None:
+    # "sums are not kept on the curator's disk", and on the owner's neither; nor is what opens a mask.
+    with asked(tmp_path) as (at, curator):
+        curator.enlist(security=security)
+        if security is None:
+            curator.embed(1)
+        else:
+            curator.mask(1, parameters())
+        entries = [journals_pb2.OwnerEntry.FromString(entry.body) for entry in at.store.entries("r")]
+        assert [entry.directive.at.seq for entry in entries] == list(range(1, 3 if security is None else 6))
+        assert [reply.WhichOneof("body") for entry in entries for reply in entry.replies] == ["enlisted"]
+        assert not any(entry.directive.aggregate.roster.advertisements for entry in entries)
+
+
+def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
+    # "with a trusted curator it asks again, for sums are a function of the rows": no line is written twice.
+    with asked(tmp_path) as (at, curator):
+        curator.enlist()
+        first = curator.embed(1)
+        kept = nonces(at)
+    with asked(tmp_path) as (at, curator):
+        again = curator.embed(1, seq=2)
+        assert isinstance(first, np.ndarray)
+        assert isinstance(again, np.ndarray)
+        assert (first == again).all()
+        assert nonces(at) == kept
+        assert isinstance(curator.embed(2, OTHER), np.ndarray)
+        assert nonces(at) == [*kept, "sums 2"]
+
+
+@pytest.mark.parametrize("security", [None, NOISY])
+def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Security | None) -> None:
+    # "a curator that restarts asks again from seq 1": the policy is asked once, and lines are written once;
+    # what was under masks is not done again.
+    with asked(tmp_path, approval="manual") as (at, curator):
+        approve(tmp_path / "approvals", "hospital", "merf", 0, 1)
+        assert curator.enlist(security=security) is None
+        if security is None:
+            first = curator.embed(1)
+        else:
+            assert fault_of(curator.mask(1, parameters())) is None
+        kept, journal = nonces(at), at.store.keys("admitted/")
+        curator = Asker(at)
+        assert curator.enlist(security=security) is None
+        if security is None:
+            again = curator.embed(1)
+            assert isinstance(again, np.ndarray)
+            assert (again == first).all()
+        else:
+            refused = refusal(curator.propose(1, parameters()))
+            assert type(refused) is SecureAggregationError
+            assert "no aggregation is done twice" in refused.cause
+        assert nonces(at) == kept
+        assert at.store.keys("admitted/") == journal
+        assert type(curator.enlist(consumer="clinic")) is ProtocolError
+
+
+def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
+    # At every phase, and also for the answer that it gave last; the next question may be answered.
+    for phase in range(1, 4):
+        folder = tmp_path / str(phase)
+        folder.mkdir()
+        with asked(folder) as (_, curator):
+            curator.enlist(security=NOISY)
+            if phase == 3:
+                curator.mask(1, parameters())
+            else:
+                own = curator.propose(1, parameters())
+                assert isinstance(own, KeyBinding)
+                if phase == 2:
+                    keys = [own, *(KeyBinding(b"", own.key, b"", name) for name in ("owner-2", "owner-3"))]
+                    assert fault_of(curator.step(1, keys=wire.keys_to_wire(keys))) is None
+        context = parameters().context
+        for again in (True, False):
+            with asked(folder) as (_, restarted):
+                seq = curator.seq + (not again)
+                nothing = wire.survivors_to_wire(Survivors(context, ("owner-1",)))
+                error = refusal(fault_of(restarted.step(1, seq, survivors=nothing)))
+                assert type(error) is SecureAggregationError
+                assert "its secrets died with its process" in error.cause
+        with asked(folder) as (_, restarted):
+            restarted.seq = curator.seq + 1
+            assert isinstance(restarted.propose(2, parameters(2)), KeyBinding)
+
+
+def test_what_a_run_cost_is_known_after_a_restart(tmp_path: Path) -> None:
+    # Two questions of the planned noise were let in, one left: one more, and not two; names stay used.
+    with asked(tmp_path) as (_, curator):
+        curator.enlist(security=NOISY)
+        assert fault_of(curator.mask(1, parameters())) is None
+    with asked(tmp_path) as (_, restarted):
+        restarted.seq = curator.seq
+        assert type(restarted.propose(1, parameters())) is SecureAggregationError
+        assert fault_of(restarted.mask(2, parameters(2))) is None
+    with asked(tmp_path) as (at, last):
+        last.seq = restarted.seq
+        assert type(last.propose(3, parameters(3))) is PolicyError
+        assert nonces(at) == ["sums 1", "release 0", "sums 2"]
+
+
+def test_an_exact_total_is_not_opened_twice_after_a_restart(tmp_path: Path) -> None:
+    with asked(tmp_path) as (_, curator):
+        curator.enlist(security=TOTALS)
+        assert fault_of(curator.mask(1, parameters(noisy=False))) is None
+    with asked(tmp_path) as (_, restarted):
+        restarted.seq = curator.seq
+        assert type(restarted.propose(2, parameters(2, noisy=False))) is SecureAggregationError
+
+
+def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # "Ledger lines BEFORE the vector leaves": a store that fails lets nothing out, also not later for free.
+    def fails(*lines: object) -> None:
+        raise StoreError("the disk is full", "Make room.")
+
+    with asked(tmp_path) as (at, curator):
+        curator.enlist()
+        with monkeypatch.context() as patched:
+            patched.setattr(at.store, "append", fails)
+            assert type(curator.embed(1)) is StoreError
+        assert nonces(at) == []
+        assert isinstance(curator.embed(1, seq=2), np.ndarray)
+        assert nonces(at) == ["sums 1", "release 0"]
+
+
+def test_masks_that_could_not_be_written_down_do_not_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asked(tmp_path) as (at, curator):
+        curator.enlist(security=NOISY)
+        append = at.store.append
+
+        calls = 0
+
+        def fourth(run: str, kind: str, body: bytes) -> int:
+            nonlocal calls
+            calls += 1
+            if calls == 4:  # propose, keys, roster, delivery
+                raise StoreError("the disk is full", "Make room.")
+            return append(run, kind, body)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(at.store, "append", fourth)
+            assert type(fault_of(curator.mask(1, parameters()))) is StoreError
+        assert nonces(at) == []
+        assert type(fault_of(curator.step(1, curator.seq, delivery={}))) is SecureAggregationError
+
+
+def test_what_is_not_of_the_run_is_refused(tmp_path: Path) -> None:
+    # Each run has its own directives: sums in a run of bids, bids in a run of sums.
+    with asked(tmp_path) as (at, curator):
+        assert "not in a run" in refusal(curator.embed(1)).cause
+        curator = Asker(at)
+        assert type(curator.enlist(schema="x")) is SchemaError
+        assert "does not take part" in refusal(curator.embed(1)).cause
+        curator = Asker(at, "q")
+        assert curator.enlist() is None
+        assert "asks for no 'draw'" in refusal(fault_of(curator.ask(1, draw=pb.Draw(count=1)))).cause
+        assert "not known here" in refusal(fault_of(curator.ask(1, close=pb.Close()))).cause
+        assert "not known here" in refusal(fault_of(curator.step(1))).cause
+        assert "a question without a number" in refusal(curator.embed(0)).cause
+        again = wire.enlist_to_wire(enrolment("q"))
+        assert "begun already" in refusal(fault_of(curator.ask(0, enlist=again))).cause
+        assert type(refusal(curator.embed(1, seq=99))) is OwnerFaultError
+        assert at.prepare("bids") is None
+        bids = Asker(at, "bids")
+        bids.seq = 1
+        assert "asks for no 'embed'" in refusal(bids.embed(1)).cause
+        assert at.lines == 0
+
+
+def test_a_run_that_was_dismissed_is_over(tmp_path: Path) -> None:
+    with asked(tmp_path) as (at, curator):
+        curator.enlist()
+        assert at.office.answer(pb.Directive(at=pb.Position(run="r"), dismiss=pb.Dismiss())) == []
+        assert "has left r" in refusal(curator.embed(1)).cause
+        assert at.store.entries("r") == []
+
+
+def test_messages_of_no_aggregation_are_typed_refusals(tmp_path: Path) -> None:
+    with asked(tmp_path) as (at, curator):
+        curator.enlist(security=NOISY)
+        context = parameters().context
+        steps: list[dict[str, Any]] = [
+            {"roster": wire.roster_to_wire(Roster(context, ()))},
+            {"survivors": wire.survivors_to_wire(Survivors(context, ()))},
+            {"endorsements": wire.endorsements_to_wire(Endorsements(context, ()))},
+            {"delivery": {}},
+            {"keys": {}},
+            {"propose": {}},
+            {"roster": {}},
+        ]
+        for step in steps:
+            error = fault_of(curator.step(1, **step))
+            assert isinstance(error, ProtocolError | SecureAggregationError)
+        assert at.lines == 0
+        assert isinstance(words_of(curator.mask(1, parameters())), np.ndarray)
+
+
+def test_an_owner_that_takes_part_in_no_runs_of_sums_says_so(tmp_path: Path) -> None:
+    with asked(tmp_path, runs_at_once=1) as (at, curator):
+        at.office._open_pool_desk = None
+        assert type(curator.enlist()) is PolicyError
+        assert at.office.runs == []
+        assert at.prepare("bids") is None

@@ -1,0 +1,172 @@
+"""Issue 5, item 1: "each owner checks its policy"; issue 4, item 4, for runs of sums."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError
+from fedkme.privacy.events import Gaussian
+from fedkme.sums.values import Security
+from owner.consent.approvals import approve
+from owner.consent.status import Status, read_status, show
+from owner.protocols import PROTOCOLS, QUESTIONS, RELEASES
+from tests.owner.consent.host import Clockwork, host
+from tests.owner.sums.owner_parties import NOISY, TOTALS, VECTOR, Asker, parameters
+
+BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
+ONE = (Gaussian(3.0),)
+"""Epsilon 1.27 at delta 1e-5: two of them are 1.9."""
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
+    ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'merf', but in uniform"),
+    ({"consumers": ["clinic"]}, {}, PolicyError, "for the consumer 'hospital'"),
+    ({"columns": ["x", "age"]}, {}, PolicyError, "column 'ill' of the public schema"),
+    ({"sums": "aggregated"}, {}, PolicyError, "under secure aggregation alone"),
+    ({"sums": "noisy"}, {}, PolicyError, "under secure aggregation alone"),
+    ({"sums": "noisy"}, {"security": TOTALS}, PolicyError, "would see the exact total"),
+    ({"budgets": [BUDGET]}, {"planned": (Gaussian(1.0),)}, BudgetError, "rows of owner-1 towards others"),
+    ({"budgets": [BUDGET]}, {"planned": ()}, BudgetError, "would make it inf"),
+    ({"approval": "manual"}, {}, PolicyError, "has approved none by merf for hospital"),
+    ({}, {"protocol": "clock"}, PolicyError, "asked for sums in the protocol 'clock'"),
+    ({}, {"protocol": "kme"}, PolicyError, "'kme' is no protocol"),
+    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
+]
+
+
+@pytest.mark.parametrize(("policy", "run", "kind", "words"), REFUSED)
+def test_a_refusal_comes_before_anything_is_computed_or_written(
+    tmp_path: Path, policy: dict[str, Any], run: dict[str, Any], kind: type[FedkmeError], words: str
+) -> None:
+    with host(tmp_path, **policy) as at:
+        curator = Asker(at)
+        error = curator.enlist(**run)
+        assert type(error) is kind
+        assert words in error.cause
+        assert at.lines == 0
+        assert at.store.keys("admitted/") == []
+        assert [(name, said.cause) for name, said in at.said] == [("r", error.cause)]
+        assert "does not take part" in str(curator.embed(1))
+        assert at.lines == 0
+
+
+@pytest.mark.parametrize(
+    ("sums", "security"),
+    [("exact", None), ("exact", TOTALS), ("aggregated", TOTALS), ("aggregated", NOISY), ("noisy", NOISY)],
+)
+def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: Security | None) -> None:
+    # "releases let no rows out": limits of rows are none of theirs, and neither may a row leave.
+    with host(
+        tmp_path, sums=sums, rows="none", most_rows=0, most_rows_per_run=0, protocols=["merf"],
+        consumers=["hospital"], budgets=[BUDGET], columns=["x", "age", "ill"],
+    ) as at:  # fmt: skip
+        assert Asker(at).enlist(security=security, planned=ONE) is None
+        assert at.said == []
+
+
+def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> None:
+    with host(tmp_path, runs_at_once=len(PROTOCOLS)) as at:
+        for protocol in RELEASES:
+            assert Asker(at, f"sums-{protocol}").enlist(protocol=protocol) is None
+            assert type(at.prepare(f"rows-{protocol}", protocol=protocol)) is PolicyError
+            assert QUESTIONS[protocol] == {"embed", "aggregate"}
+            assert PROTOCOLS[protocol] == "none"
+
+
+def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
+    for most, kind in ((VECTOR.length, type(None)), (VECTOR.length - 1, PolicyError)):
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        with host(folder, most_sums=most) as at:
+            secure, plain = Asker(at), Asker(at, "plain")
+            assert secure.enlist(security=NOISY) is None
+            assert plain.enlist() is None
+            for found in (secure.propose(1, parameters()), plain.embed(1)):
+                assert isinstance(found, PolicyError) is (kind is PolicyError)
+
+
+def test_releases_count_towards_budgets_over_runs_and_restarts(tmp_path: Path) -> None:
+    # The whole plan of a release, as soon as a vector left; next to what summaries cost.
+    for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
+        with host(tmp_path, budgets=[BUDGET]) as at:
+            curator = Asker(at, run)
+            assert type(curator.enlist(planned=ONE)) is kind
+            if kind is type(None):
+                curator.embed(1)
+                at.end(run)
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        assert type(at.prepare("summary")) is BudgetError
+
+
+def test_a_release_of_which_nothing_left_costs_nothing(tmp_path: Path) -> None:
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        for number in range(5):
+            curator = Asker(at, f"r-{number}")
+            assert curator.enlist(planned=ONE) is None
+            at.end(f"r-{number}")
+
+
+def test_a_release_is_approved_by_hand(tmp_path: Path) -> None:
+    # The command that the refusal names is the one that helps; it lets one run in.
+    with host(tmp_path, approval="manual") as at:
+        error = Asker(at, "r-1").enlist()
+        assert error is not None
+        command = "fedkme owner approve OWNER.toml --consumer hospital --protocol merf'"
+        assert command in error.remedy
+        approve(at.settings.approvals, "hospital", "merf", 0, 1)
+        assert type(at.prepare("rows", protocol="clock")) is PolicyError
+        assert Asker(at, "r-2").enlist(protocol="balog1") is not None
+        assert Asker(at, "r-3").enlist() is None
+        assert type(Asker(at, "r-4").enlist()) is PolicyError
+
+
+def test_an_approval_of_a_summary_lets_no_release_in(tmp_path: Path) -> None:
+    with host(tmp_path, approval="manual") as at:
+        approve(at.settings.approvals, "hospital", "clock", 100, 1)
+        assert type(Asker(at).enlist()) is PolicyError
+
+
+def text_of(status: Status) -> str:
+    out = Console(file=io.StringIO(), width=100, highlight=False)
+    show(status, out)
+    file = out.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_status_says_what_releases_took(tmp_path: Path) -> None:
+    clock = Clockwork()
+    with host(tmp_path, clock, approval="manual", budgets=[BUDGET]) as at:
+        approve(at.settings.approvals, "hospital", "merf", 0, 2)
+        curator = Asker(at, "release-1")
+        assert curator.enlist(planned=ONE) is None
+        curator.embed(1)
+        curator.embed(2)
+        assert Asker(at, "release-2").enlist(protocol="hermite") is not None
+        found = read_status(at.settings, at.store, clock())
+        run = next(run for run in found.runs if run.run == "release-1")
+        assert (run.protocol, run.asked, run.rows, run.sums) == ("merf", 0, 0, 2)
+        assert run.cost.epsilon == pytest.approx(1.2, abs=0.3)
+        text = text_of(found)
+        assert "releases for hospital by merf: 1" in text
+        assert "approve OWNER.toml --consumer hospital --protocol hermite\n" in text
+        assert "epsilon to others" in text
+        assert "sums exact" in text
+        assert all(len(line) <= 100 for line in text.splitlines())
+        assert found.to_json()["runs"][0]["sums"] == 2
+
+
+def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
+    with host(tmp_path, budgets=[BUDGET]) as at:
+        assert Asker(at, "r-1").enlist(planned=ONE) is None
+        assert Asker(at, "r-2").enlist(planned=ONE) is None
+        assert type(Asker(at, "r-3").enlist(planned=ONE)) is BudgetError
+
+
+def test_levels_of_sums_are_known_words(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="sums"), host(tmp_path, sums="plain"):
+        pass

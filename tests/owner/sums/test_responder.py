@@ -1,0 +1,358 @@
+"""Decision 007: an owner reckons for itself, and refuses what was not agreed, planned or asked before."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.errors import (
+    DataError,
+    FedkmeError,
+    IdentityError,
+    PolicyError,
+    ProtocolError,
+    SchemaError,
+    SecureAggregationError,
+)
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.kernel_points import PointsSpec
+from fedkme.features.sums import Layout
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
+from fedkme.privacy.events import (
+    CURATOR,
+    Clock,
+    Composed,
+    Disclosure,
+    ExactStatistic,
+    Gaussian,
+    SubsampledGaussian,
+)
+from fedkme.secagg import KeyBinding, plan_of
+from fedkme.sums.values import SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.table import Table
+from owner.sums.responder import SumResponder
+from tests.owner.consent.host import NAME, SCHEMA, rows
+from tests.owner.sums.owner_parties import (
+    MULTIPLIER,
+    NAMES,
+    NOISY,
+    OTHER,
+    PLANNED,
+    QUERY,
+    TOTALS,
+    VECTOR,
+    Lines,
+    Together,
+    changed,
+    enrolment,
+    parameters,
+    pooler,
+    share,
+)
+
+
+def enlisted(security: Any = NOISY, **changes: Any) -> SumResponder:
+    made = pooler()
+    assert made.enlist(enrolment(security=security, **changes)) == 20
+    return made
+
+
+GOOD = parameters()
+HONEST = VECTOR.diameter
+
+LIES: list[tuple[dict[str, Any], str]] = [
+    ({"run": "r/2"}, "has another name"),
+    ({"run": "q/1"}, "has another name"),
+    ({"owners": ("owner-2", "owner-3", "owner-4")}, "is not of owner-1"),
+    ({"owners": (*NAMES, "owner-4"), "threshold": 3, "dropouts": 1, "colluders": 1}, "other colluders"),
+    ({"owners": (*NAMES, "x", "y"), "threshold": 3, "dropouts": 2}, "more owners drop out than were agreed"),
+    ({"noise": 0.0}, "noise, or none, against"),
+    ({"noise": 2.0**23}, "shares of noise that are too small"),
+    ({"length": VECTOR.length + 1}, f"another length than {VECTOR.length}"),
+    ({"length": VECTOR.length - 1}, f"another length than {VECTOR.length}"),
+    ({"step": 2.0**-27}, "another step"),
+    ({"bound": VECTOR.bound(20) - 1}, "bound that sums of owner-1 may exceed"),
+]
+
+
+@pytest.mark.parametrize(("lie", "words"), LIES)
+def test_parameters_that_do_not_agree_are_refused(lie: dict[str, Any], words: str) -> None:
+    # "a number that the curator could lie about is checked, or not sent": each field, one by one.
+    with pytest.raises(ProtocolError, match=words):
+        enlisted().propose(1, changed(GOOD, **lie), QUERY)
+
+
+def test_what_agrees_is_answered() -> None:
+    # The other side of the test above; so are fewer drop-outs and a larger bound, which harm nobody.
+    for agreed in (GOOD, changed(GOOD, dropouts=0), changed(GOOD, bound=2 * GOOD.bound, bits=64)):
+        binding = enlisted().propose(1, agreed, QUERY)
+        assert (binding.owner, binding.chain, binding.signature) == (NAME, b"", b"")
+        assert len(binding.key) == 32
+
+
+def test_no_noise_where_none_was_agreed() -> None:
+    with pytest.raises(ProtocolError, match="noise, or none"):
+        enlisted(TOTALS).propose(1, GOOD, QUERY)
+    enlisted(TOTALS).propose(1, changed(GOOD, noise=0.0), QUERY)
+
+
+@pytest.mark.parametrize("security", [None, NOISY])
+def test_a_run_is_answered_at_the_level_that_was_agreed(security: Any) -> None:
+    # Who agreed to secure aggregation sends no plain sums, and the other way round.
+    made = enlisted(security)
+    ask = (lambda: made.propose(1, GOOD, QUERY)) if security is None else (lambda: made.embed(1, QUERY))
+    with pytest.raises(ProtocolError, match=r"were agreed|under secure aggregation"):
+        ask()
+
+
+def test_nothing_is_answered_before_the_run_was_let_in() -> None:
+    for ask in (lambda: pooler().embed(1, QUERY), lambda: pooler().propose(1, GOOD, QUERY)):
+        with pytest.raises(ProtocolError, match="takes part in no such run"):
+            ask()
+
+
+def test_another_schema_is_refused() -> None:
+    with pytest.raises(SchemaError):
+        pooler().enlist(enrolment(schema="another"))
+
+
+def test_other_terms_of_a_run_that_has_begun_are_refused() -> None:
+    made = enlisted()
+    made.enlist(enrolment(security=NOISY))
+    for terms in ({"security": None}, {"planned": (Gaussian(1.0),)}, {"consumer": "clinic"}):
+        with pytest.raises(ProtocolError, match="under other terms"):
+            made.enlist(enrolment(**({"security": NOISY} | terms)))
+
+
+def test_a_plan_whose_relation_nobody_can_state_is_refused() -> None:
+    both = Composed((Clock(1.0), SubsampledGaussian(1.0, 0.1)))
+    with pytest.raises(ProtocolError, match="different relations"):
+        pooler().enlist(enrolment(planned=(both,)))
+
+
+def test_the_plan_is_the_most_that_noise_may_cost() -> None:
+    # 1/multiplier^2 of Gaussians is additive: two questions with the planned noise, and no third one.
+    lines = Lines()
+    everybody = Together([pooler(lines=lines), pooler("owner-2"), pooler("owner-3")], NOISY)
+    for number in (1, 2):
+        everybody.total(number, parameters(number), QUERY)
+    with pytest.raises(PolicyError, match=r"noise multiplier 2.88675 in all, and the plan says 3.53553"):
+        everybody.owners[0].propose(3, parameters(3), QUERY)
+    about_curator = [line.event for line in lines if line.observer == CURATOR]
+    assert about_curator == [plan_of(GOOD, HONEST).event] * 2
+
+
+@pytest.mark.parametrize(("factor", "refused"), [(0.99999, True), (1.0, False), (1.5, False)])
+def test_one_question_may_cost_the_whole_plan_and_no_more(factor: float, refused: bool) -> None:
+    # By the owner's own diameter and by the owners that may be left, not by what the curator says.
+    made, multiplier = enlisted(), factor * MULTIPLIER / 2**0.5
+    agreed = parameters(noise=share(multiplier, HONEST))
+    if refused:
+        with pytest.raises(PolicyError):
+            made.propose(1, agreed, QUERY)
+    else:
+        made.propose(1, agreed, QUERY)
+
+
+def test_a_plan_without_gaussians_allows_no_noisy_question() -> None:
+    with pytest.raises(PolicyError):
+        enlisted(planned=(SubsampledGaussian(0.1, 0.5, 10**6),)).propose(1, GOOD, QUERY)
+
+
+def test_no_aggregation_is_done_twice() -> None:
+    # "so that no name is used twice"
+    made = enlisted()
+    made.propose(1, GOOD, QUERY)
+    with pytest.raises(SecureAggregationError, match="no aggregation is done twice"):
+        made.propose(1, GOOD, QUERY)
+    with pytest.raises(ProtocolError, match="without a number"):
+        made.propose(0, parameters(0), QUERY)
+
+
+def test_the_same_exact_total_is_not_opened_twice() -> None:
+    # With other survivors, the difference of two totals would be somebody's sums; weights hide nothing.
+    everybody = Together([pooler(name) for name in NAMES], TOTALS)
+    everybody.total(1, parameters(noisy=False), QUERY)
+    again = dataclasses.replace(QUERY, weights=(1, 8))
+    with pytest.raises(SecureAggregationError, match="same total twice"):
+        everybody.owners[0].propose(2, parameters(2, again, noisy=False), again)
+    everybody.owners[0].propose(3, parameters(3, OTHER, noisy=False), OTHER)
+
+
+@pytest.mark.parametrize("certified", [False, True])
+def test_the_total_is_the_sum_of_the_vectors(certified: bool) -> None:
+    # Item 2: "result equals the plain sum": to the last bit, with keys from certificates and without.
+    tables = [Table(rows(n).values, rows(n).labels) for n in (20, 5, 1)]
+    authority = Authority() if certified else None
+    owners = [
+        pooler(name, table, authority.issue(name, role=Role.OWNER) if authority else None)
+        for name, table in zip(NAMES, tables, strict=True)
+    ]
+    everybody = Together(owners, TOTALS, authority.pem if authority else None)
+    total = everybody.total(1, parameters(noisy=False), QUERY)
+    assert (total.steps == sum(VECTOR.of(table) for table in tables)).all()
+
+
+def test_noise_of_all_owners_is_in_the_total() -> None:
+    everybody = Together([pooler(name) for name in NAMES], NOISY)
+    total = everybody.total(1, GOOD, QUERY)
+    off = (total.steps - 3 * VECTOR.of(rows())) / (3**0.5 * GOOD.noise)
+    assert 0.3 < np.sqrt((off**2).mean()) < 3  # of 18 numbers; the seed is fixed
+
+
+def test_signing_keys_are_bound_to_certificates() -> None:
+    # Of this authority, this aggregation, not revoked, and one each: "in a simulation without certificates
+    # owners believe the curator", and nowhere else.
+    authority, stranger = Authority(), Authority()
+    revoked: list[bytes] = []
+
+    def check(certificate: bytes) -> None:
+        if certificate in revoked:
+            raise IdentityError("the certificate was revoked", "Ask for another.")
+
+    identities = {name: authority.issue(name, role=Role.OWNER) for name in NAMES}
+
+    def begun() -> tuple[Together, list[KeyBinding]]:
+        owners = [pooler(name, identity=identities[name], revoked=check) for name in NAMES]
+        everybody = Together(owners, NOISY, authority.pem)
+        return everybody, everybody.keys(1, GOOD, QUERY)
+
+    everybody, keys = begun()
+    everybody.owners[0].advertise(1, keys)
+    plain = KeyBinding(b"", keys[1].key, b"", "owner-2")
+    foreign = pooler("owner-2", identity=stranger.issue("owner-2", role=Role.OWNER))
+    foreign.enlist(enrolment(security=NOISY))
+    elsewhere = pooler("owner-2", identity=identities["owner-2"])
+    elsewhere.enlist(enrolment(security=NOISY))
+    for bad in (plain, foreign.propose(1, GOOD, QUERY), elsewhere.propose(2, parameters(2), QUERY)):
+        everybody, keys = begun()
+        with pytest.raises(IdentityError):
+            everybody.owners[0].advertise(1, [keys[0], bad, keys[2]])
+    everybody, keys = begun()
+    revoked.append(identities["owner-3"].certificate)
+    with pytest.raises(IdentityError, match="revoked"):
+        everybody.owners[0].advertise(1, keys)
+
+
+def test_keys_that_are_believed_are_one_each_and_everybodys() -> None:
+    made = enlisted()
+    own = made.propose(1, GOOD, QUERY)
+    others = [KeyBinding(b"", own.key, b"", name) for name in NAMES[1:]]
+    for keys in (
+        [own, *others, own],
+        [own, others[0]],
+        [others[0], others[1]],
+        [own, others[0], KeyBinding(b"", b"short", b"", "owner-3")],
+        [KeyBinding(b"", enlisted().propose(1, GOOD, QUERY).key, b"", NAME), *others],
+    ):
+        with pytest.raises(SecureAggregationError):
+            made.advertise(1, keys)
+    made.advertise(1, [own, *others])
+
+
+def test_phases_come_in_order() -> None:
+    made = enlisted()
+    own = made.propose(1, GOOD, QUERY)
+    keys = [own, *(KeyBinding(b"", own.key, b"", name) for name in NAMES[1:])]
+    with pytest.raises(ProtocolError, match="not under way"):
+        made.advertise(2, keys)
+    with pytest.raises(SecureAggregationError, match="mixed up"):
+        made.share(1, None)  # type: ignore[arg-type]  # it is not read
+    made.advertise(1, keys)
+    with pytest.raises(SecureAggregationError, match="mixed up"):
+        made.advertise(1, keys)
+
+
+def test_another_question_ends_one_that_is_open() -> None:
+    made = enlisted()
+    made.propose(1, GOOD, QUERY)
+    made.propose(2, parameters(2), QUERY)
+    with pytest.raises(ProtocolError, match="question 1, which is not under way"):
+        made.advertise(1, [])
+
+
+POINTS = PointsSpec.of(np.random.default_rng(0).random((2, SCHEMA.encoded_width)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        (SumQuery((QUERY.specs[0],), Layout(3)), ProtocolError),
+        (SumQuery((POINTS.model_copy(update={"count": 1}),), Layout()), ProtocolError),
+        (SumQuery((POINTS.model_copy(update={"count": 2**14}),), Layout()), PolicyError),
+        (SumQuery((FourierMapSpec(dimension=2**20, gamma=1, seed=1),) * 256, Layout()), PolicyError),
+        (SumQuery((FourierMapSpec(dimension=2**20, gamma=1, seed=1),) * 2, Layout(2)), PolicyError),
+    ],
+    ids=["classes", "width", "kernel matrix", "frequencies", "numbers"],
+)
+def test_questions_that_do_not_fit(query: SumQuery, kind: type[FedkmeError]) -> None:
+    # Before anything of their size is allocated: 2^14 points would have a kernel matrix of 2 GiB.
+    lines = Lines()
+    made = pooler(lines=lines)
+    made.enlist(enrolment())
+    with pytest.raises(kind):
+        made.embed(1, query)
+    with pytest.raises(kind):
+        made.length(query)
+    assert lines == []
+
+
+def test_a_trusted_curators_vector_and_its_lines() -> None:
+    # "an exact statistic towards the curator, and the event of the release towards the consumer", once.
+    lines = Lines()
+    made = pooler(lines=lines)
+    made.enlist(enrolment(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
+    assert lines == []
+    assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
+    exact = ExactStatistic(f"sums of {VECTOR.length} features")
+    assert lines == [
+        Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, "sums 1"),
+        Disclosure("r", 1, NAME, "hospital", Gaussian(2.0), "replace-one", None, "release 0"),
+        Disclosure("r", 1, NAME, "hospital", SubsampledGaussian(1.0, 0.5), "add-remove", None, "release 1"),
+    ]
+    assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
+    assert len(lines) == 3  # the same question again is no new disclosure
+    made.embed(1, OTHER)
+    made.embed(2, QUERY)
+    assert [line.nonce for line in lines[3:]] == ["sums 1", "sums 2"]
+
+
+def test_lines_of_secure_aggregation() -> None:
+    # "Secure with noise: the event towards both. Without: the exact total of all owners towards the curator."
+    for security, noisy in ((NOISY, True), (TOTALS, False)):
+        lines = Lines()
+        owners = [pooler(lines=lines), pooler("owner-2"), pooler("owner-3")]
+        Together(owners, security).total(1, parameters(noisy=noisy), QUERY)
+        seen, towards = lines
+        assert (seen.observer, towards.observer, towards.event) == (CURATOR, "hospital", PLANNED[0])
+        if noisy:
+            assert seen.event == plan_of(GOOD, HONEST).event
+            assert seen.sensitivity == SumVector(QUERY, SCHEMA).diameter
+        else:
+            assert seen.event == ExactStatistic(f"total over all owners of sums of {VECTOR.length} features")
+            assert seen.sensitivity is None
+
+
+def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:
+    lines = Lines()
+    made = pooler(lines=lines)
+    made.enlist(enrolment(planned=()))
+    made.embed(1, QUERY)
+    assert [line.event for line in lines if line.observer == "hospital"] == [
+        ExactStatistic("release without noise")
+    ]
+
+
+def test_rows_that_cannot_be_embedded_leave_no_line() -> None:
+    lines = Lines()
+    empty = Table(rows().values[:0], np.empty(0, dtype=np.int64))
+    made = pooler(table=empty, lines=lines)
+    made.enlist(enrolment())
+    with pytest.raises(DataError):
+        made.embed(1, QUERY)
+    assert lines == []

@@ -1,0 +1,299 @@
+"""Sealed rows at both ends: what an owner sends and when it leaves, whose keys a consumer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consumer.sealed.boxes import opened
+from consumer.sealed.keys import RunKeys
+from curator.cells.disclosures import CellDisclosures
+from curator.cells.run import CellTask, run_cells
+from curator.summary.hashed import HashedContent
+from curator.summary.record import SummaryRecord
+from fedkme.cells.codebook import kmeans_book
+from fedkme.cells.histogram import histogram_noise
+from fedkme.cells.projection import spec_for
+from fedkme.errors import FedkmeError, IdentityError, ProtocolError, SealedBoxError
+from fedkme.features.fourier import FourierSpec
+from fedkme.features.hashes import fault_of_hashes
+from fedkme.party import noise_for
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
+from fedkme.privacy.events import Disclosure
+from fedkme.protocol import Assignment, Broadcast, CellAssignment
+from fedkme.sealed import AnyRow, HashedRow, KeyOffer, row_box_bytes
+from fedkme.secagg.keys import public_bytes
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import OwnerGate
+from owner.keyring import KeyRing, Sealer
+from owner.summary.bidder import Bidder
+from sim.engines.inprocess import DirectPort
+from sim.evaluation.baselines import Nobody
+
+RUN = "run-1"
+SCHEMA = Schema(
+    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=3),), label=Label(name="y", classes=("no", "yes"))
+)
+BOOK = kmeans_book(np.random.default_rng(0).random((40, 3)), 4, spec_for(SCHEMA, 3, 8), SCHEMA, 0)
+NOISE = histogram_noise(1.0)
+
+
+def table(seed: int, count: int = 30) -> Table:
+    random = np.random.default_rng(seed)
+    return Table(random.random((count, 3)), random.integers(0, 2, count))
+
+
+class Lines:
+    """A ledger that is looked at."""
+
+    def __init__(self) -> None:
+        self.kept: list[Disclosure] = []
+
+    def extend(self, disclosures: Any) -> None:
+        self.kept.extend(disclosures)
+
+    def head(self) -> dict[str, int | str]:
+        return {}
+
+
+class Owner:
+    """One process of an owner."""
+
+    def __init__(self, name: str, rows: Table) -> None:
+        self.keys = KeyRing(name)
+        self.lines = Lines()
+        gate = OwnerGate(name, self.lines)
+        self.filler = HistogramResponder(name, rows, SCHEMA, noise_for(0, name)("histogram"), gate, self.keys)
+        bidder = Bidder(name, rows, SCHEMA, noise_for(0, name)("draw"), gate, self.keys)
+        self.port = DirectPort(bidder, self.filler, self.keys)
+
+
+def assignment(gift: Any, protocol: str = "cells-sealed") -> CellAssignment:
+    return CellAssignment(
+        RUN,
+        SCHEMA.digest(),
+        BOOK.to_json(),
+        1.0,
+        NOISE.scale,
+        "consumer",
+        20,
+        (NOISE.event,),
+        0,
+        protocol,
+        gift,
+    )
+
+
+def nobody(owner: str, error: FedkmeError) -> None:
+    raise AssertionError(f"{owner}: {error}")
+
+
+def given(*offers: KeyOffer) -> tuple[RunKeys, dict[str, Any]]:
+    keys = RunKeys.fresh("consumer", RUN)
+    return keys, {gift.taker: gift for gift in keys.gifts(offers, None, nobody)}
+
+
+def boxes(rows: Sequence[AnyRow]) -> list[HashedRow]:
+    return [row for row in rows if isinstance(row, HashedRow)]
+
+
+def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empty() -> None:
+    # sealed-rows: "as many as were ordered": else their number would tell the curator of exact counts.
+    rows = table(1)
+    cells = BOOK.cells_of(SCHEMA.encode(rows.values))
+    lacking = Table(rows.values[cells != 0], None if rows.labels is None else rows.labels[cells != 0])
+    owner = Owner("a", lacking)
+    keys, gifts = given(owner.keys.offer(RUN))
+    owner.filler.divide(assignment(gifts["a"]))
+    sent = boxes(owner.filler.herd(1, 5, np.array([1.0, 0.0, 0.0, 0.0])))
+    assert len(sent) == 5
+    assert {len(row.box) for row in sent} == {row_box_bytes(3)}
+    assert keys.open(sent) == []
+    assert owner.filler.close().rows_sent == 5
+    events = [(about.observer, about.event.kind) for about in owner.lines.kept]
+    assert events == [("curator", "sealed-rows"), ("consumer", "raw-rows")] * 5
+
+
+def test_a_full_order_is_full_of_the_owners_rows() -> None:
+    owner = Owner("a", rows := table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    owner.filler.divide(assignment(gifts["a"]))
+    opened = keys.open(boxes(owner.filler.herd(1, 12, np.ones(4))))
+    assert len(opened) == 12
+    assert {row.values.tobytes() for row in opened} <= {row.tobytes() for row in rows.values}
+    assert all(row.label is not None for row in opened)
+
+
+def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_counted() -> None:
+    owner = Owner("a", table(1))
+    _, gifts = given(owner.keys.offer(RUN))
+    with pytest.raises(ProtocolError, match="is of the protocol"):
+        owner.filler.divide(assignment(gifts["a"], "uniform-sealed"))
+    with pytest.raises(SealedBoxError, match="is given no secret"):
+        owner.filler.divide(assignment(None))
+    with pytest.raises(SealedBoxError, match="has no keys"):  # they went with that
+        owner.filler.divide(assignment(gifts["a"]))
+    assert not owner.filler.begun
+    with pytest.raises(ProtocolError):
+        owner.filler.tally(1)
+    assert owner.lines.kept == []
+
+
+async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> None:
+    # Decision 009: "An owner that restarts offers new keys"; its gift is for the old ones.
+    first, second = Owner("a", table(1)), Owner("b", table(2))
+    keys, gifts = given(first.keys.offer(RUN), second.keys.offer(RUN))
+    second = Owner("b", table(2))
+    second.keys.offer(RUN)
+    task = CellTask(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(4, 5), 20, None, 0, "consumer", gifts)
+    record, lines = SummaryRecord(), Lines()
+    gate = CellDisclosures(RUN, lines, "consumer")
+    await run_cells(task, [first.port, second.port], 1, record, Nobody(), gate)
+    assert record.status == "complete"
+    assert [(fault.owner, fault.code) for fault in record.faults] == [("b", SealedBoxError.code)]
+    assert len(keys.open(record.sealed())) == 8
+    theirs = [about for about in first.lines.kept if about.nonce.startswith("row ")]
+    assert theirs == [about for about in lines.kept if about.nonce.startswith("row ")]
+
+
+def directive(seq: int, **body: Any) -> pb.Directive:
+    return pb.Directive(at=pb.Position(run=RUN, round=min(seq - 1, 1), seq=seq), **body)
+
+
+def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
+    # "A directive that arrives again gets the same answer, byte for byte, also from another process."
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    desk = CellHandler(RUN, owner.filler)
+    asked = [
+        directive(1, divide=codecs.division_to_wire(assignment(gifts["a"]))),
+        directive(2, tally=pb.Tally()),
+        directive(3, herd=pb.Herd(count=3, shares=[1.0] * 4)),
+    ]
+    entries = [desk.answer(said) for said in asked]
+    before, after = Owner("a", table(1)), Owner("a", table(1))
+    again, early = CellHandler(RUN, before.filler), CellHandler(RUN, after.filler)
+    for entry in entries:
+        again.restore(entry)
+    assert again.known(asked[2]) == desk.known(asked[2])
+    for entry in entries[:2]:
+        early.restore(entry)
+    (reply,) = early.answer(asked[2]).replies
+    assert reply.fault.code == SealedBoxError.code
+    assert after.lines.kept == []
+    kept = b"".join(entry.SerializeToString() for entry in entries)
+    assert keys.secret.exposed() not in kept  # an owner's journal has no key to what it sent
+
+
+def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
+    # Decision 009: a curator that "swaps, makes up or replays keys" causes error 33 at the consumer.
+    authority = Authority()
+    ring = {
+        name: KeyRing(name, lambda name=name: authority.issue(name, role=Role.OWNER))  # type: ignore[misc]
+        for name in ("a", "b")
+    }
+    good, swapped = ring["a"].offer(RUN), ring["b"].offer(RUN)
+    mine = KeyRing("b").offer(RUN)
+    swapped = KeyOffer("b", mine.box, mine.signing, swapped.chain, swapped.signature)
+    keys = RunKeys.fresh("consumer", RUN)
+    refused: list[tuple[str, int]] = []
+    identity = authority.issue("consumer", role=Role.CONSUMER)
+    gifts = keys.gifts(
+        [good, swapped, ring["b"].offer("run-2")],
+        identity,
+        lambda owner, error: refused.append((owner, error.code)),
+    )
+    assert [gift.taker for gift in gifts] == ["a"]
+    assert refused == [("b", IdentityError.code)] * 2
+    with pytest.raises(IdentityError, match="no owner"):
+        keys.gifts([swapped], identity, lambda owner, error: None)
+    assert ring["a"].take(RUN, gifts[0], "consumer").secret == keys.secret
+    other = RunKeys.fresh("other", RUN).gifts([ring["b"].offer(RUN)], authority.issue("other"), nobody)
+    with pytest.raises(IdentityError, match="not from 'consumer'"):
+        ring["b"].take(RUN, other[0], "consumer")
+
+
+def hashed_assignment(gift: Any, features: Any, protocol: str = "clock-hashed") -> Assignment:
+    target = np.zeros(features.dimension, dtype=np.int32)
+    return Assignment(RUN, features, SCHEMA.digest(), target, "consumer", protocol, 4, gift=gift)
+
+
+PUBLIC = FourierSpec("paired", 64, 1.0, 3, 7)
+
+
+def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None:
+    # "The consumer opens the boxes, mismatched -> typed error".
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    draw = keys.draw(PUBLIC)
+    owner.port._bidder.prepare(hashed_assignment(gifts["a"], draw.spec))
+    owner.port._bidder.quote(Broadcast(1, 0, np.zeros(64, dtype=np.int32)), np.array([0.0]))
+    sent = boxes(owner.port._bidder.sell(1, -1e9))
+    assert len(sent) == 30
+    opened(sent, SCHEMA, keys, draw)
+    assert HashedContent(draw.spec, 3).fault("a", sent) is None
+    events = {(about.observer, about.event.kind) for about in owner.lines.kept if "row" in about.nonce}
+    assert events == {("curator", "hashed-rows"), ("consumer", "raw-rows")}
+    rows = keys.open(sent)
+    liar = Sealer(keys.secret, public_bytes(keys.keys.box))
+    other = liar.seal(rows[:2], np.array([sent[1].features, sent[0].features]))
+    with pytest.raises(SealedBoxError, match="not the one that was chosen"):
+        opened(other, SCHEMA, keys, draw)
+    bare = liar.seal(rows[:2])
+    with pytest.raises(SealedBoxError, match="not the one that was chosen"):
+        opened(bare, SCHEMA, keys, draw)
+
+
+def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
+    # Under a public draw the curator inverts hashes: "a party cannot take a public one for it by mistake".
+    for features_of, protocol in (
+        (lambda keys: PUBLIC, "clock-hashed"),
+        (lambda keys: keys.draw(PUBLIC).spec, "clock"),
+        (lambda keys: keys.draw(PUBLIC).spec, "uniform-sealed"),
+    ):
+        owner = Owner("a", table(1))
+        keys, gifts = given(owner.keys.offer(RUN))
+        with pytest.raises(ProtocolError, match="does not go with the protocol"):
+            owner.port._bidder.prepare(hashed_assignment(gifts["a"], features_of(keys), protocol))
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    another = RunKeys.fresh("consumer", RUN).draw(PUBLIC).spec
+    with pytest.raises(SealedBoxError, match="not the one that its features are drawn from"):
+        owner.port._bidder.prepare(hashed_assignment(gifts["a"], another))
+
+
+def test_a_secret_draw_does_not_outlive_the_process() -> None:
+    owner = Owner("a", table(1))
+    keys, gifts = given(owner.keys.offer(RUN))
+    said = hashed_assignment(gifts["a"], keys.draw(PUBLIC).spec)
+    owner.port._bidder.prepare(said)
+    with pytest.raises(SealedBoxError, match="was started again"):
+        Owner("a", table(1)).port._bidder.restore_assignment(said)
+
+
+def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
+    # Decision 009: "drawn uniformly over the schema's domain from the group secret".
+    keys, other = RunKeys.fresh("consumer", RUN), RunKeys.fresh("consumer", RUN)
+    draw = keys.draw(PUBLIC)
+    hashes = keys.reference(draw, SCHEMA)
+    assert hashes.shape == (256, 64)
+    assert np.array_equal(hashes, keys.reference(draw, SCHEMA))
+    assert not np.array_equal(hashes, other.reference(other.draw(PUBLIC), SCHEMA))
+    assert fault_of_hashes(hashes, draw.spec) == ""
+
+
+def test_a_policy_that_lets_nothing_of_rows_leave_refuses_sealed_ones_too() -> None:
+    from owner.protocols import keeps_to
+
+    for protocol in ("cells-sealed", "uniform-sealed", "clock-hashed", "ask-everyone-hashed"):
+        assert [keeps_to(protocol, rows) for rows in ("raw", "hashed", "none")] == [True, True, False]
+    assert not keeps_to("cells", "hashed")

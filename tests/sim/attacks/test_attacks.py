@@ -1,0 +1,96 @@
+"""`fedkme audit attack`: planted faults are caught, correct mechanisms pass (issue 3, item 6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from curator.summary.auctions.clock import Clock
+from sim.attacks import clock, h2, means
+from sim.attacks.black_box import Experiment
+from sim.attacks.clock import MakeClock
+from sim.attacks.finding import MOST_STATISTICS, Effort
+from sim.attacks.subjects import SUBJECTS
+from tests.sim.attacks.faults import (
+    FAULTS,
+    FaultyClock,
+    FixedThreshold,
+    ImpatientClock,
+    ScaledNoise,
+    gaussian_with,
+)
+
+SOUND = [name for name, make in SUBJECTS.items() if make().standing == "sound"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_planted_fault_is_caught(fault: str) -> None:
+    # "Planted faults (at least 12) are fixtures that must each be caught", here: by the layer meant for it.
+    # Seeds are fixed; where it takes trials, another seed would miss with probability below 1e-3.
+    layer, make = FAULTS[fault]
+    assert len(FAULTS) >= 12
+    for check in make().checks:
+        finding = check(Effort(scale=0.4))
+        if finding.violated and finding.layer == layer:
+            return
+    pytest.fail(f"no check of the layer '{layer}' caught it")
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_correct_mechanisms_pass_every_repetition(name: str) -> None:
+    # "Correct mechanisms must pass 100 of 100 repetitions", which is `fedkme audit attack all --repeat 100`;
+    # here 20 and a hundredth of the trials. A correct mechanism fails one audit of everything with
+    # probability 1e-4 at most (Bonferroni), whatever the trials.
+    for seed in range(20):
+        verdict = SUBJECTS[name]().audit(Effort(scale=0.01, seed=seed))
+        assert not verdict.broken, (seed, [f for f in verdict.findings if f.violated])
+        assert verdict.sentence() == "no violation found at this power"
+
+
+@pytest.mark.parametrize("name", sorted(set(SUBJECTS) - set(SOUND)))
+def test_what_is_not_sound_is_broken(name: str) -> None:
+    # "Includes the attacks that break PRIVAUCTION and the miscounted h2": measured epsilon over the claim, by
+    # the black box and not only on paper. The chain attack finds epsilon >= 1.5 at K = 8 with these trials.
+    verdict = SUBJECTS[name]().audit(Effort(scale=0.1))
+    assert verdict.broken
+    assert verdict.expected
+    assert any(finding.violated for finding in verdict.findings if finding.layer == "black box")
+    assert "measured epsilon >=" in verdict.sentence()
+
+
+def test_h2_costs_more_than_published_by_the_factors_of_the_proof() -> None:
+    # SARPATWAR.md, section 3: "exp(eps psi) is 4 eps-DP, Lap(1/eps) is 2 eps-DP", found by the search to 10 %
+    # for the selection (the limit needs d to grow) and exactly for the value.
+    by_statistic = {f.statistic: f for f in h2.h2().audit(Effort(scale=0.02)).findings}
+    selection = by_statistic["log ratio of selecting the first coordinate"]
+    value = by_statistic["change of a measured value in scales of its noise"]
+    assert 0.9 * selection.claimed < selection.measured <= selection.claimed
+    assert value.measured == pytest.approx(value.claimed, rel=1e-9)
+
+
+@pytest.mark.parametrize("make", [FixedThreshold, ImpatientClock])
+def test_the_black_box_alone_finds_a_clock_without_its_noise(make: MakeClock) -> None:
+    # Whatever the other layers say: one stop tells the worlds apart.
+    games = [check for check in clock.clock(make=make).checks if isinstance(check, Experiment)]
+    assert any(game(Effort(scale=0.2)).violated for game in games[:2])
+
+
+def test_an_open_clock_without_faults_is_the_real_one() -> None:
+    # The faulty clocks differ from the real one by their fault alone: same coins, same stops.
+    findings = [clock.clock(make=make).audit(Effort(scale=0.02)).findings for make in (Clock, FaultyClock)]
+    assert findings[0] == findings[1]
+
+
+@pytest.mark.parametrize(("factor", "found"), [(1.0, False), (0.4, True)])
+def test_the_gaussian_bound_finds_what_it_says_it_finds(factor: float, found: bool) -> None:
+    # The stated power: noise smaller by more than the factor is found with probability 0.9.
+    subject = means.gaussian(make=gaussian_with(lambda noise: ScaledNoise(noise, factor)))
+    (game,) = [check for check in subject.checks if isinstance(check, Experiment) and check.gaussian]
+    finding = game(Effort(scale=0.04))
+    assert finding.power is not None
+    assert 1.0 < finding.power < 2.5
+    assert finding.violated == found
+
+
+def test_bonferroni_counts_every_statistic() -> None:
+    # "Bonferroni over statistics": no more checks can raise a false alarm than alpha is divided by.
+    assert sum(len(SUBJECTS[name]().checks) for name in SOUND) <= MOST_STATISTICS

@@ -1,0 +1,89 @@
+"""sim.progress: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sim.report.progress import LiveProgress, PlainProgress, Progress, make_progress
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def record(number: int, **changes: Any) -> dict[str, Any]:
+    return {"round": number, "accessed": 4 * number, "mmd2_estimate": 1 / number} | changes
+
+
+def play(progress: Progress, p: int, last: int) -> None:
+    progress.started(5, p)
+    for number in range(1, last + 1):
+        progress.round(record(number))
+    progress.close()
+    progress.close()  # documented as harmless
+
+
+def plain(p: int, last: int) -> list[str]:
+    stream = io.StringIO()
+    play(PlainProgress(stream), p, last)
+    return stream.getvalue().splitlines()
+
+
+def test_a_stream_that_is_no_terminal_gets_plain_lines() -> None:
+    # Brief: picks by isatty.
+    assert isinstance(make_progress(io.StringIO()), PlainProgress)
+    assert isinstance(make_progress(Terminal()), LiveProgress)
+
+
+@pytest.mark.parametrize(("p", "lines"), [(1, 1), (7, 7), (100, 10), (95, 10), (2000, 10)])
+def test_plain_lines_come_about_every_tenth_of_the_run(p: int, lines: int) -> None:
+    # Brief: about every 10 % and no ANSI; the last round is always among them.
+    said = plain(p, p)
+    assert len(said) == 1 + lines
+    assert said[-1].startswith(f"round {p}/{p}: {4 * p} points accessed, MMD^2 ~ ")
+    assert "\x1b" not in "".join(said)
+
+
+def test_a_run_that_stops_early_says_how_far_it_came() -> None:
+    # Issue 2, item 10: ctrl-C leaves a readable partial run.
+    assert plain(100, 33)[-1] == "round 33/100: 132 points accessed, MMD^2 ~ 0.0303"
+    assert plain(100, 30)[-2:] == [
+        "round 20/100: 80 points accessed, MMD^2 ~ 0.05",
+        "round 30/100: 120 points accessed, MMD^2 ~ 0.0333",
+    ]
+    assert plain(100, 0) == ["5 owners are ready; 100 rounds follow."]
+
+
+@pytest.mark.parametrize("estimate", [None, "", float("nan")])
+def test_a_round_without_an_estimate_says_so_by_silence(estimate: Any) -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.started(2, 1)
+    progress.round(record(1, mmd2_estimate=estimate))
+    assert stream.getvalue().splitlines()[-1] == "round 1/1: 4 points accessed"
+
+
+def test_the_live_bar_shows_round_points_and_estimate_in_80_columns() -> None:
+    # Issue 2, item 10: round, points accessed, current MMD estimate; notes above the bar, markup left alone.
+    stream = Terminal()
+    progress = LiveProgress(Console(file=stream, width=80, force_terminal=True))
+    progress.started(5, 200)
+    progress.note("owner [red]b[/red] was lost in round 2")
+    progress.round(record(123))
+    progress.close()
+    said = stream.getvalue()
+    assert "owner [red]b[/red] was lost" in said
+    assert "round 123/200" in said
+    assert "492 points accessed, MMD^2 ~ 0.00813" in said
+
+
+def test_the_live_bar_may_close_before_the_run_has_started() -> None:
+    # An error before round 1 still closes the progress.
+    LiveProgress(Console(file=Terminal(), force_terminal=True)).close()

@@ -1,0 +1,321 @@
+"""sim.release_page: the page of a release, whole or failed (docs/metrics.md, "metrics.json of a release")."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from fedkme.errors import ConfigError, FedkmeError
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table
+from sim.cli import report_app
+from sim.evaluation.releases import evaluate_rows
+from sim.release_cli import print_release
+from sim.release_config import load_release
+from sim.releases import simulate_release
+from sim.report.formatting import distance, number, short
+from sim.report.release_progress import ReleaseShown
+from sim.report.write import write_report
+from tests.sim.report.test_report import HOSTILE, Checker
+
+CARD = {
+    "measured_on": "the release itself; no row was read",
+    "distance to the released embedding": 0.0197,
+    "length of the noise in it": 0.0126,
+}
+
+
+def sample_metrics(**changes: Any) -> dict[str, Any]:
+    """What a finished release of rows writes, with every key of the schema."""
+    metrics: dict[str, Any] = {
+        "status": "complete",
+        "reason": None,
+        "code": 0,
+        "scenario": "adult",
+        "method": "merf",
+        "engine": "processes",
+        "seed": 7,
+        "security": None,
+        "K": 3,
+        "N": 43708,
+        "rows": 10000,
+        "privacy": {
+            "sound": {"epsilon": 1.25, "delta": 1e-05, "method": "exact Gaussian", "reason": ""},
+            "published": {"epsilon": "inf", "delta": 1e-05, "method": "none", "reason": "no arithmetic"},
+        },
+        "evaluation": {
+            "columns": {"mean": 0.0813, "largest": 0.229, "by_name": {"age": 0.0311, "work": 0.229}},
+            "real_halves": {"mean": 0.0094, "by_name": {"age": 0.0091, "work": 0.0097}},
+            "shares": [
+                {
+                    "name": "work",
+                    "values": ["none", "some"],
+                    "synthetic": [0.11, 0.89],
+                    "real": [0.339, 0.661],
+                }
+            ],
+            "trained_on_synthetic": {"roc": 0.703, "prc": 0.428},
+            "trained_on_real": {"roc": 0.711, "prc": 0.443},
+        },
+        "files": ["release.npz", "synthetic.card.json"],
+        "bytes": {"sent": 34600, "received": 180000},
+        "faults": [{"round": 0, "owner": "Lyon", "code": 23, "line": "Lyon closed its stream"}],
+        "timing": {"total_s": 56.8},
+    }
+    return metrics | changes
+
+
+POINTS = {
+    "method": "balog1",
+    "evaluation": {"rkhs_distance": 0.0556, "weights_l1": 1.134, "points": 150},
+}
+
+
+def sample_release(directory: Path, metrics: dict[str, Any] | None = None, **card: Any) -> Path:
+    """A folder with all that the page of a release reads."""
+    owner_rows = {"Bergen": 20000, "Graz": 13708, "Lyon": 10000}
+    record = {"kind": "release", "status": "complete", "owner_rows": owner_rows}
+    texts = {
+        "metrics.json": json.dumps(sample_metrics() if metrics is None else metrics),
+        "record.json": json.dumps(record),
+        "synthetic.card.json": json.dumps({"utility": CARD, "notes": []} | card),
+        "release.toml": 'name = "adult <&>"\n',
+        "release.npz": "x" * 38000,
+    }
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+    return directory
+
+
+def page_of(directory: Path) -> str:
+    return write_report(directory).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("changes", [{}, POINTS, {"status": "failed", "reason": "quorum", "files": []}])
+def test_the_page_is_one_well_formed_file_that_loads_nothing(tmp_path: Path, changes: dict[str, Any]) -> None:
+    # docs/metrics.md: report.html of a release is one page that loads nothing, as a summary's.
+    page = page_of(sample_release(tmp_path, sample_metrics(**changes)))
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.addresses == []
+    assert not checker.tags & {"script", "link", "iframe", "object", "img"}
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+    for drawing in re.findall(r"<svg.*?</svg>", page):
+        assert ElementTree.fromstring(drawing).get("aria-label")
+
+
+def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
+    # Brief: head, tiles, privacy, fidelity, models, owners, faults, files, settings, in that order; every
+    # number is that of metrics.json, record.json, the card or the file itself.
+    page = page_of(sample_release(tmp_path))
+    assert page == page_of(tmp_path)
+    metrics = sample_metrics()
+    evaluation = metrics["evaluation"]
+    columns, halves = evaluation["columns"], evaluation["real_halves"]
+    expected = [
+        *("<h1>merf: a release of adult</h1>", "complete · scenario adult · engine processes · seed 7"),
+        *(number(metrics["rows"]), number(metrics["N"]), "N, of K = 3 owners"),
+        *(short(metrics["privacy"]["sound"]["epsilon"]), "proven, at δ = 1e-05", "trusted curator"),
+        *(short(0.0197), "the noise in it has length 0.0126", short(columns["mean"])),
+        *("two real halves: 0.0094", "sound", "1.25", "replace-one", "exact Gaussian"),
+        *("published", "inf", "no arithmetic"),
+        "work</text>",
+        *(f"{distance(columns['by_name'][name])} / {distance(halves['by_name'][name])}" for name in ["work"]),
+        *(f"{distance(columns['by_name'][name])} / {distance(halves['by_name'][name])}" for name in ["age"]),
+        "a simulation alone can see",
+        *(distance(columns["largest"]), distance(max(halves["by_name"].values()))),
+        *("none</text>", "11.0%", "33.9%", "some</text>", "89.0%", "66.1%"),
+        *("synthetic rows", "0.703", "0.428", "real rows", "0.711", "0.443"),
+        *("distance to the released embedding", "0.0197", "0.0126"),
+        *("Bergen", "20,000", "Graz", "13,708", "Lyon", "10,000", "Lyon closed its stream"),
+        *("56.8 s", "34.6 kB", "180 kB", "release.npz", "38 kB", "<details>", "adult &lt;&amp;&gt;"),
+    ]
+    position = 0
+    for text in expected:
+        position = page.find(text, position)
+        assert position >= 0, text
+
+
+def test_a_column_is_drawn_against_what_real_halves_differ_by(tmp_path: Path) -> None:
+    # docs/metrics.md, `real_halves`: grey is the part that nothing does better than, and blue the rest.
+    page = page_of(sample_release(tmp_path))
+    drawing = re.search(r'<svg[^>]*aria-label="Distance of each column.*?</svg>', page)
+    assert drawing is not None
+    bars = [
+        (bar.get("class"), float(bar.get("width", "nan")))
+        for bar in ElementTree.fromstring(drawing[0])
+        if bar.tag == "rect"
+    ]
+    assert [style for style, _ in bars] == ["other", "main"] * 2  # work, then age
+    columns = sample_metrics()["evaluation"]["columns"]["by_name"]
+    for (grey, blue), name, half in zip(
+        ((bars[0][1], bars[1][1]), (bars[2][1], bars[3][1])), ("work", "age"), (0.0097, 0.0091), strict=True
+    ):
+        assert grey / (grey + blue) == pytest.approx(half / columns[name], abs=0.005)
+
+
+def test_weighted_points_have_their_distance(tmp_path: Path) -> None:
+    # Balog's methods return points: no column is compared, and their RKHS distance is shown.
+    page = page_of(sample_release(tmp_path, sample_metrics(**POINTS)))
+    for text in ("0.0556", "1.13", "150", "RKHS distance from the mean embedding"):
+        assert text in page
+    assert "Each column" not in page
+    assert "Models trained" not in page
+
+
+@pytest.mark.parametrize(
+    ("security", "curator"),
+    [
+        (None, "each owner's exact sums"),
+        ({"dropouts": 1, "colluders": 2, "distributed_noise": True}, "the total with the owners' noise"),
+        ({"dropouts": 1, "colluders": 2, "distributed_noise": False}, "the exact total of all owners"),
+    ],
+)
+def test_who_sees_what_follows_the_trust_level(tmp_path: Path, security: Any, curator: str) -> None:
+    # docs/releases.md, "Whom to trust with what": its line for this run, and no other.
+    page = unescape(page_of(sample_release(tmp_path, sample_metrics(security=security))))
+    table = page[page.index("Who sees what") :]
+    table = table[: table.index("</table>")]
+    said = {"each owner's exact sums", "the total with the owners' noise", "the exact total of all owners"}
+    assert {text for text in said if text in table} == {curator}
+    assert ("keys and shares of masks" in table) == (security is not None)
+    assert ("1 may be lost, 2 collude" in page) == (security is not None)
+
+
+@pytest.mark.parametrize("security", [None, {"dropouts": 0, "colluders": 0, "distributed_noise": True}])
+def test_a_release_without_noise_promises_nothing(tmp_path: Path, security: Any) -> None:
+    # docs/releases.md: `epsilon = inf` makes a release without noise; nothing bounds what it tells.
+    figure = {"epsilon": "inf", "delta": 1e-05, "method": "none", "reason": ""}
+    metrics = sample_metrics(security=security, privacy={"sound": figure, "published": figure})
+    page = page_of(sample_release(tmp_path, metrics))
+    assert "nothing is proven</dd>" in page
+    assert "the release: no bound" in page
+    assert "(ε, δ)" not in page
+
+
+def test_no_text_of_a_release_becomes_markup(tmp_path: Path) -> None:
+    # Owners choose their names, and categories come from a schema: everything is escaped.
+    shares = [{"name": HOSTILE, "values": [HOSTILE], "synthetic": [1.0], "real": [1.0]}]
+    columns = {"mean": 0.1, "largest": 0.1, "by_name": {HOSTILE: 0.1}}
+    metrics = sample_metrics(
+        **dict.fromkeys(("status", "reason", "scenario", "method", "engine"), HOSTILE),
+        privacy={HOSTILE: {"epsilon": 1.0, "delta": 0.1, "method": HOSTILE, "reason": HOSTILE}},
+        evaluation={"columns": columns, "real_halves": columns, "shares": shares},
+        faults=[{"round": 1, "owner": HOSTILE, "code": 23, "line": HOSTILE}],
+        files=[HOSTILE, "synthetic.card.json"],
+    )
+    sample_release(tmp_path, metrics, utility={HOSTILE: 0.5, "measured_on": HOSTILE}, notes=[HOSTILE])
+    (tmp_path / "record.json").write_text(json.dumps({"kind": "release", "owner_rows": {HOSTILE: 1}}))
+    (tmp_path / "release.toml").write_text(HOSTILE)
+    page = page_of(tmp_path)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 18
+
+
+def test_a_file_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+    (sample_release(tmp_path) / "release.npz").unlink()
+    assert re.search(r"release\.npz</td><td[^>]*>gone<", page_of(tmp_path))
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted", "cancelled"])
+def test_a_release_that_came_to_nothing_says_so(tmp_path: Path, status: str) -> None:
+    # ReleaseRecord: a run that ended without a result has no files, epsilon or evaluation.
+    empty: dict[str, Any] = {"files": [], "privacy": {}, "evaluation": {}, "rows": 0}
+    page = page_of(
+        sample_release(tmp_path, sample_metrics(status=status, reason="2 owners are left.", **empty))
+    )
+    ended = "failed" if status == "failed" else f"was {status}"
+    assert f"The release {ended}: 2 owners are left." in page
+    assert "Nothing came out of this release." in page
+    assert "fedkme audit ledger DIR" in page
+    assert "ε towards the consumer" not in page
+
+
+def test_a_real_run_that_fails_leaves_its_page_and_the_command_writes_it_again(tmp_path: Path) -> None:
+    # Brief: the page is written at the end of a failed release too, and `fedkme report DIR` writes it again.
+    settings = load_release("balog1", "digits", ["engine=inprocess", "pooling.quorum=99"])
+    with pytest.raises(FedkmeError, match="quorum"):
+        simulate_release(settings, tmp_path / "run", ReleaseShown(io.StringIO()))
+    page = tmp_path / "run" / "report.html"
+    written = page.read_bytes()
+    assert b"The release failed: error 21" in written
+    page.unlink()
+    result = CliRunner().invoke(report_app, [str(tmp_path / "run")])
+    assert result.stdout.replace("\n", "") == str(page)
+    assert page.read_bytes() == written
+
+
+def test_the_page_is_the_last_line_of_a_terminal(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    print_release(sample_metrics(), tmp_path, Console(file=stream, width=100))
+    lines = stream.getvalue().splitlines()
+    assert lines[-1] == f"report: {tmp_path / 'report.html'}"
+    assert "columns: mean 0.0813, largest 0.229" in lines  # by name they are on the page alone
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"status": "complete"}'])
+def test_unreadable_metrics_are_a_configuration_error(tmp_path: Path, text: str | None) -> None:
+    path = sample_release(tmp_path) / "metrics.json"
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(ConfigError, match=r"metrics\.json"):
+        write_report(tmp_path)
+
+
+SCHEMA = Schema(
+    columns=(
+        Numeric(name="age", bounds=(0, 100), missing=20),
+        Category(name="town", categories=tuple(f"town-{at}" for at in range(12))),
+        Numeric(name="flat", bounds=(-1, 1)),
+    ),
+    label=Label(name="ill", classes=("no", "yes")),
+)
+
+
+def some_rows(seed: int, rows: int) -> Table:
+    draw = np.random.default_rng(seed)
+    age, town = draw.uniform(0, 100, rows), draw.integers(0, 12, rows)
+    return Table(np.column_stack([age, town, np.zeros(rows)]), draw.integers(0, 2, rows))
+
+
+def test_columns_by_name_are_those_of_the_mean_and_shares_add_up() -> None:
+    # docs/metrics.md: `columns.by_name`, and `shares` of the label and the columns that are furthest off.
+    nobody = Table(np.empty((0, 3)), None)
+    found = evaluate_rows(some_rows(0, 300), some_rows(1, 400), nobody, SCHEMA, 0)
+    by_name = found["columns"]["by_name"]
+    assert list(by_name) == list(found["real_halves"]["by_name"]) == ["age", "town", "flat"]
+    assert found["columns"]["mean"] == pytest.approx(np.mean(list(by_name.values())))
+    assert found["columns"]["largest"] == max(by_name.values())
+    assert by_name["flat"] == 0.0
+    entries = found["shares"]
+    assert [entry["name"] for entry in entries] == ["ill", *sorted(by_name, key=lambda n: -by_name[n])]
+    for entry in entries:
+        assert sum(entry["synthetic"]) == pytest.approx(1)
+        assert sum(entry["real"]) == pytest.approx(1)
+        assert len(entry["values"]) == len(entry["real"]) <= 10
+    town = next(entry for entry in entries if entry["name"] == "town")
+    assert town["values"][-1] == "3 others"
+    total_variation = 0.5 * np.abs(np.subtract(town["synthetic"], town["real"])).sum()
+    assert total_variation <= by_name["town"] + 1e-12  # rare ones are put together
+
+
+def test_missing_values_are_compared_as_releases_see_them() -> None:
+    # fedkme/tables/schema.py, `missing`: a public value stands in place of NaN before any sum is taken.
+    real = some_rows(1, 400)
+    real.values[:200, 0] = np.nan
+    filled = Table(np.where(np.isnan(real.values), 20.0, real.values), real.labels)
+    found = evaluate_rows(filled, real, Table(np.empty((0, 3)), None), SCHEMA, 0)
+    assert found["columns"]["largest"] == 0.0
+    assert all(entry["synthetic"] == entry["real"] for entry in found["shares"])

@@ -1,0 +1,321 @@
+"""sim.report: one self-contained page and the final table (issue 2, items 8 and 10; DESIGN.md)."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imread
+from rich.console import Console
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.tables.table import Table, save_table
+from sim.report.html import Bar, bars, curve
+from sim.report.write import print_summary, write_report
+
+P = 20
+COLUMNS = [
+    *("round", "size", "asked", "revealed", "accessed", "pool", "owners"),
+    *("owner", "token", "bid", "mmd2_estimate", "milliseconds"),
+]
+HOSTILE = "<script>alert('x')</script>"
+
+
+def sample_metrics(**changes: Any) -> dict[str, Any]:
+    """What a finished run writes, with every key of the schema."""
+    names = ["summary", "greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone"]
+    observed = {"protected": "D_v", "observer": "owners", "neighbouring": "replace one row", "raw_points": 0}
+    metrics: dict[str, Any] = {
+        "status": "complete",
+        "reason": None,
+        "scenario": "digits",
+        "engine": "processes",
+        "seed": 7,
+        "K": 3,
+        "p": P,
+        "rounds": P,
+        "points_accessed": {
+            "total": 60,
+            "by_owner": {"Bergen": 30, "Graz": 20, "Lyon": 10},
+            "by_round": [3] * P,
+            "wasted": 40,
+            "rho": 0.75,
+            "bound": 81.5,
+            "validation_points": 0,
+            "owners_agree": True,
+        },
+        "mmd2": dict(zip(names, [0.0216, 0.02, 0.019, 0.06, 0.021, 0.0201], strict=True)),
+        "mmd2_counted": dict(zip(names, [0.031, 0.03, 0.029, 0.07, 0.03, 0.03], strict=True)),
+        "mmd2_test": dict(zip(names, [0.025, 0.024, 0.023, 0.065, 0.025, 0.024], strict=True)),
+        "percent_over_greedy": dict(zip(names, [8.0, 0.0, -5.0, 200.0, 5.0, 0.5], strict=True)),
+        "downstream": {"linear_svm": 0.981, "mlp_32": 0.973},
+        "downstream_baselines": {"uniform": {"linear_svm": 0.843, "mlp_32": 0.871}},
+        "privacy": [
+            observed | {"accountant": "published", "epsilon": 1.4006, "delta": 0.01, "reason": "as printed"},
+            observed
+            | {"accountant": "sound", "epsilon": "inf", "delta": 0.01, "reason": "the winner is asked"},
+        ],
+        "timing": {
+            "startup_s": 1.2,
+            "launch_s": 0.8,
+            "round_p50_ms": 3.91,
+            "round_p99_ms": 7.7,
+            "total_s": 3.4,
+        },
+        "bytes": {"sent": 1234567, "received": 345678},
+        "payouts": {"Bergen": 0.5, "Graz": 1 / 3, "Lyon": 1 / 6},
+        "curator_only": {"value_by_owner": {"Bergen": 0.61, "Graz": 0.3, "Lyon": 0.05}},
+        "faults": [{"round": 9, "owner": "Lyon", "code": 23, "line": "Lyon closed its stream"}],
+        "gamma": 0.1,
+        "dimension": 140,
+    }
+    return metrics | changes
+
+
+def sample_run(directory: Path, metrics: dict[str, Any] | None = None) -> Path:
+    """A run directory with all four files that a report reads."""
+    (directory / "metrics.json").write_text(json.dumps(sample_metrics() if metrics is None else metrics))
+    with (directory / "rounds.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for number in range(1, P + 1):
+            owner = "Bergen" if number % 2 else "Graz"
+            estimate = "" if number == 1 else 1 / number
+            writer.writerow([number, number - 1, 3, 3, 3 * number, 2, 3, owner, 1, 0.2, estimate, 3.1])
+    (directory / "run.toml").write_text('name = "digits <&>"\n')
+    pixels = np.arange(P * 64).reshape(P, 64) % 17
+    save_table(directory / "summary.npz", Table(pixels, np.arange(P) % 10))
+    return directory
+
+
+def page_of(directory: Path) -> str:
+    return write_report(directory).read_text(encoding="utf-8")
+
+
+class Checker(HTMLParser):
+    """Collects tags and addresses, and fails on a tag that is not closed in order."""
+
+    VOID = frozenset({"meta", "img"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_one_file_that_loads_nothing(tmp_path: Path) -> None:
+    # DESIGN, `fedkme report DIR`: one self-contained HTML file; no network, no other files, no JavaScript.
+    page = page_of(sample_run(tmp_path))
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert not checker.tags & {"script", "link", "iframe", "object"}
+    assert all(address.startswith("data:image/png;base64,") for address in checker.addresses)
+    assert "url(" not in page
+    assert "@import" not in page
+    for drawing in re.findall(r"<svg.*?</svg>", page):
+        assert ElementTree.fromstring(drawing).get("aria-label")
+
+
+def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
+    # Brief: content, in order; issue 2, item 8: every metric of the schema is on the page.
+    page = page_of(sample_run(tmp_path))
+    expected = [
+        *("<h1>digits</h1>", "complete · engine processes · K = 3 owners · p = 20 rows"),
+        "The summary&#x27;s MMD² is 0.0216, 8.0 % over non-private greedy; uniform sampling: 0.0600.",
+        *("median round", "exact-kernel greedy", "with seed set", "-5.0 %", "+200 %", "0.0650"),
+        *("Estimate of MMD² after each round", "Rows revealed in each round", "30 (10 used)", "20 (10 used)"),
+        *("81.5", "84.3%", "published", "1.4", "sound", "inf", "the winner is asked", "ε = inf means"),
+        *("7.7 ms", "1.23 MB", "33.3%", "curator's eyes only", "0.61", "Lyon closed its stream"),
+        *("<details>", "digits &lt;&amp;&gt;", "class 9"),
+    ]
+    position = 0
+    for text in expected:
+        position = page.find(text, position)
+        assert position >= 0, text
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    assert page_of(sample_run(tmp_path)) == page_of(tmp_path)
+
+
+def test_no_text_of_a_run_becomes_markup(tmp_path: Path) -> None:
+    # Owners choose their names: brief, HTML-escape everything.
+    access = sample_metrics()["points_accessed"] | {"by_owner": {HOSTILE: 60}}
+    metrics = sample_metrics(
+        status="stopped",
+        reason=HOSTILE,
+        scenario=HOSTILE,
+        engine=HOSTILE,
+        points_accessed=access,
+        payouts={HOSTILE: 1.0},
+        curator_only={"value_by_owner": {HOSTILE: 1.0}},
+        faults=[{"round": 1, "owner": HOSTILE, "code": 23, "line": HOSTILE}],
+        downstream={HOSTILE: 0.5},
+        mmd2={HOSTILE: 0.1},
+        privacy=[dict.fromkeys(("protected", "observer", "accountant", "neighbouring", "reason"), HOSTILE)],
+    )
+    sample_run(tmp_path, metrics)
+    (tmp_path / "run.toml").write_text(HOSTILE)
+    page = page_of(tmp_path)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 12
+
+
+@pytest.mark.parametrize(("status", "rounds"), [("stopped", 9), ("interrupted", 0)])
+def test_a_partial_run_is_readable_and_says_why_it_ended(tmp_path: Path, status: str, rounds: int) -> None:
+    # Issue 2, item 10 and "Bad input": a stopped run keeps what it has and says so.
+    metrics = {"status": status, "reason": "2 owners are left", "scenario": "digits", "K": 3, "p": P}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics | {"rounds": rounds}))
+    (tmp_path / "rounds.csv").write_text(",".join(COLUMNS) + "\n1,0,3,3,3,2,3,Bergen,1,0.2,0.5,3.1\n2,1,3")
+    page = page_of(tmp_path)
+    assert f"The run was {status} after round {rounds} of 20: 2 owners are left." in page
+    assert "there is nothing to compare" in page
+    assert "Payouts" not in page
+
+
+def test_what_the_curator_alone_may_know_is_marked(tmp_path: Path) -> None:
+    # Issue 2, item 8: the value of each owner's rows is for the curator's eyes only.
+    page = page_of(sample_run(tmp_path))
+    block = page[page.index('<div class="restricted">') :]
+    assert "0.61" in block
+    assert "0.61" not in page[: -len(block)]
+
+
+def test_disagreeing_counts_are_shown(tmp_path: Path) -> None:
+    # DESIGN, "Words": owner and curator count the points accessed, and the two must agree.
+    access = sample_metrics()["points_accessed"] | {"owners_agree": False}
+    assert "Owners and curator disagree" in page_of(
+        sample_run(tmp_path, sample_metrics(points_accessed=access))
+    )
+
+
+def test_many_owners_do_not_drown_the_page(tmp_path: Path) -> None:
+    # DESIGN, decision 1: K in the thousands. The 40 that sent most are drawn.
+    counts = {f"owner-{number:04}": number for number in range(1000)}
+    access = sample_metrics()["points_accessed"] | {"by_owner": counts}
+    page = page_of(sample_run(tmp_path, sample_metrics(points_accessed=access, payouts={})))
+    assert "owner-0960" in page
+    assert "owner-0959" not in page
+    assert "The 960 owners that sent least are left out." in page
+
+
+def test_rows_that_are_images_are_shown_as_they_are(tmp_path: Path) -> None:
+    # Brief: a contact sheet of the selected rows for 8x8 and 28x28 images; ink on paper, at most 100.
+    sample_run(tmp_path)
+    pixels = np.random.default_rng(0).integers(0, 17, size=(120, 64))
+    pixels[0, 0] = 16
+    save_table(tmp_path / "summary.npz", Table(pixels))
+    images = re.findall(r'src="data:image/png;base64,([^"]+)"', page_of(tmp_path))
+    assert len(images) == 100
+    for image, row in zip(images, pixels, strict=False):
+        decoded = imread(io.BytesIO(base64.b64decode(image)), format="png")
+        np.testing.assert_allclose(decoded, 1 - row.reshape(8, 8) / 16, atol=1 / 255)
+
+
+@pytest.mark.parametrize("shape", [(5, 63), (0, 64), (5,)])
+def test_other_rows_are_not(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    sample_run(tmp_path)
+    save_table(tmp_path / "summary.npz", Table(np.ones(shape)))
+    assert "<img" not in page_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "{", "[]", '{"scenario": "x"}', json.dumps(sample_metrics(mmd2=[])), '{"K": "3"}']
+)
+def test_unreadable_metrics_are_a_configuration_error(tmp_path: Path, text: str | None) -> None:
+    # Brief: a missing or unreadable metrics.json -> ConfigError.
+    if text is not None:
+        (tmp_path / "metrics.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"metrics\.json"):
+        write_report(tmp_path)
+
+
+def test_an_unreadable_summary_is_an_error_too(tmp_path: Path) -> None:
+    (sample_run(tmp_path) / "summary.npz").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"summary\.npz"):
+        write_report(tmp_path)
+
+
+def printed(metrics: dict[str, Any], width: int) -> list[str]:
+    stream = io.StringIO()
+    print_summary(metrics, Console(file=stream, width=width))
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
+    # Brief: must fit 100 columns (80 where there are no more) and read well without a terminal.
+    lines = printed(sample_metrics(), width)
+    assert max(map(len, lines)) <= min(width, 100)
+    assert all(line.isascii() and "\x1b" not in line for line in lines)
+    this_run = next(line.split() for line in lines if "this run" in line)
+    assert this_run == ["this", "run", "0.0216", "+8.0", "%", "0.0310", "0.0250", "98.1%", "97.3%"]
+    text = "\n".join(lines)
+    for expected in ("digits: complete, 20 rows from 3 owners", "60 (40 never used)", "rho 0.75", "81.5"):
+        assert expected in text
+    assert "D_v against owners, sound: epsilon inf at delta 0.01" in text
+    assert "3.91 ms median" in text
+
+
+def test_the_final_lines_of_a_run_that_gathered_nothing() -> None:
+    metrics = {"status": "stopped", "reason": "quorum", "scenario": "[red]x", "K": 3, "p": P, "rounds": 0}
+    assert printed(metrics, 100) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
+
+
+def test_rows_seen_as_they_are_are_summed_on_the_terminal() -> None:
+    # The page has a line per owner and observer; with fifty owners a terminal has room for their sum.
+    entry = sample_metrics()["privacy"][0] | {"observer": "curator", "raw_points": 7, "epsilon": "inf"}
+    lines = printed(sample_metrics(privacy=[entry] * 50), 100)
+    assert "  rows seen as they are: curator 350" in lines
+    assert sum("against" in line for line in lines) == 0
+
+
+@given(
+    st.lists(st.floats(1e-12, 1e6) | st.sampled_from([0.0, float("nan")]), min_size=1, max_size=30),
+    st.booleans(),
+)
+def test_a_curve_stays_inside_its_drawing(values: list[float], step: bool) -> None:
+    # Any series of estimates or counts, zeros and gaps included, can be drawn.
+    drawing = curve("t", "y", enumerate(values, start=1), step=step)
+    if not any(value == value for value in values):
+        assert drawing == ""
+        return
+    root = ElementTree.fromstring(drawing)
+    if not step:
+        line = root.find("polyline")
+        assert line is not None
+        for pair in line.get("points", "").split():
+            x, y = map(float, pair.split(","))
+            assert 0 <= x <= 480
+            assert 25.9 <= y <= 190.1
+
+
+def test_bars_of_nothing_and_long_names_can_be_drawn() -> None:
+    drawing = bars("t", [Bar("n" * 60, ((0.0, "main"), (0.0, "waste")), "0")])
+    assert ElementTree.fromstring(drawing) is not None
+    assert "n" * 23 not in drawing

@@ -1,0 +1,59 @@
+"""Runs a market in this process and prints what came of it: started by test_hosts under other back ends."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from consumer.settings import RequestSettings
+from curator.summary.record import SummaryRecord
+from curator.summary.settings import SummarySettings
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table
+from sim.engines.inprocess import open_market, run_in_process
+from sim.evaluation.baselines import Nobody
+from sim.scenarios import Scenario
+
+WIDTH = 20
+SETTINGS = (
+    {"auction": {"kind": "privauction", "epsilon": 10.0}},
+    {"broadcast": {"mechanism": "gaussian"}, "features": {"kind": "offset"}, "seed_set": "subtracted"},
+    {"broadcast": {"mechanism": "exact"}, "auction": {"kind": "winner-only"}},
+    {"protocol": "uniform"},
+)
+
+
+def market_rows(count: int, generator: np.random.Generator) -> Table:
+    """Rows on no grid, so that every cosine is rounded."""
+    return Table(generator.random((count, WIDTH)) ** 2)
+
+
+def transcript(values: dict[str, Any]) -> dict[str, Any]:
+    """What two engines must agree on, of one run of 15 rows over five owners."""
+    schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=WIDTH),))
+    generator = np.random.default_rng(11)
+    owners = {f"owner-{i}": market_rows(200 * i, generator) for i in range(1, 6)}
+    validation, seeds = (market_rows(n, generator) for n in (60, 40))
+    scenario = Scenario("test", schema, owners, validation, validation, seeds)
+    request = RequestSettings.model_validate({"p": 15, "kernel": {"gamma": "median-seeds"}})
+    record, settings = SummaryRecord(), SummarySettings.model_validate(values)
+    market = open_market(scenario, 1)
+    asyncio.run(run_in_process(market, validation, settings, request, 1, record, Nobody(), {}))
+    return record.transcript()
+
+
+def fingerprint() -> str:
+    """Last bits of this process's floating point: differs between back ends."""
+    a, b = np.random.default_rng(0).normal(size=(2, 300, 300))
+    products, cosines = (a @ b).tobytes(), np.cos(a).tobytes()
+    hyperbolic = np.array([math.tanh(x) for x in a.ravel()]).tobytes()
+    return hashlib.sha256(products + cosines + hyperbolic).hexdigest()
+
+
+if __name__ == "__main__":
+    print(json.dumps({"fingerprint": fingerprint(), "transcripts": [transcript(s) for s in SETTINGS]}))
