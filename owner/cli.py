@@ -15,11 +15,11 @@ from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import fault_of_name, resolve_paths
+from fedkme.protocols import fault_of_protocol, names
 from fedkme.store.reading import read_store
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
 from owner.export import export_ledger
-from owner.protocols import RELEASES, fault_of_protocol
 from owner.settings import OwnerSettings
 
 app = typer.Typer(
@@ -87,7 +87,7 @@ def approve(
         )
     if fault := fault_of_name(consumer, "consumer") or fault_of_protocol(protocol):
         raise ConfigError(f"nothing was approved: {fault}", "Correct the name.")
-    if (protocol in RELEASES) == (rows > 0):
+    if (protocol in names("sums")) == (rows > 0):
         how = "no row leaves in a release" if rows else "a summary has rows"
         raise ConfigError(f"nothing was approved: {how}", "Give --rows for summaries alone.")
     approval = leave_approval(settings.approvals, consumer, protocol, rows, runs)

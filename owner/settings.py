@@ -12,8 +12,8 @@ from fedkme.features.fixed_point import MAX_DIMENSION
 from fedkme.party import ConsumerName, OwnerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import OWNERS
+from fedkme.protocols import RowsLeave, SumsLeave, fault_of_protocol
 from fedkme.secagg.parameters import MAX_LENGTH
-from owner.protocols import RowsLeave, SumsLeave, fault_of_protocol
 
 MOST_SUMS = 2**21
 """Numbers of one vector of sums, unless a policy says otherwise."""

@@ -42,8 +42,8 @@ def imported(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_point_one_way(package: str) -> None:
-    # "Roles -> fedkme; sim -> roles; roles never import each other"; fedkme "imports no role package", but for
-    # the verbs of operators, which nothing imports (docs/decisions/010).
+    # "Roles -> fedkme; sim -> roles; roles never import each other"; fedkme "imports no role package", but
+    # for the verbs of operators, which nothing imports (docs/decisions/010).
     ours = set(MAY_IMPORT)
     wrong = {
         str(path.relative_to(ROOT)): names

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from fedkme.errors import ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, Relation
+from fedkme.protocols import SKETCH
 from fedkme.sums.values import Enrolment, Security
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 """What a run costs for which nothing was planned."""
-SKETCH = "sketch"
-"""The protocol of a sketch for the public code book of a summary by cells."""
 
 
 def vector_disclosures(

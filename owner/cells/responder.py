@@ -13,13 +13,13 @@ from fedkme.cells.noise import on_integers
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellAssignment, Closing, Row
+from fedkme.protocols import is_sealed
 from fedkme.sealed import AnyRow
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.cells.herding import fill_order
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
-from owner.protocols import SEALED
 
 IntArray = NDArray[np.int64]
 
@@ -81,7 +81,7 @@ class HistogramResponder:
             )
         self._check(assignment)
         sealer = None
-        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+        if is_sealed(assignment.protocol):  # before the policy: where it fails, no approval is used up
             sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
         self._gate.open_cells(assignment)
         self.restore_assignment(assignment)
@@ -187,7 +187,7 @@ class HistogramResponder:
 
     @property
     def _is_sealed(self) -> bool:
-        return self._assignment is not None and self._assignment.protocol in SEALED
+        return self._assignment is not None and is_sealed(self._assignment.protocol)
 
     def _ready(self) -> Sealer | None:
         """What rows are sealed with, where they are."""

@@ -13,13 +13,13 @@ from fedkme.errors import PolicyError
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
 from fedkme.protocol import Assignment, CellAssignment
+from fedkme.protocols import SKETCH, fault_of_protocol, keeps_to, names
 from fedkme.store import Store
-from fedkme.sums.disclosures import NO_PROMISE, SKETCH
+from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.sums.values import Enrolment
 from fedkme.tables.schema import Schema
 from owner.consent.approvals import Asked, left_in, tidy, use
 from owner.consent.history import Admission, History
-from owner.protocols import CELLS, RELEASES, fault_of_protocol, keeps_to
 from owner.settings import PeriodBudget, PolicySettings
 
 DAY_S = 86400.0
@@ -124,7 +124,7 @@ class Policy:
             BudgetError: it would cost more than the owner allows.
         """
         self._check_names(enrolment.consumer, enrolment.protocol)
-        if enrolment.protocol not in RELEASES:
+        if enrolment.protocol not in names("sums"):
             raise PolicyError(
                 f"{self._owner} is asked for sums in the protocol {enrolment.protocol!r}, which needs none",
                 "Look at the curator.",
@@ -145,7 +145,7 @@ class Policy:
 
     def _check_summary(self, assignment: Assignment) -> None:
         owner, settings = self._owner, self._settings
-        if assignment.protocol in RELEASES:
+        if assignment.protocol in names("sums"):
             raise PolicyError(
                 f"{owner} is asked for rows in the protocol {assignment.protocol!r}, which needs none",
                 "Look at the curator.",
@@ -216,7 +216,7 @@ class Policy:
     def _approved_before(self, admission: Admission) -> str | None:
         """The approval by which the sketch of the same run was let in, where it is one of the whole run."""
         before = self._history.admitted.get(sketch_of(admission.run))
-        if admission.protocol != CELLS or before is None or before.protocol != SKETCH:
+        if admission.protocol != "cells" or before is None or before.protocol != SKETCH:
             return None
         covered = before.consumer == admission.consumer and admission.rows <= before.rows
         return before.approval or None if covered else None
@@ -250,7 +250,7 @@ class Policy:
 
 def serves(protocol: str) -> str:
     """The protocol that one is a part of: who takes part in summaries by cells takes part in their sketch."""
-    return CELLS if protocol == SKETCH else protocol
+    return "cells" if protocol == SKETCH else protocol
 
 
 def since(budget: PeriodBudget, now: float) -> float:

@@ -12,13 +12,13 @@ from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocols import is_hashed, is_sealed
 from fedkme.sealed import AnyRow, check_same
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
-from owner.protocols import HASHED, SEALED
 
 
 class Bidder:
@@ -75,13 +75,13 @@ class Bidder:
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
-        if (assignment.protocol in HASHED) != isinstance(assignment.features, SecretFourierSpec):
+        if is_hashed(assignment.protocol) != isinstance(assignment.features, SecretFourierSpec):
             raise ProtocolError(
                 f"{self.name} is told of a draw that does not go with the protocol {assignment.protocol!r}",
                 "Check the curator's software.",
             )
         sealer = None
-        if assignment.protocol in SEALED:  # before the policy: where it fails, no approval is used up
+        if is_sealed(assignment.protocol):  # before the policy: where it fails, no approval is used up
             sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
             if isinstance(assignment.features, SecretFourierSpec):
                 check_same(sealer.secret, assignment.features.commitment)
@@ -105,13 +105,13 @@ class Bidder:
     def _load(self, assignment: Assignment) -> None:
         h1 = self._map(assignment.features)
         self._run = assignment.run
-        self._sealed_for = assignment.consumer if assignment.protocol in SEALED else ""
+        self._sealed_for = assignment.consumer if is_sealed(assignment.protocol) else ""
         self._sent[:] = False
         self._gains = np.full(len(self._table), -np.inf)
         self._left = len(self._sent)
         self._rows.clear()
         self._tokens.clear()
-        self._hashed = assignment.protocol in HASHED
+        self._hashed = is_hashed(assignment.protocol)
         count = len(self._table)
         scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
         step = h1.block_rows()

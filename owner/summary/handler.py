@@ -12,12 +12,12 @@ import numpy as np
 
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError
 from fedkme.protocol import Assignment, Broadcast
+from fedkme.protocols import foreign
 from fedkme.wire import codecs
 from fedkme.wire import rows as rows_wire
 from fedkme.wire.sealed import gift_from_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
-from owner.protocols import foreign
 from owner.summary.bidder import Bidder
 
 MOST_PLANNED = 32

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError
+from fedkme.protocols import foreign
 from fedkme.wire import codecs
 from fedkme.wire import sums as wire
 from fedkme.wire.v1 import journals_pb2, pooling_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
-from owner.protocols import foreign
 from owner.sums.responder import SumResponder
 
 

@@ -292,7 +292,7 @@ def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
 
 
 def test_a_policy_that_lets_nothing_of_rows_leave_refuses_sealed_ones_too() -> None:
-    from owner.protocols import keeps_to
+    from fedkme.protocols import keeps_to
 
     for protocol in ("cells-sealed", "uniform-sealed", "clock-hashed", "ask-everyone-hashed"):
         assert [keeps_to(protocol, rows) for rows in ("raw", "hashed", "none")] == [True, True, False]

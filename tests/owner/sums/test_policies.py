@@ -11,10 +11,10 @@ from rich.console import Console
 
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError
 from fedkme.privacy.events import Gaussian
+from fedkme.protocols import PROTOCOLS, names
 from fedkme.sums.values import Security
 from owner.consent.approvals import approve
 from owner.consent.status import Status, read_status, show
-from owner.protocols import PROTOCOLS, QUESTIONS, RELEASES
 from tests.owner.consent.host import Clockwork, host
 from tests.owner.sums.owner_parties import NOISY, TOTALS, VECTOR, Asker, parameters
 
@@ -70,11 +70,11 @@ def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: S
 
 def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> None:
     with host(tmp_path, runs_at_once=len(PROTOCOLS)) as at:
-        for protocol in RELEASES:
+        for protocol in names("sums"):
             assert Asker(at, f"sums-{protocol}").enlist(protocol=protocol) is None
             assert type(at.prepare(f"rows-{protocol}", protocol=protocol)) is PolicyError
-            assert QUESTIONS[protocol] == {"embed", "aggregate"}
-            assert PROTOCOLS[protocol] == "none"
+            assert PROTOCOLS[protocol].questions == {"embed", "aggregate"}
+            assert PROTOCOLS[protocol].rows == "none"
 
 
 def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
