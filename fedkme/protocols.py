@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 Family = Literal["auction", "uniform", "cells", "sums"]
-"""How a run goes: rounds of Algorithm 3 by an auction, uniform draws, an order by cells, or sums over rows."""
+"""How a run goes: rounds of Algorithm 3 by an auction, uniform draws, one order by cells, sums over rows."""
 
 RowsLeave = Literal["raw", "hashed", "none"]
 """What of a row may reach the curator: the row, h1 of it at most (with the row sealed for the consumer), or
