@@ -216,7 +216,7 @@ def spread(chosen: Sequence[Point]) -> tuple[float, float, float]:
 def _cell(point: Point) -> str:
     rows = ""
     if point.accessed is not None:
-        rows = f"; rows {point.accessed:g} / {formulas.clock_rows(point.facts):.0f}"
+        rows = f"; {point.accessed:g} / {formulas.clock_rows(point.facts):.0f}"
     return f"{point.measured:.3g} / {point.predicted:.2g}{rows}"
 
 

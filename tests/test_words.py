@@ -1,0 +1,105 @@
+"""Words of the code: docstrings that begin with what a thing is or does, and names that are no metaphors."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+PACKAGES = ("consumer", "curator", "fedkme", "owner", "sim", "tools")
+GENERATED = ROOT / "fedkme" / "wire" / "v1"
+
+PENDING: tuple[str, ...] = ("consumer", "curator", "fedkme", "owner", "sim", "tools")
+"""Folders and files whose text is not rewritten yet."""
+
+OPENINGS = frozenset(
+    """
+    what who whom whose whether which how why where when while if that those these whatever whoever it its
+    everything everybody everyone anything anybody nothing nobody something somebody none another others
+    of for as see likewise also so not more than by from with without to in on at under
+    """.split()
+)
+"""Words that a docstring does not begin with: it says first what the thing is, or what it does."""
+
+METAPHORS = frozenset(
+    "office desk filler pooler reception voice watcher meter conductor introductions".split()
+)
+"""Words that no name has: HOUSE.md says the plain ones."""
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def files() -> Iterator[Path]:
+    """Every module written by hand, but for those whose text is not rewritten yet."""
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        if GENERATED not in path.parents and not path.relative_to(ROOT).as_posix().startswith(PENDING):
+            yield path
+
+
+def is_riddle(docstring: str) -> bool:
+    """Check whether a docstring begins with neither a noun nor a verb."""
+    words = re.findall(r"[\w'-]+", docstring.lower())[:2]
+    if not words or not re.match(r"\w", docstring):
+        return False  # a formula or a name in backticks
+    bare = words[0] in {"before", "after"} and re.match(r"\w+[.,:]", docstring) is not None
+    return words[0] in OPENINGS or words == ["the", "same"] or bare
+
+
+def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, Documented) and (docstring := ast.get_docstring(node)) and is_riddle(docstring)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Those of another run.",
+        "How many of how many.",
+        "See `Stream`.",
+        "The same for D_v.",
+        "Before, or after.",
+    ],
+)
+def test_riddles_are_found(docstring: str) -> None:
+    assert is_riddle(docstring)
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    ["Rows of another run.", "Count of rows.", "`fedkme audit`: verbs.", "Before-image of a row."],
+)
+def test_plain_words_are_let_through(docstring: str) -> None:
+    assert not is_riddle(docstring)
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Names that a module gives: of classes, functions, parameters, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def test_names_are_no_metaphors() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files()
+        for name in {*names(ast.parse(path.read_text(encoding="utf-8"))), path.stem}
+        if METAPHORS & {part.lower().rstrip("s") for part in re.findall(r"[A-Z]?[a-z]+", name)}
+    ]
+    assert not wrong, "\n".join(wrong)
