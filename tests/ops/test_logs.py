@@ -15,8 +15,8 @@ from fedkme.ops.logs import Log, unforeseen
 from fedkme.wire.tls import Role
 from tests.ops.parties import WAIT_S, Party, Site
 
-ROW, LABEL = "117.8125", "planted-label"
-"""A row's value, and a class name, that only an owner has."""
+ROW, LABEL = "117.81250336217495", "planted-label"
+"""A row's value, with digits that no other figure has by chance (1e-14), and an owner's class name."""
 
 
 def planted(site: Site) -> None:

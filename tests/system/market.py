@@ -62,15 +62,18 @@ class Ear(StatusReporter):
         return found()[count - 1]
 
 
-def rows(count: int, seed: int) -> Table:
-    return Table(np.random.default_rng(seed).random((count, SCHEMA.width)))
+def rows(count: int, seed: int, schema: Schema = SCHEMA) -> Table:
+    return Table(np.random.default_rng(seed).random((count, schema.width)))
 
 
 class Market:
     """A curator that serves, and who may come to it."""
 
-    def __init__(self, folder: Path, settings: CuratorSettings | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: CuratorSettings | None = None, schema: Schema = SCHEMA
+    ) -> None:
         self.folder = folder
+        self.schema = schema
         self.ear = Ear()
         self.address = ""
         self.tasks: list[asyncio.Task[None]] = []
@@ -114,7 +117,7 @@ class Market:
     def owner(self, name: str, count: int = 20, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
         """Let a well-behaved owner join."""
         data = self.folder / f"{name}.npz"
-        save_table(data, rows(count, len(name) + ord(name[-1])))
+        save_table(data, rows(count, len(name) + ord(name[-1]), self.schema))
         values: dict[str, Any] = {
             "name": name,
             "curator": self.address,
@@ -131,7 +134,7 @@ class Market:
 
     def consumer(self, p: int = 6, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
         """Let a well-behaved consumer ask for a summary."""
-        save_table(self.folder / "validation.npz", rows(15, 1000))
+        save_table(self.folder / "validation.npz", rows(15, 1000, self.schema))
         request = RequestSettings(
             p=p,
             target=changes.pop("target", ExactSettings()),
@@ -180,9 +183,11 @@ UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_le
 
 
 @contextlib.asynccontextmanager
-async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> AsyncIterator[Market]:
+async def market(
+    folder: Path, owners: Sequence[str] = (), schema: Schema = SCHEMA, **changes: Any
+) -> AsyncIterator[Market]:
     """A curator that waits for the named owners, told to stop in the end."""
-    (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
     values: dict[str, Any] = {
         "plaintext": "identity" not in changes,
         "directory": folder / "runs",
@@ -199,7 +204,7 @@ async def market(folder: Path, owners: Sequence[str] = (), **changes: Any) -> As
         ),
         **changes,
     }
-    made = Market(folder, CuratorSettings(**values))
+    made = Market(folder, CuratorSettings(**values), schema)
     try:
         if await made.start():
             yield made
