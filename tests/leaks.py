@@ -129,6 +129,6 @@ class Seen:
     def chance(self, tables: Sequence[NDArray[Any]]) -> float:
         """Probability, at most, that a row is found in as many bytes that know nothing of the tables."""
         rows = [row for table in tables for row in table]
-        hits = sum(2.0**-pattern.bits for row in rows for pattern in patterns(row)) * len(self.content)
+        hits = sum(math.exp2(-pattern.bits) for row in rows for pattern in patterns(row)) * len(self.content)
         runs = sum(len(row) // RUN for row in rows) * len(_SHOWN) ** RUN * len(self._runs)
-        return hits + runs * 10.0 ** (-RUN * _DECIMALS)
+        return hits + runs / float(10 ** (RUN * _DECIMALS))

@@ -139,11 +139,11 @@ def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> No
 
     draw = secret_map(secret=giver.secret)
     assert draw._offset is not None
-    hidden = [ROWS, SCHEMA.encode(ROWS), draw._omega, draw._omega.T, draw._offset[None]]
+    hidden: list[NDArray[Any]] = [ROWS, SCHEMA.encode(ROWS), draw._omega, draw._omega.T, draw._offset[None]]
     assert seen.rows(hidden) == 0
     assert seen.chance(hidden) < 1e-6
-    for secret in (giver.secret.exposed(), giver.secret.derive(b"sealed rows"), consumer.box):
-        assert not seen.secret(secret)
+    for key in (giver.secret.exposed(), giver.secret.derive(b"sealed rows"), consumer.box):
+        assert not seen.secret(key)
     # The search finds what is there: the hashes, and what the consumer opens.
     assert seen.holds(content.features_of(sent)[3].tobytes())
     opened = open_rows([sent[i] for i in kept], consumer.box, giver.secret)
