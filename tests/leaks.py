@@ -28,6 +28,7 @@ RUN = 3
 
 _DECIMALS = 5
 _SHOWN = (_DECIMALS, _DECIMALS + 1, 17)
+_WAYS: int = len(_SHOWN) ** RUN
 SHORT = f"{RUN} numbers of {_DECIMALS} decimals"
 _DECIMAL = re.compile(rb"-?\d+\.\d{%d,}" % _DECIMALS)
 _UNITS = {"1/2**14": 2.0**-14, "1/2**15": 2.0**-15, "1/255": 1.0 / 255.0}
@@ -130,5 +131,5 @@ class Seen:
         """Probability, at most, that a row is found in as many bytes that know nothing of the tables."""
         rows = [row for table in tables for row in table]
         hits = sum(math.exp2(-pattern.bits) for row in rows for pattern in patterns(row)) * len(self.content)
-        runs = sum(len(row) // RUN for row in rows) * len(_SHOWN) ** RUN * len(self._runs)
-        return hits + runs / float(10 ** (RUN * _DECIMALS))
+        runs = sum(len(row) // RUN for row in rows) * _WAYS * len(self._runs)
+        return hits + runs * 0.1 ** (RUN * _DECIMALS)
