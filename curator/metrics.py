@@ -63,10 +63,10 @@ class _States(Collector):
         here = GaugeMetricFamily("fedkme_owner_stream", "Whether an owner has a stream", labels=["owner"])
         sent = "Bytes of protocol messages in this process, without framing and TLS"
         traffic = CounterMetricFamily("fedkme_bytes", sent, labels=["owner", "direction"])
-        for link in self._members.links():
-            here.add_metric([link.name], float(link.stream is not None))
-            traffic.add_metric([link.name, "sent"], link.traffic.sent)
-            traffic.add_metric([link.name, "received"], link.traffic.received)
+        for connection in self._members.connections():
+            here.add_metric([connection.name], float(connection.stream is not None))
+            traffic.add_metric([connection.name, "sent"], connection.traffic.sent)
+            traffic.add_metric([connection.name, "received"], connection.traffic.received)
         runs = GaugeMetricFamily("fedkme_runs", "Open runs", labels=["status"])
         for status, count in self._runs.counts().items():
             runs.add_metric([status], count)

@@ -22,18 +22,10 @@ from fedkme.wire.dial import OwnIdentity, dial, own_identity
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
-from owner.cells.handler import CellHandler
-from owner.cells.responder import HistogramResponder
-from owner.consent.gate import Allowance, OwnerGate
-from owner.consent.history import History
-from owner.consent.policy import Policy, check_columns
-from owner.keyring import KeyRing
-from owner.runs import Outbox, RunManager
+from owner.consent.policy import check_columns
+from owner.party import OwnerParty
+from owner.runs import RunManager
 from owner.settings import OwnerSettings
-from owner.summary.bidder import Bidder
-from owner.summary.handler import SummaryHandler
-from owner.sums.handler import SumHandler
-from owner.sums.responder import SumResponder
 
 if TYPE_CHECKING:
     from owner.metrics import OwnerMetrics  # imported only where figures are asked for
@@ -51,7 +43,7 @@ async def attend(
     address: str,
     name: str,
     instance: bytes,
-    office: RunManager,
+    runs: RunManager,
     welcomed: Callable[[int], None],
     answered: Answered = nobody,
 ) -> bool:
@@ -62,7 +54,7 @@ async def attend(
         address: the curator's.
         name: this owner's.
         instance: this process's.
-        office: answers.
+        runs: answers.
         welcomed: told this process's number when it is let in.
         answered: told of each answer.
 
@@ -90,12 +82,12 @@ async def attend(
                     codecs.common_version(
                         VersionRange(oldest=said.version, newest=said.version), "the curator"
                     )
-                    office.welcome(said.runs)
+                    runs.welcome(said.runs)
                     welcomed(said.epoch)
                 case "farewell":
                     return True
                 case _:
-                    replies = office.answer(directive)
+                    replies = runs.answer(directive)
                     answered(directive, replies)
                     await to_the_end(_send(stream, replies))  # it is on disk; let it leave before stopping
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
@@ -106,70 +98,42 @@ async def _send(stream: Stream, replies: Sequence[pb.OwnerMessage]) -> None:
         await stream.write(reply)
 
 
-async def join(
-    settings: OwnerSettings, voice: StatusReporter, make_office: type[RunManager] = RunManager
-) -> None:
+async def join(settings: OwnerSettings, voice: StatusReporter, make: type[RunManager] = RunManager) -> None:
     """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
     table = load_table(settings.data, schema, settings.name)
     schema.check(table, settings.name)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
-        history = History(settings.name, store)
-        history.read()
-        allowance = Allowance(history.rows, settings.policy.most_rows, settings.policy.most_rows_per_run)
-        policy = Policy(settings.name, settings.policy, schema, store, history, settings.approvals)
 
         def refused(run: str, error: FedkmeError) -> None:
             voice.say("refused", run=run, code=error.code, cause=error.cause, remedy=error.remedy)
-
-        def open_desk(run: str, outbox: Outbox) -> SummaryHandler:
-            noise = settings.noise_for(settings.name)("draw")
-            gate = OwnerGate(settings.name, outbox, allowance, policy, refused)
-            return SummaryHandler(
-                run, Bidder(settings.name, table, schema, noise, gate, keys), schema.encoded_width
-            )
 
         voice.say("loaded", rows=len(table))
         address = await voice.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
         own = own_identity(settings.identity, voice)
-        revoked = _revocation(settings, own)
-        keys = KeyRing(settings.name, lambda: None if own is None else own.current(), revoked)
-
-        def open_pool_desk(run: str, outbox: Outbox) -> SumHandler:
-            noise = settings.noise_for(settings.name)("sums")
-            gate = OwnerGate(settings.name, outbox, allowance, policy, refused)
-            identity = None if own is None else own.current()
-            return SumHandler(run, SumResponder(settings.name, table, schema, noise, gate, identity, revoked))
-
-        def open_cell_desk(run: str, outbox: Outbox) -> CellHandler:
-            noise = settings.noise_for(settings.name)("histogram")
-            gate = OwnerGate(settings.name, outbox, allowance, policy, refused)
-            return CellHandler(run, HistogramResponder(settings.name, table, schema, noise, gate, keys))
-
-        at_once = settings.policy.runs_at_once
         with contextlib.ExitStack() as open_now:
             metrics, kept = None, store
             if settings.metrics is not None:
                 from owner.metrics import export
 
-                figures = export(settings, store, lambda: allowance.rows, voice)
-                metrics, kept = open_now.enter_context(figures)
-            office = make_office(
-                settings.name,
-                address,
-                table,
-                kept,
-                allowance,
-                open_desk,
-                at_once,
-                open_pool_desk,
-                open_cell_desk,
-                keys,
+                metrics, kept = open_now.enter_context(export(settings, store, lambda: runs.rows_sent, voice))
+            party = OwnerParty(
+                name=settings.name,
+                table=table,
+                schema=schema,
+                store=kept,
+                noise_for=settings.noise_for(settings.name),
+                policy=settings.policy,
+                approvals=settings.approvals,
+                identity=lambda: None if own is None else own.current(),
+                revoked=_revocation(settings, own),
+                refused=refused,
             )
-            await _serve(settings, address, office, voice, metrics, own)
-        voice.say("left", rows_sent=allowance.rows)
+            runs = party.open(address, make)
+            await _serve(settings, address, runs, voice, metrics, own)
+        voice.say("left", rows_sent=runs.rows_sent)
 
 
 def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
@@ -186,7 +150,7 @@ def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[b
 async def _serve(
     settings: OwnerSettings,
     address: str,
-    office: RunManager,
+    runs: RunManager,
     voice: StatusReporter,
     metrics: OwnerMetrics | None,
     identity: OwnIdentity | None,
@@ -212,7 +176,7 @@ async def _serve(
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
                 absence.reached()
-                if await attend(channel, address, settings.name, instance, office, welcomed, answered):
+                if await attend(channel, address, settings.name, instance, runs, welcomed, answered):
                     return
         except ConnectionFailedError as error:
             if metrics is not None:

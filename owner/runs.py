@@ -1,4 +1,4 @@
-"""All runs of an owner: each has its desk, and everything that leaves is on disk before it does."""
+"""All runs of an owner: each has its handler, and everything that leaves is on disk before it does."""
 
 from __future__ import annotations
 
@@ -55,10 +55,8 @@ class RunManager:
         table: Table,
         store: Store,
         allowance: Allowance,
-        open_desk: Callable[[str, Outbox], SummaryHandler],
+        open_handler: Callable[[str, str, Outbox], AnyHandler],
         runs_at_once: int,
-        open_pool_desk: Callable[[str, Outbox], SumHandler] | None = None,
-        open_cell_desk: Callable[[str, Outbox], CellHandler] | None = None,
         keys: KeyRing | None = None,
     ) -> None:
         """Open with what the store holds.
@@ -69,11 +67,10 @@ class RunManager:
             table: its rows; a run is only continued over the same ones.
             store: its journal and ledger.
             allowance: rows that left, in all runs.
-            open_desk: a desk for a run, whose disclosures go to the outbox.
+            open_handler: makes what answers a run, from its name and the directive that opens it; its
+                disclosures go to the outbox.
             runs_at_once: most runs that may be open.
-            open_pool_desk: the same for a run of sums; None: this owner takes part in none.
-            open_cell_desk: likewise for a summary by cells.
-            keys: for runs whose rows go sealed, shared with the desks; None: this owner takes part in none.
+            keys: for runs whose rows go sealed, shared with the handlers; None: it takes part in none.
         """
         self._name = name
         self._curator = curator
@@ -82,12 +79,10 @@ class RunManager:
         self._allowance = allowance
         self._ledger = stored_ledger(name, store)
         self._outbox = Outbox(self._ledger)
-        self._open_desk = open_desk
-        self._open_pool_desk = open_pool_desk
-        self._open_cell_desk = open_cell_desk
+        self._open_handler = open_handler
         self._keys = keys
         self._runs_at_once = runs_at_once
-        self._desks: dict[str, AnyHandler] = {}
+        self._handlers: dict[str, AnyHandler] = {}
         self._refused: set[str] = set()
 
     def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
@@ -100,24 +95,23 @@ class RunManager:
                 return []
             if directive.HasField("introduce"):
                 return [self._introduced(directive)]
-            desk = self._desk(directive)
-            if (known := desk.known(directive)) is not None:
+            handler = self._handler(directive)
+            if (known := handler.known(directive)) is not None:
                 return known
             left = self._allowance.rows
-            entry = desk.answer(directive)
-            if _begins(directive) and not desk.begun:
+            entry = handler.answer(directive)
+            if _begins(directive) and not handler.begun:
                 self._refused.add(run)
             self._keep(run, entry, left)
-            return desk.known(directive) or []
+            return handler.known(directive) or []
         except FedkmeError as error:
             reply = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
             reply.at.CopyFrom(directive.at)
             return [reply]
         finally:
             if run in self._refused:
-                self._desks.pop(
-                    run, None
-                )  # its arrays are as long as the table; the journal can bring it back
+                # its arrays are as long as the table; the journal can bring it back
+                self._handlers.pop(run, None)
 
     def _introduced(self, directive: pb.Directive) -> pb.OwnerMessage:
         """Keys for a run that has not begun; nothing of rows, so nothing is kept."""
@@ -138,6 +132,11 @@ class RunManager:
                 self._forget(row.run)
 
     @property
+    def rows_sent(self) -> int:
+        """Rows that left, in all runs."""
+        return self._allowance.rows
+
+    @property
     def runs(self) -> list[str]:
         """Open runs."""
         return [row.run for row in self._store.runs(OPEN)]
@@ -154,10 +153,10 @@ class RunManager:
                 "Check the curator's software.",
             )
 
-    def _desk(self, directive: pb.Directive) -> AnyHandler:
+    def _handler(self, directive: pb.Directive) -> AnyHandler:
         run = directive.at.run
-        if (desk := self._desks.get(run)) is not None:
-            return desk
+        if (handler := self._handlers.get(run)) is not None:
+            return handler
         row = self._store.run(run)
         if row is None:
             self._begin(directive)
@@ -169,33 +168,17 @@ class RunManager:
                 "Restore the file, or let the run go on without this owner.",
             )
         entries = [journals_pb2.OwnerEntry.FromString(kept.body) for kept in self._store.entries(run)]
-        desk = self._opened(run, entries[0].directive if entries else directive)
+        first = entries[0].directive if entries else directive
+        handler = self._open_handler(run, first.WhichOneof("body") or "", self._outbox)
         for entry in entries:
-            desk.restore(entry)
-        self._desks[run] = desk
-        return desk
-
-    def _opened(self, run: str, first: pb.Directive) -> AnyHandler:
-        """A desk of the kind that the first directive of a run is for."""
-        return self._desks_for(first)(run, self._outbox)
-
-    def _desks_for(self, first: pb.Directive) -> Callable[[str, Outbox], AnyHandler]:
-        kinds: dict[str | None, Callable[[str, Outbox], AnyHandler] | None] = {
-            "enlist": self._open_pool_desk,
-            "divide": self._open_cell_desk,
-        }
-        open_desk = kinds.get(first.WhichOneof("body"), self._open_desk)
-        if open_desk is None:
-            raise PolicyError(
-                f"{self._name} takes part in no runs of this kind", "Ask it for other summaries alone."
-            )
-        return open_desk
+            handler.restore(entry)
+        self._handlers[run] = handler
+        return handler
 
     def _begin(self, directive: pb.Directive) -> None:
         run = directive.at.run
         if not _begins(directive) or not run:
             raise ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
-        self._desks_for(directive)  # that it has none is said before anything is kept
         if self._in_runs() >= self._runs_at_once:
             raise PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
@@ -224,15 +207,15 @@ class RunManager:
                 self._store.append(run, _KIND, entry.SerializeToString())
                 self._ledger.extend(self._outbox.lines)
         except StoreError:
-            # what is in memory is ahead of what is on disk: the desk is opened anew when it is asked again
-            self._desks.pop(run, None)
+            # what is in memory is ahead of what is on disk: the handler is made anew when it is asked again
+            self._handlers.pop(run, None)
             self._allowance.rows = left
             raise
         finally:
             self._outbox.lines.clear()
 
     def _forget(self, run: str) -> None:
-        self._desks.pop(run, None)
+        self._handlers.pop(run, None)
         self._refused.discard(run)
         row = self._store.run(run)
         if row is not None and row.status == OPEN:

@@ -81,8 +81,8 @@ class Agreement:
         """The run's owners, for good, and what the consumer seals the group secret for."""
         quorum = self.settings.summary.quorum
         names = await self.members.gather(quorum, self.settings.connect_s)
-        links = [self.members.link(name) for name in names]
-        offers = await exchange_keys(links, run.name, quorum, lambda fault: self._left(run, fault))
+        connections = [self.members.connection(name) for name in names]
+        offers = await exchange_keys(connections, run.name, quorum, lambda fault: self._left(run, fault))
         if run.status != "asked":
             return  # it was cancelled
         document = run.document
@@ -184,7 +184,7 @@ class Agreement:
             names = await self.members.gather(quorum, self.settings.connect_s)
             self._note(run, owners=names)
         self.members.enlist(enrolment.run, names)
-        sessions = [SumSession(self.members.link(name), enrolment.run) for name in names]
+        sessions = [SumSession(self.members.connection(name), enrolment.run) for name in names]
         gate = SumDisclosures(enrolment, self._written(enrolment))
         pool = OwnerSums(
             sessions,

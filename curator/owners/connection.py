@@ -8,6 +8,7 @@ dropped. Nothing here knows gRPC, so that tests can put any network between.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,6 +84,42 @@ class PendingAnswer:
         if self.rows > self.most_rows or (not rows.last and not len(rows.rows)):
             return "more rows than it was asked for"
         return ""
+
+
+class Connection(Protocol):
+    """The way to an owner, whatever lies between: sessions of runs and the exchange of keys go through it."""
+
+    @property
+    def name(self) -> str:
+        """The owner's name."""
+
+    async def exchange(
+        self,
+        directive: pb.Directive,
+        most_rows: int,
+        traffic: Traffic,
+        width: int | None = None,
+        most_words: int = 0,
+    ) -> Sequence[pb.OwnerMessage]:
+        """Send a directive and wait for its answer, in one message or in parts.
+
+        Args:
+            directive: with its number.
+            most_rows: that may come; with `width` they bound the memory that an owner can take up.
+            traffic: of the run.
+            width: most values of a row; None for any.
+            most_words: of a vector that may come.
+
+        Raises:
+            OwnerLostError: no answer in time, or no stream.
+            OwnerFaultError: the owner answered something else.
+        """
+
+    async def tell(self, directive: pb.Directive) -> None:
+        """Say what needs no answer; an owner that is not here misses it."""
+
+    def cut(self) -> None:
+        """Break off with an owner that answered what makes no sense."""
 
 
 class OwnerConnection:
@@ -166,19 +203,7 @@ class OwnerConnection:
         width: int | None = None,
         most_words: int = 0,
     ) -> list[pb.OwnerMessage]:
-        """Send a directive and wait for its answer, in one message or in parts.
-
-        Args:
-            directive: with its number.
-            most_rows: that may come; with `width` they bound the memory that an owner can take up.
-            traffic: of the run.
-            width: most values of a row; None for any.
-            most_words: of a vector that may come.
-
-        Raises:
-            OwnerLostError: no answer in time, or no stream.
-            OwnerFaultError: the owner answered something else.
-        """
+        """Send a directive and wait for its answer, on whatever streams there are by then."""
         where = f"{self.name}, round {directive.at.round}"
         answer: asyncio.Future[list[pb.OwnerMessage]] = asyncio.get_running_loop().create_future()
         try:

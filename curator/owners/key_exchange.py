@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from curator.owners.connection import OwnerConnection, Traffic
+from curator.owners.connection import Connection, Traffic
 from curator.owners.roster import Fault
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, QuorumError
 from fedkme.sealed import KeyOffer
@@ -20,29 +20,31 @@ from fedkme.wire.v1 import owners_pb2 as pb
 
 
 async def exchange_keys(
-    links: Sequence[OwnerConnection], run: str, quorum: int, left: Callable[[Fault], None]
+    connections: Sequence[Connection], run: str, quorum: int, left: Callable[[Fault], None]
 ) -> list[KeyOffer]:
     """Ask owners for their keys in a run.
 
     Args:
-        links: of owners that are here.
+        connections: of owners that are here.
         run: the run's name.
         quorum: of the run.
         left: told of each that offers none, and is out of the run.
 
     Returns:
-        Offers in the order of `links`; the consumer finds out whether they are their owners'.
+        Offers in the order of `connections`; the consumer finds out whether they are their owners'.
 
     Raises:
         QuorumError: too few offered keys.
     """
-    answers = await asyncio.gather(*(_offer(link, run) for link in links), return_exceptions=True)
+    answers = await asyncio.gather(
+        *(_offer(connection, run) for connection in connections), return_exceptions=True
+    )
     offers = []
-    for link, answer in zip(links, answers, strict=True):
+    for connection, answer in zip(connections, answers, strict=True):
         if isinstance(answer, KeyOffer):
             offers.append(answer)
         elif isinstance(answer, FedkmeError):
-            left(Fault(0, link.name, answer.code, str(answer)))
+            left(Fault(0, connection.name, answer.code, str(answer)))
         else:
             raise answer
     if len(offers) < quorum or not offers:
@@ -53,17 +55,17 @@ async def exchange_keys(
     return offers
 
 
-async def _offer(link: OwnerConnection, run: str) -> KeyOffer:
+async def _offer(connection: Connection, run: str) -> KeyOffer:
     at = pb.Position(run=f"{run}/keys", seq=1)
     directive = pb.Directive(at=at, introduce=pb.Introduce(run=run))
-    (message,) = await link.exchange(directive, 0, Traffic())
+    (message,) = await connection.exchange(directive, 0, Traffic())
     if message.HasField("fault"):
         fault = codecs.fault_from_wire(message.fault)
-        raise OwnerFaultError(f"{link.name}: {fault.cause}", fault.remedy)
+        raise OwnerFaultError(f"{connection.name}: {fault.cause}", fault.remedy)
     try:
         offer = offer_from_wire(message.offer)
     except ProtocolError as error:
-        raise OwnerFaultError(f"{link.name}: {error.cause}", error.remedy) from None
-    if not message.HasField("offer") or offer.name != link.name:
-        raise OwnerFaultError(f"{link.name} offers no keys of its own", "Check the owner's software.")
+        raise OwnerFaultError(f"{connection.name}: {error.cause}", error.remedy) from None
+    if not message.HasField("offer") or offer.name != connection.name:
+        raise OwnerFaultError(f"{connection.name} offers no keys of its own", "Check the owner's software.")
     return offer

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from curator.owners.connection import OwnerConnection, Stream
+from curator.owners.connection import Connection, OwnerConnection, Stream
 from fedkme.errors import (
     ConnectionFailedError,
     FencedError,
@@ -21,6 +22,29 @@ MOST_FENCED = 1024
 """Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
 back after so many later ones, is taken for a new process and fences the newest, with a line on both sides."""
 _INSTANCE = 64  # bytes
+
+
+class Membership(Protocol):
+    """The owners that a run may begin with, and the way to each: what runs need of `Members`."""
+
+    def connection(self, name: str) -> Connection:
+        """Find the way to an owner, here or not."""
+
+    def missing(self) -> list[str]:
+        """List the expected owners that are not here, sorted."""
+
+    def enlist(self, run: str, owners: Sequence[str]) -> None:
+        """Note that a run is open for these owners."""
+
+    def discharge(self, run: str) -> None:
+        """Note that a run is over for everybody."""
+
+    async def gather(self, minimum: int, connect_s: float) -> list[str]:
+        """Wait for the owners of a run; their names, sorted.
+
+        Raises:
+            MissingOwnersError: too few came in time.
+        """
 
 
 class Members:
@@ -51,7 +75,7 @@ class Members:
         self._grace_s = grace_s
         self._next_epoch = next_epoch or self._count
         self._say = say
-        self._links: dict[str, OwnerConnection] = {}
+        self._connections: dict[str, OwnerConnection] = {}
         self._instances: dict[str, bytes] = {}
         self._epochs: dict[str, int] = {}
         self._tickets: dict[str, int] = {}
@@ -59,17 +83,17 @@ class Members:
         self._runs: dict[str, dict[str, None]] = {}
         self._changed = asyncio.Condition()
 
-    def link(self, name: str) -> OwnerConnection:
+    def connection(self, name: str) -> OwnerConnection:
         """The session of an owner, here or not."""
-        return self._links.setdefault(name, OwnerConnection(name, self._progress_s, self._grace_s))
+        return self._connections.setdefault(name, OwnerConnection(name, self._progress_s, self._grace_s))
 
     def here(self) -> list[str]:
         """Names of owners with a stream, sorted."""
-        return sorted(name for name, link in self._links.items() if link.stream is not None)
+        return sorted(name for name, connection in self._connections.items() if connection.stream is not None)
 
-    def links(self) -> list[OwnerConnection]:
+    def connections(self) -> list[OwnerConnection]:
         """Sessions of every owner that is expected or came; any thread may ask."""
-        known = dict(list(self._links.items()))
+        known = dict(list(self._connections.items()))
         return [
             known.get(name) or OwnerConnection(name, 0, 0) for name in sorted(self._expected.union(known))
         ]
@@ -109,7 +133,7 @@ class Members:
         fenced = self._fenced.setdefault(name, {})
         if instance in fenced:
             raise _fenced(name, self._epochs[name])
-        link = self.link(name)
+        connection = self.connection(name)
         ticket = self._tickets[name] = self._tickets.get(name, 0) + 1
         before = self._instances.get(name)
         if before != instance:
@@ -119,24 +143,24 @@ class Members:
                 fenced[before] = None
                 if len(fenced) > MOST_FENCED:
                     del fenced[next(iter(fenced))]
-                if (old := link.stream) is not None:
+                if (old := connection.stream) is not None:
                     await self._fence(name, old)
-        elif (old := link.stream) is not None:
-            link.detach(old)
+        elif (old := connection.stream) is not None:
+            connection.detach(old)
             old.cut()
         welcome = pb.Welcome(version=version, epoch=self._epochs[name], runs=list(self._runs.get(name, ())))
         await stream.write(pb.Directive(welcome=welcome))
         if self._tickets[name] != ticket:  # somebody came while this one was being welcomed
             raise _fenced(name, self._epochs[name])
-        await link.attach(stream)
+        await connection.attach(stream)
         async with self._changed:
             self._changed.notify_all()
-        return link
+        return connection
 
     async def _fence(self, name: str, old: Stream) -> None:
         error = _fenced(name, self._epochs[name])
         self._say("fenced", owner=name, epoch=self._epochs[name])
-        self.link(name).detach(old)
+        self.connection(name).detach(old)
         with contextlib.suppress(ConnectionFailedError):
             await old.write(pb.Directive(fault=codecs.fault_to_wire(error)))
         old.cut()
@@ -168,9 +192,9 @@ class Members:
 
     async def end(self) -> None:
         """Say farewell: owners do not come back."""
-        for link in self._links.values():
-            await link.tell(pb.Directive(farewell=pb.Farewell()))
-            link.cut()
+        for connection in self._connections.values():
+            await connection.tell(pb.Directive(farewell=pb.Farewell()))
+            connection.cut()
 
     def _count(self, name: str) -> int:
         return self._epochs.get(name, 0) + 1

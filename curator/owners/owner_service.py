@@ -120,19 +120,19 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
 
     async def _serve(self, stream: GrpcStream, context: Context) -> None:
         try:
-            link = await self._members.join(stream, await self._hello(stream, context))
+            connection = await self._members.join(stream, await self._hello(stream, context))
         except ConnectionFailedError:
             return  # it was gone before it was welcome
         except FedkmeError as error:
             self._say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
             await stream.end(error)
             return
-        self._say("owner_joined", owner=link.name)
+        self._say("owner_joined", owner=connection.name)
         try:
-            await stream.attend(link.deliver)
+            await stream.attend(connection.deliver)
         finally:
-            link.detach(stream)
-            self._say("owner_gone", owner=link.name)
+            connection.detach(stream)
+            self._say("owner_gone", owner=connection.name)
 
     async def _hello(self, stream: GrpcStream, context: Context) -> pb.Hello:
         """What a party says first, under a name that its certificate bears."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.connection import OwnerConnection, Traffic
+from curator.owners.connection import Connection, Traffic
 from curator.runs.journal import RunJournal
 from fedkme.errors import (
     BudgetError,
@@ -41,7 +41,7 @@ class OwnerSession:
 
     def __init__(
         self,
-        link: OwnerConnection,
+        connection: Connection,
         run: str,
         journal: RunJournal | None = None,
         width: int | None = None,
@@ -50,15 +50,15 @@ class OwnerSession:
         """Open for one run.
 
         Args:
-            link: reaches the owner.
+            connection: reaches the owner.
             run: the run's name.
             journal: where answers are kept, and taken from; None to keep nothing.
             width: columns of the schema; None to take rows of any.
             sealed: whether rows come in boxes.
         """
-        self.name = link.name
+        self.name = connection.name
         self.traffic = Traffic()
-        self._link = link
+        self._connection = connection
         self._run = run
         self._journal = journal
         self._width = width
@@ -144,14 +144,14 @@ class OwnerSession:
 
     async def dismiss(self) -> None:
         """Let the owner forget the run."""
-        await self._link.tell(pb.Directive(at=pb.Position(run=self._run), dismiss=pb.Dismiss()))
+        await self._connection.tell(pb.Directive(at=pb.Position(run=self._run), dismiss=pb.Dismiss()))
 
     async def _rows(self, directive: pb.Directive, most: int) -> Sequence[AnyRow]:
         parts = await self._messages(directive, most, "rows")
         try:
             return any_rows_from_wire((part.rows for part in parts), self._sealed)
         except ProtocolError as error:
-            self._link.cut()
+            self._connection.cut()
             raise OwnerFaultError(f"{self.name}, round {self._round}: {error.cause}", error.remedy) from None
 
     async def _exchange(self, directive: pb.Directive, *expected: str) -> pb.OwnerMessage:
@@ -169,7 +169,7 @@ class OwnerSession:
             if journal is not None:
                 journal.commit()
             try:
-                messages = await self._link.exchange(directive, most_rows, self.traffic, self._width)
+                messages = await self._connection.exchange(directive, most_rows, self.traffic, self._width)
             except OwnerLostError as error:
                 if journal is not None:
                     journal.keep_answer(self.name, directive, lost=error)
@@ -187,7 +187,7 @@ class OwnerSession:
 
     def _odd(self, cause: str) -> OwnerFaultError:
         """For an answer that is none, of somebody who is cut off."""
-        self._link.cut()
+        self._connection.cut()
         remedy = "Install the same release of fedkme on both sides."
         return OwnerFaultError(f"{self.name}, round {self._round}: {cause}", remedy)
 

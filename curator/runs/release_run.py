@@ -169,7 +169,7 @@ class ReleaseRun:
 
     def _sessions(self, run: Run) -> list[SumSession]:
         self.members.enlist(run.name, run.document.owners)
-        return [SumSession(self.members.link(name), run.name) for name in run.document.owners]
+        return [SumSession(self.members.connection(name), run.name) for name in run.document.owners]
 
     async def _pool(
         self, run: Run, method: Method, record: ReleaseRecord, sessions: list[SumSession]

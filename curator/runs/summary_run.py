@@ -205,7 +205,7 @@ class SummaryRun:
         self.members.enlist(run.name, document.owners)
         width = self.schema.width
         return [
-            OwnerSession(self.members.link(name), run.name, journal, width, document.hashed)
+            OwnerSession(self.members.connection(name), run.name, journal, width, document.hashed)
             for name in document.owners
         ]
 

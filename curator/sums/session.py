@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.connection import OwnerConnection, Traffic
+from curator.owners.connection import Connection, Traffic
 from curator.owners.session import REFUSALS
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, SecureAggregationError
 from fedkme.secagg import (
@@ -44,16 +44,16 @@ class SumSession:
         traffic: what went over its streams for the run.
     """
 
-    def __init__(self, link: OwnerConnection, run: str) -> None:
+    def __init__(self, connection: Connection, run: str) -> None:
         """Open for one run.
 
         Args:
-            link: reaches the owner.
+            connection: reaches the owner.
             run: the run's name.
         """
-        self.name = link.name
+        self.name = connection.name
         self.traffic = Traffic()
-        self._link = link
+        self._connection = connection
         self._run = run
         self._seq = 0
 
@@ -114,7 +114,7 @@ class SumSession:
 
     async def dismiss(self) -> None:
         """Let the owner forget the run."""
-        await self._link.tell(pb.Directive(at=pb.Position(run=self._run), dismiss=pb.Dismiss()))
+        await self._connection.tell(pb.Directive(at=pb.Position(run=self._run), dismiss=pb.Dismiss()))
 
     async def _step(self, number: int, step: pooling_pb2.Aggregate, expected: str) -> pooling_pb2.Aggregated:
         """The answer to a step of an aggregation, but a vector."""
@@ -129,7 +129,7 @@ class SumSession:
         """The answer to a directive, in one message or in parts."""
         self._seq += 1
         directive.at.run, directive.at.round, directive.at.seq = self._run, number, self._seq
-        messages = await self._link.exchange(directive, 0, self.traffic, most_words=most_words)
+        messages = await self._connection.exchange(directive, 0, self.traffic, most_words=most_words)
         body = messages[-1].WhichOneof("body")
         if body == "fault":
             fault = codecs.fault_from_wire(messages[-1].fault)
@@ -144,11 +144,11 @@ class SumSession:
         try:
             return read()
         except (ProtocolError, SecureAggregationError) as error:
-            self._link.cut()
+            self._connection.cut()
             raise OwnerFaultError(f"{self._where(number)}: {error.cause}", error.remedy) from None
 
     def _odd(self, number: int) -> FedkmeError:
-        self._link.cut()
+        self._connection.cut()
         return OwnerFaultError(
             f"{self._where(number)}: an answer that was not asked for",
             "Install the same release of fedkme on both sides.",

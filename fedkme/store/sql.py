@@ -58,7 +58,7 @@ class SqlStore(ABC):
 
     def __init__(self, party: str, where: str, clock: Callable[[], float]) -> None:
         """Args are the party, the store's place as errors may show it, and a clock of Unix seconds."""
-        self._name = _printable(party)
+        self._name = printable(party)
         self._where = where
         self._clock = clock
         self._party = 0  # the party's number in the store, set by the backend
@@ -107,7 +107,7 @@ class SqlStore(ABC):
 
     def open_run(self, run: str, peer: str, document: bytes) -> None:
         """See Store."""
-        new = (self._party, _printable(run), _printable(peer), OPEN, self._clock(), document)
+        new = (self._party, printable(run), printable(peer), OPEN, self._clock(), document)
         if not self._query(_OPEN_RUN, *new):
             raise StoreError(f"run {run} is in the store of {self._name} already", "Choose another name.")
 
@@ -116,13 +116,13 @@ class SqlStore(ABC):
     ) -> None:
         """See Store."""
         time = self._clock() if ended else None
-        status = None if status is None else _printable(status)
-        if not self._query(_UPDATE_RUN, status, document, time, self._party, _printable(run)):
+        status = None if status is None else printable(status)
+        if not self._query(_UPDATE_RUN, status, document, time, self._party, printable(run)):
             raise self._no_run(run)
 
     def run(self, run: str) -> RunRow | None:
         """See Store."""
-        rows = self._query(f"{_RUNS} AND name = ?", self._party, _printable(run))
+        rows = self._query(f"{_RUNS} AND name = ?", self._party, printable(run))
         return RunRow(*rows[0]) if rows else None
 
     def runs(self, status: str | None = None) -> list[RunRow]:
@@ -130,12 +130,12 @@ class SqlStore(ABC):
         if status is None:
             rows = self._query(f"{_RUNS} ORDER BY id", self._party)
         else:
-            rows = self._query(f"{_RUNS} AND status = ? ORDER BY id", self._party, _printable(status))
+            rows = self._query(f"{_RUNS} AND status = ? ORDER BY id", self._party, printable(status))
         return [RunRow(*row) for row in rows]
 
     def append(self, run: str, kind: str, body: bytes) -> int:
         """See Store."""
-        rows = self._query(_APPEND, _printable(kind), body, self._party, _printable(run))
+        rows = self._query(_APPEND, printable(kind), body, self._party, printable(run))
         if not rows:
             raise self._no_run(run)
         position: int = rows[0][0]
@@ -143,17 +143,15 @@ class SqlStore(ABC):
 
     def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
         """See Store."""
-        return [JournalEntry(*row) for row in self._query(_ENTRIES, self._party, _printable(run), after)]
+        return [JournalEntry(*row) for row in self._query(_ENTRIES, self._party, printable(run), after)]
 
     def forget_entries(self, run: str) -> None:
         """See Store, and the backend for what remains on its disk."""
-        self._query(_FORGET, self._party, _printable(run))
+        self._query(_FORGET, self._party, printable(run))
 
     def extend_ledger(self, lines: Sequence[str]) -> None:
         """See Store."""
-        for line in lines:
-            if not (line.isascii() and line.isprintable()):
-                raise ValueError("a line of the ledger is not one line of printable ASCII")
+        check_lines(lines)
         with self._lock, contextlib.nullcontext() if self._within else self.transaction():
             last = self._query(_LAST_SEQ, self._party)[0][0]
             written = self._clock()
@@ -174,21 +172,21 @@ class SqlStore(ABC):
 
     def put(self, key: str, value: bytes) -> None:
         """See Store."""
-        self._query(_PUT, self._party, _printable(key), value)
+        self._query(_PUT, self._party, printable(key), value)
 
     def get(self, key: str) -> bytes | None:
         """See Store."""
-        rows = self._query(_GET, self._party, _printable(key))
+        rows = self._query(_GET, self._party, printable(key))
         return rows[0][0] if rows else None
 
     def keys(self, prefix: str = "") -> list[str]:
         """See Store."""
-        rows = self._query(_KEYS, self._party, _printable(prefix), len(prefix), prefix)
+        rows = self._query(_KEYS, self._party, printable(prefix), len(prefix), prefix)
         return [name for (name,) in rows]
 
     def delete(self, key: str) -> None:
         """See Store."""
-        self._query(_DELETE, self._party, _printable(key))
+        self._query(_DELETE, self._party, printable(key))
 
     def _query(self, statement: str, *parameters: str | bytes | float | None) -> list[Row]:
         return self._guarded(self._execute, statement, parameters)
@@ -211,8 +209,14 @@ class SqlStore(ABC):
         return StoreError(f"there is no run {run} in the store of {self._name}", "Correct the name.")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text, which every backend can store as it is: no NUL, no control sign, no lone surrogate."""
     if not text.isprintable():
         raise ValueError("a name in the store is not printable text")
     return text
+
+
+def check_lines(lines: Sequence[str]) -> None:
+    """Refuse what is not one line of ASCII each, with ValueError."""
+    if not all(line.isascii() and line.isprintable() for line in lines):
+        raise ValueError("a line of the ledger is not one line of printable ASCII")

@@ -32,7 +32,7 @@ from owner.agent import attend
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import Allowance
-from owner.runs import Outbox, RunManager
+from owner.runs import AnyHandler, Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from sim.engines.inprocess import DirectPort
@@ -92,7 +92,7 @@ async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
             run = f"audit-{next(runs)}"
             for party in parties:
                 places[party.name].take(party)
-            return [OwnerSession(members.link(party.name), run) for party in parties]
+            return [OwnerSession(members.connection(party.name), run) for party in parties]
 
         yield seat
     finally:
@@ -115,9 +115,8 @@ class _Place:
             nothing,
             store,
             Allowance(),
-            self._desk,
+            self._open_handler,
             runs_at_once=1,
-            open_cell_desk=self._cell_desk,
         )
 
     def take(self, party: Party) -> None:
@@ -125,12 +124,10 @@ class _Place:
         self._party = party
         self.office.welcome(())
 
-    def _desk(self, run: str, outbox: Outbox) -> SummaryHandler:
-        assert isinstance(self._party, Bidder)
-        return SummaryHandler(run, self._party, self._width)
-
-    def _cell_desk(self, run: str, outbox: Outbox) -> CellHandler:
-        assert isinstance(self._party, HistogramResponder)
+    def _open_handler(self, run: str, opening: str, outbox: Outbox) -> AnyHandler:
+        assert self._party is not None
+        if isinstance(self._party, Bidder):
+            return SummaryHandler(run, self._party, self._width)
         return CellHandler(run, self._party)
 
 

@@ -44,5 +44,5 @@ def _settings(config: Path) -> OwnerSettings:
 if __name__ == "__main__":
     keeps, file, *_ = sys.argv[1:]
     office = {"nothing": Forgetful, "ledger": Chaining}[keeps]
-    work = functools.partial(join, make_office=office)
+    work = functools.partial(join, make=office)
     raise SystemExit(run_party(lambda: _settings(Path(file)), True, work, service=True))

@@ -82,7 +82,7 @@ async def fleet(
             gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
             names, _ = await _unless_one_ends(joined, children, folder)
-            yield Fleet(members, [members.link(name) for name in names], echoes)
+            yield Fleet(members, [members.connection(name) for name in names], echoes)
         finally:
             await members.end()
             echoes.end()

@@ -38,14 +38,8 @@ from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import journals_pb2, summaries_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
-from owner.cells.handler import CellHandler
-from owner.cells.responder import HistogramResponder
-from owner.consent.gate import Allowance, OwnerGate
-from owner.runs import Outbox, RunManager
-from owner.summary.bidder import Bidder
-from owner.summary.handler import SummaryHandler
-from owner.sums.handler import SumHandler
-from owner.sums.responder import SumResponder
+from owner.party import OwnerParty
+from owner.runs import RunManager
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
@@ -353,40 +347,20 @@ class World:
 
     async def _owner(self, name: str, process: Process) -> None:
         store = self._store(name, process)
-        rows = table(name)
-        allowance = Allowance()
-
-        def open_desk(run: str, outbox: Outbox) -> SummaryHandler:
-            gate = OwnerGate(name, outbox, allowance)
-            return SummaryHandler(
-                run,
-                Bidder(name, rows, SCHEMA, noise_for(self.seed, name)("draw"), gate),
-                SCHEMA.encoded_width,
-            )
-
-        def open_pool_desk(run: str, outbox: Outbox) -> SumHandler:
-            gate = OwnerGate(name, outbox, allowance)
-            return SumHandler(run, SumResponder(name, rows, SCHEMA, noise_for(self.seed, name)("sums"), gate))
-
-        def open_cell_desk(run: str, outbox: Outbox) -> CellHandler:
-            gate = OwnerGate(name, outbox, allowance)
-            return CellHandler(
-                run, HistogramResponder(name, rows, SCHEMA, noise_for(self.seed, name)("histogram"), gate)
-            )
-
+        party = OwnerParty(
+            name=name, table=table(name), schema=SCHEMA, store=store, noise_for=noise_for(self.seed, name)
+        )
         try:
-            office = RunManager(
-                name, "curator", rows, store, allowance, open_desk, 4, open_pool_desk, open_cell_desk
-            )
+            runs = party.open("curator")
             instance = self.chance.randbytes(16)
             while True:
                 with contextlib.suppress(ConnectionFailedError):
-                    await self._attend(name, process, instance, office)
+                    await self._attend(name, process, instance, runs)
                 await asyncio.sleep(self.chance.uniform(0.05, 0.2))
         finally:
             store._store.close()
 
-    async def _attend(self, name: str, process: Process, instance: bytes, office: RunManager) -> None:
+    async def _attend(self, name: str, process: Process, instance: bytes, runs: RunManager) -> None:
         """One stream: what `owner.agent.attend` and `curator.owners.owner_service.Registry` do over gRPC."""
         members, curator = self.members, self.curator_process
         if members is None or curator is None:
@@ -423,11 +397,11 @@ class World:
                         continue
                     case "welcome":
                         known = True
-                        office.welcome(directive.welcome.runs)
+                        runs.welcome(directive.welcome.runs)
                     case "fault":
                         raise ConnectionFailedError(directive.fault.cause, directive.fault.remedy)
                     case _:
-                        for reply in office.answer(directive):
+                        for reply in runs.answer(directive):
                             process.tick()
                             wire.send("up", functools.partial(self._deliver, curator, links, end, reply))
         finally:

@@ -19,7 +19,6 @@ from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
 from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
-from fedkme.party import noise_for
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.protocol import CellAssignment
@@ -28,15 +27,12 @@ from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
-from owner.cells.handler import CellHandler
-from owner.cells.responder import HistogramResponder
-from owner.runs import Outbox
 from owner.settings import PeriodBudget
 from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
 from tests.hostile.services import services
 from tests.hostile.test_consumers import asked, fault_in, talk
 from tests.hostile.test_owners import AT, Wire
-from tests.owner.consent.host import NAME, SCHEMA, Host, host, rows
+from tests.owner.consent.host import SCHEMA, Host, host, rows
 from tests.system.market import DIMENSION
 from tests.system.market import rows as market_rows
 
@@ -48,21 +44,10 @@ COUNTED = 2 * BOOK.cells
 SHARES = [1.0 / COUNTED] * COUNTED
 
 
-def open_cells(at: Host) -> Host:
-    """Let the owner take part in summaries by cells."""
-
-    def open_cell_desk(run: str, outbox: Outbox) -> CellHandler:
-        noise = noise_for(0, NAME)("histogram")
-        return CellHandler(run, HistogramResponder(NAME, rows(), SCHEMA, noise, at._gate(outbox)))
-
-    at.office._open_cell_desk = open_cell_desk
-    return at
-
-
 @pytest.fixture
 def at(tmp_path: Path) -> Iterator[Host]:
     with host(tmp_path) as opened:
-        yield open_cells(opened)
+        yield opened
 
 
 def divide(run: str = "run-1", planned: tuple[Event, ...] | None = None, **changes: Any) -> pb.Directive:
@@ -129,7 +114,6 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
     counted: list[str] = []
     filled: list[str] = []
     with host(tmp_path, runs_at_once=8) as at:
-        open_cells(at)
         for number, said in enumerate(fuzzed(scripts(), FUZZED, seed=12)):
             if number % 60 == 0:
                 at.office.welcome([])
@@ -137,7 +121,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
                 continue
             if number % 10 and said.at.run.startswith("run-"):
                 said.at.run += f"-{number // 60}"
-                desk: Any = at.office._desks.get(said.at.run)
+                desk: Any = at.office._handlers.get(said.at.run)
                 said.at.seq = 1 if desk is None else desk._last[0] + 1
             for reply in at.office.answer(said):
                 if reply.HasField("histogram"):
@@ -151,7 +135,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
             written = [run for run, seen, nonce in lines if (seen, nonce) == (observer, "histogram")]
             assert len(written) == len(set(written)) == len(set(counted))
         raw = [d for d in disclosures_in(k.line for k in at.store.ledger()) if isinstance(d.event, RawRows)]
-        assert len(raw) == len({(about.run, about.nonce) for about in raw}) == at.allowance.rows
+        assert len(raw) == len({(about.run, about.nonce) for about in raw}) == at.office.rows_sent
         ledger = tmp_path / "ledger.jsonl"
         ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
         assert check_chain(ledger) is None
@@ -185,13 +169,12 @@ def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
     assert type(fault_of(at.office.answer(said))) is ProtocolError
     fault_of(at.office.answer(tally(2)))
     fault_of(at.office.answer(herd(3, 1)))
-    assert at.allowance.rows == at.lines == 0
+    assert at.office.rows_sent == at.lines == 0
 
 
 def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
     # An honest plan of little noise: its price is looked at before anything is computed.
     with host(tmp_path, budgets=[PeriodBudget(epsilon=1.0, delta=1e-5).model_dump()]) as at:
-        open_cells(at)
         for number, scale in enumerate((1e-3, 0.5)):
             planned = (HistogramNoise(scale).event,)
             fault = fault_of(at.office.answer(divide(f"run-{number}", planned, scale=scale)))
@@ -203,12 +186,11 @@ def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
 def test_a_second_histogram_is_refused_also_by_the_next_process(tmp_path: Path) -> None:
     # It would cost as much again; the same directive gets the same counts, and no line.
     with host(tmp_path) as at:
-        open_cells(at).office.answer(divide())
+        at.office.answer(divide())
         (first,) = at.office.answer(tally(2))
         assert len(first.histogram.cells) == COUNTED
         assert at.office.answer(tally(2)) == [first]
     with host(tmp_path) as at:
-        open_cells(at)
         assert at.office.answer(tally(2)) == [first]
         assert "has counted its rows" in fault_of(at.office.answer(tally(3))).cause
         assert at.lines == 2
@@ -219,15 +201,14 @@ def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, orde
     # Also after one that no row fitted: one cell after another could be asked whether it is empty.
     empty = [0.0] * COUNTED
     with host(tmp_path) as at:
-        open_cells(at).office.answer(divide())
+        at.office.answer(divide())
         (reply,) = at.office.answer(herd(2, 3, empty))
         assert not len(reply.rows.rows)
         assert "a second one" in fault_of(at.office.answer(order)).cause
     with host(tmp_path) as at:
-        open_cells(at)
         order.at.seq = 4
         assert "a second one" in fault_of(at.office.answer(order)).cause
-        assert at.allowance.rows == 0
+        assert at.office.rows_sent == 0
 
 
 @pytest.mark.parametrize(
@@ -247,7 +228,7 @@ def test_an_order_that_is_none(at: Host, order: pb.Directive) -> None:
     # Refused without a row, and a proper one is filled after it.
     at.office.answer(divide())
     assert type(fault_of(at.office.answer(order))) is ProtocolError
-    assert at.allowance.rows == 0
+    assert at.office.rows_sent == 0
     replies = at.office.answer(herd(3, 4))
     assert sum(len(reply.rows.rows) for reply in replies) == 4
 

@@ -96,7 +96,7 @@ def in_turn(said: pb.Directive, number: int, at: Host) -> pb.Directive:
         said.at.run = f"{name}-{number // 60}"
         for place, about in enumerate(said.prepare.heard if said.HasField("prepare") else ()):
             said.prepare.heard[place] = about.replace(f'"{name}"', f'"{said.at.run}"')
-        desk: Any = at.office._desks.get(said.at.run)
+        desk: Any = at.office._handlers.get(said.at.run)
         said.at.seq = 1 if desk is None else desk._last[0] + 1
     return said
 
@@ -131,14 +131,21 @@ def test_ten_thousand_fuzzed_directives(tmp_path: Path) -> None:
                 new = {(said.at.run, row.token) for row in reply.rows.rows} - sent
                 assert not new or said.WhichOneof("body") in ("ask", "sell", "draw")
                 sent |= new
-        assert answered == {"prepared", "bid", "counts", "rows", "closing"}  # else the fuzz is a poor one
+        assert answered == {
+            "prepared",
+            "bid",
+            "counts",
+            "rows",
+            "closing",
+            "offer",
+        }  # else the fuzz is a poor one
         assert rows_told(at) == sent
-        assert 30 < at.allowance.rows == len(sent) <= most
+        assert 30 < at.office.rows_sent == len(sent) <= most
         ledger = tmp_path / "ledger.jsonl"
         ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
         assert check_chain(ledger) is None
     with host(tmp_path) as at:  # what was written down can be read, and another run be served
-        assert at.allowance.rows == len(sent)
+        assert at.office.rows_sent == len(sent)
         at.office.welcome([])
         assert at.prepare("good") is None
         assert len(at.sell("good", 3, 2).rows.rows) == 3
@@ -213,7 +220,7 @@ def test_a_run_that_is_not_begun(at: Host, said: pb.Directive, kind: type[Fedkme
         refusal = fault_of(at.office.answer(directive(2, **body)))
         assert "does not take part" in refusal.cause or "does not know" in refusal.cause
     assert at.loaded == []
-    assert at.allowance.rows == at.lines == 0
+    assert at.office.rows_sent == at.lines == 0
 
 
 def test_a_dimension_that_takes_too_much_memory(tmp_path: Path) -> None:
@@ -257,7 +264,7 @@ def test_what_no_protocol_asks_gets_no_row(at: Host, protocol: str, asked: Body,
     fault = fault_of(at.office.answer(directive(2, **asked)))
     assert isinstance(fault, ProtocolError | OwnerFaultError)
     assert words in fault.cause
-    assert at.allowance.rows == at.lines == 0
+    assert at.office.rows_sent == at.lines == 0
     assert resident() - before < GROWTH
 
 
@@ -267,10 +274,10 @@ def test_rows_are_sold_once_a_quote(at: Host) -> None:
     at.office.answer(quote())
     sold = at.office.answer(directive(3, sell=pb.Sell(price=PRICES[10000])))
     assert sold[0].HasField("rows")
-    left = at.allowance.rows
+    left = at.office.rows_sent
     fault = fault_of(at.office.answer(directive(4, sell=pb.Sell(price=PRICES[12000]))))
     assert "or twice" in fault.cause
-    assert at.allowance.rows == left
+    assert at.office.rows_sent == left
 
 
 def test_a_quote_is_remembered_by_the_next_process(tmp_path: Path) -> None:
@@ -314,7 +321,7 @@ def test_a_limit_holds_whatever_is_asked(tmp_path: Path) -> None:
         at.office.answer(quote())
         (low,) = (price for price in PRICES[::100] if price == min(PRICES[::100]))
         assert type(fault_of(at.office.answer(directive(3, sell=pb.Sell(price=low))))) is BudgetError
-        assert at.allowance.rows == 0
+        assert at.office.rows_sent == 0
 
 
 @pytest.mark.parametrize("seq", [0, 3, 2**63, 2**64 - 1])
@@ -323,7 +330,7 @@ def test_numbers_that_jump(at: Host, seq: int) -> None:
     at.prepare("run-1", protocol="uniform")
     replies = at.office.answer(directive(seq, draw=pb.Draw(count=1)))
     assert rows_in(replies) == 0
-    assert at.allowance.rows == at.lines == 0
+    assert at.office.rows_sent == at.lines == 0
 
 
 @pytest.mark.parametrize("run", ["", "\0", "a\nb", "\u202e", "x" * 129, "x" * 2**20])
@@ -348,6 +355,6 @@ def test_runs_without_end(tmp_path: Path) -> None:
         faults = [at.prepare(f"more-{number}", consumer="x") for number in range(3 * MOST_REFUSED)]
         assert all(isinstance(fault, PolicyError) for fault in faults)
         assert len(at.store.runs()) <= 2 + MOST_REFUSED
-        assert len(at.office._desks) == 2
+        assert len(at.office._handlers) == 2
         at.office.welcome(["run-0"])
         assert at.prepare("after") is None

@@ -133,7 +133,7 @@ async def test_ten_thousand_fuzzed_streams(tmp_path: Path) -> None:
             assert {said.WhichOneof("body") for said in call.heard} <= {"welcome", "fault"}
             welcome += any(said.HasField("welcome") for said in call.heard)
         assert welcome > 100
-        assert len(at.members._links) == 1
+        assert len(at.members._connections) == 1
         assert not at.owners._silent
     assert resident() - before < GROWTH
 
@@ -249,10 +249,10 @@ async def test_a_process_that_could_not_be_counted_has_not_come() -> None:
     await at.join(before, hello(b"1"))
     with pytest.raises(StoreError):
         await at.join(Wire(), hello(b"2"))
-    assert at.link("a").stream is before
+    assert at.connection("a").stream is before
     later = Wire()
     await at.join(later, hello(b"2"))
-    assert at.link("a").stream is later
+    assert at.connection("a").stream is later
     assert before.was_cut
     assert later.heard[0].welcome.epoch == 3
 

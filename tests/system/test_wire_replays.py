@@ -46,11 +46,11 @@ def process_over(store: Store) -> RunManager:
     """A process of the owner that has its rows and its journal."""
     table, allowance = Table(np.random.default_rng(0).random((6, 3))), Allowance()
 
-    def open_desk(run: str, outbox: Outbox) -> SummaryHandler:
+    def open_handler(run: str, opening: str, outbox: Outbox) -> SummaryHandler:
         noise, gate = simulated(1, "a", "draw"), OwnerGate("a", outbox, allowance)
         return SummaryHandler(run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
 
-    return RunManager("a", "", table, store, allowance, open_desk, 1)
+    return RunManager("a", "", table, store, allowance, open_handler, 1)
 
 
 def ledger_in(store: Store) -> list[str]:

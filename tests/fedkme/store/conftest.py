@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.store.sql import SqlStore
+from fedkme.store.base import Store
 from fedkme.store.sqlite import MEMORY
 from tests.fedkme.store.places import Place
 from tests.fedkme.store.server import Server, find_binaries, running
@@ -35,7 +35,7 @@ def _place(kind: str, request: pytest.FixtureRequest, folder: Path) -> Place:
     return Place(kind, MEMORY if kind == "memory" else str(folder / "store.db"))
 
 
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
+@pytest.fixture(params=["sqlite", "memory", "objects", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """A place where no store is yet."""
     return _place(request.param, request, tmp_path)
@@ -48,6 +48,6 @@ def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def store(place: Place) -> Iterator[SqlStore]:
+def store(place: Place) -> Iterator[Store]:
     with place.open() as opened:
         yield opened

@@ -6,7 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from fedkme.store.sql import SqlStore
+from fedkme.store.base import Store
+from fedkme.store.memory import MemoryStore
 from fedkme.store.sqlite import SqliteStore
 
 
@@ -17,7 +18,7 @@ class Place:
     kind: str
     spec: str
 
-    def open(self, party: str = "curator", **options: Any) -> contextlib.closing[SqlStore]:
+    def open(self, party: str = "curator", **options: Any) -> contextlib.closing[Store]:
         return contextlib.closing(self.store(party, **options))
 
     def refused(self) -> None:
@@ -25,7 +26,9 @@ class Place:
         options: dict[str, Any] = {"patience_s": 0.2} if self.kind == "postgres" else {}
         self.store(**options)
 
-    def store(self, party: str = "curator", **options: Any) -> SqlStore:
+    def store(self, party: str = "curator", **options: Any) -> Store:
+        if self.kind == "objects":
+            return MemoryStore(party, **options)
         if self.kind != "postgres":
             return SqliteStore(self.spec, party, **options)
         from fedkme.store.postgres import PostgresStore

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import traceback
 
@@ -92,7 +93,9 @@ def test_the_ledger_is_append_only_at_the_console(server: Server, url: str) -> N
 
 def test_commits_wait_for_the_disk_also_where_the_server_would_not(server: Server, url: str) -> None:
     server.psql("template1", f"ALTER DATABASE {database(url)} SET synchronous_commit = off")
-    with Place("postgres", url).open() as store:
+    from fedkme.store.postgres import PostgresStore
+
+    with contextlib.closing(PostgresStore(url, "curator")) as store:
         assert store._execute("SHOW synchronous_commit") == [("on",)]
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import ConfigError, MissingDependencyError, StoreError
-from fedkme.store.base import JournalEntry, RunRow
+from fedkme.store.base import JournalEntry, RunRow, Store
 from fedkme.store.opening import open_store
-from fedkme.store.sql import SqlStore
 from tests.fedkme.store.places import Place
 
 EVERY_BYTE = bytes(range(256)) * 40
@@ -24,7 +23,7 @@ class Clock:
         return self.now
 
 
-def contents(store: SqlStore) -> object:
+def contents(store: Store) -> object:
     runs = store.runs()
     facts = {key: store.get(key) for key in store.keys("")}
     return runs, {row.run: store.entries(row.run) for row in runs}, store.ledger(), facts
@@ -56,7 +55,7 @@ def test_runs_are_in_the_order_of_opening_whatever_the_clock_says(place: Place) 
         assert [row.run for row in store.runs("none of these")] == []
 
 
-def test_a_repeated_or_missing_run_is_refused_and_spoils_nothing(store: SqlStore) -> None:
+def test_a_repeated_or_missing_run_is_refused_and_spoils_nothing(store: Store) -> None:
     with store.transaction():
         store.open_run("run-1", "peer", b"first")
         with pytest.raises(StoreError, match="run-1 is in the store of curator already"):
@@ -72,7 +71,7 @@ def test_a_repeated_or_missing_run_is_refused_and_spoils_nothing(store: SqlStore
     assert store.get("key") == b"kept"
 
 
-def test_a_journal_counts_from_one_in_each_run(store: SqlStore) -> None:
+def test_a_journal_counts_from_one_in_each_run(store: Store) -> None:
     store.open_run("a", "peer", b"")
     store.open_run("b", "peer", b"")
     assert [store.append("a", "noise", EVERY_BYTE), store.append("b", "noise", b"")] == [1, 1]
@@ -99,13 +98,13 @@ def test_the_ledger_holds_lines_in_order_with_the_time_outside(place: Place) -> 
 
 
 @pytest.mark.parametrize("line", ["two\nlines", "end\n", "ümlaut", "nul\0"])
-def test_a_ledger_line_is_one_line_of_ascii(store: SqlStore, line: str) -> None:
+def test_a_ledger_line_is_one_line_of_ascii(store: Store, line: str) -> None:
     with pytest.raises(ValueError, match="printable ASCII"):
         store.extend_ledger(["fine", line])
     assert store.ledger() == []
 
 
-def test_facts_are_put_over_and_found_by_prefix(store: SqlStore) -> None:
+def test_facts_are_put_over_and_found_by_prefix(store: Store) -> None:
     for key in ("n/10", "n/2", "o", "n%", "N/1", "n/é", "n"):
         store.put(key, key.encode())
     store.put("o", EVERY_BYTE)
@@ -118,14 +117,14 @@ def test_facts_are_put_over_and_found_by_prefix(store: SqlStore) -> None:
     assert store.keys() == ["N/1", "n", "n%", "n/2", "n/é", "o"]
 
 
-def test_names_that_one_backend_could_not_hold_are_refused_by_all(store: SqlStore) -> None:
+def test_names_that_one_backend_could_not_hold_are_refused_by_all(store: Store) -> None:
     for name in ("a\0b", "a\nb", "\ud800"):
         with pytest.raises(ValueError, match="printable"):
             store.put(name, b"")
     assert store.keys() == []
 
 
-def test_a_transaction_that_raises_leaves_nothing(store: SqlStore) -> None:
+def test_a_transaction_that_raises_leaves_nothing(store: Store) -> None:
     store.open_run("old", "peer", b"document")
     store.put("counter", b"1")
     before = contents(store)
@@ -146,7 +145,7 @@ def test_a_transaction_that_raises_leaves_nothing(store: SqlStore) -> None:
     assert store.append("old", "kind", b"") == 1
 
 
-def test_transactions_do_not_nest(store: SqlStore) -> None:
+def test_transactions_do_not_nest(store: Store) -> None:
     with store.transaction():
         store.put("a", b"")
         with pytest.raises(RuntimeError, match="do not nest"), store.transaction():
@@ -155,7 +154,7 @@ def test_transactions_do_not_nest(store: SqlStore) -> None:
     assert store.keys() == ["a", "b"]
 
 
-def test_another_thread_waits_for_the_end_of_a_transaction(store: SqlStore) -> None:
+def test_another_thread_waits_for_the_end_of_a_transaction(store: Store) -> None:
     # "Threads may share a store": what it writes is no part of the transaction, here rolled back.
     begun, written = threading.Event(), threading.Event()
 
@@ -179,7 +178,7 @@ def test_another_thread_waits_for_the_end_of_a_transaction(store: SqlStore) -> N
     assert store.keys() == ["of the other"]
 
 
-def test_a_closed_store_says_so(store: SqlStore) -> None:
+def test_a_closed_store_says_so(store: Store) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreError, match="was closed"):

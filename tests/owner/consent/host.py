@@ -21,15 +21,13 @@ from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
-from owner.consent.gate import Allowance, OwnerGate
-from owner.consent.history import History
-from owner.consent.policy import Policy
-from owner.runs import Outbox, RunManager
+from owner.consent.gate import OwnerGate
+from owner.keyring import KeyRing
+from owner.party import OwnerParty
+from owner.runs import AnyHandler
 from owner.settings import OwnerSettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
-from owner.sums.handler import SumHandler
-from owner.sums.responder import SumResponder
 
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0, 1), count=3), Numeric(name="age", bounds=(0, 120))),
@@ -91,42 +89,33 @@ class Host:
         self.settings = settings
         self.said: list[tuple[str, FedkmeError]] = []
         self.loaded: list[str] = []
-        history = History(NAME, store)
-        history.read()
-        policy = settings.policy
-        self.allowance = Allowance(history.rows, policy.most_rows, policy.most_rows_per_run)
-        self.policy = Policy(NAME, policy, SCHEMA, store, history, settings.approvals, clock)
-        self.office = RunManager(
-            NAME,
-            "curator:7700",
-            rows(),
-            store,
-            self.allowance,
-            self._open_desk,
-            policy.runs_at_once,
-            self._open_pool_desk,
-        )
-        self._seq: dict[str, int] = {}
-
-    def _gate(self, outbox: Outbox) -> OwnerGate:
-        return OwnerGate(
-            NAME, outbox, self.allowance, self.policy, lambda run, error: self.said.append((run, error))
-        )
-
-    def _open_pool_desk(self, run: str, outbox: Outbox) -> SumHandler:
-        noise = noise_for(0, NAME)("sums")
-        return SumHandler(run, SumResponder(NAME, rows(), SCHEMA, noise, self._gate(outbox)))
-
-    def _open_desk(self, run: str, outbox: Outbox) -> SummaryHandler:
-        gate, loaded = self._gate(outbox), self.loaded
+        loaded, said = self.loaded, self.said
 
         class Watched(Bidder):
             def _load(self, assignment: Assignment) -> None:
                 loaded.append(assignment.run)
                 super()._load(assignment)
 
-        bidder = Watched(NAME, rows(), SCHEMA, noise_for(0, NAME)("draw"), gate)
-        return SummaryHandler(run, bidder, SCHEMA.encoded_width)
+        class Watching(OwnerParty):
+            def handler(self, run: str, opening: str, gate: OwnerGate, keys: KeyRing) -> AnyHandler:
+                if opening != "prepare":
+                    return super().handler(run, opening, gate, keys)
+                bidder = Watched(NAME, self.table, SCHEMA, self.noise_for("draw"), gate, keys)
+                return SummaryHandler(run, bidder, SCHEMA.encoded_width)
+
+        party = Watching(
+            name=NAME,
+            table=rows(),
+            schema=SCHEMA,
+            store=store,
+            noise_for=noise_for(0, NAME),
+            policy=settings.policy,
+            approvals=settings.approvals,
+            clock=clock,
+            refused=lambda run, error: said.append((run, error)),
+        )
+        self.office = party.open("curator:7700")
+        self._seq: dict[str, int] = {}
 
     def ask(self, run: str, directive: pb.Directive, number: int, seq: int) -> pb.OwnerMessage:
         directive.at.run, directive.at.round, directive.at.seq = run, number, seq

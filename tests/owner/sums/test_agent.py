@@ -44,7 +44,7 @@ async def asked(found: OwnerSettings, ask: Ask) -> None:
             return self
 
     with pytest.raises(StoppingError):
-        await join(found, StatusReporter(NAME, supervised=False), make_office=Asked)
+        await join(found, StatusReporter(NAME, supervised=False), make=Asked)
 
 
 async def test_an_owners_process_takes_part(tmp_path: Path) -> None:

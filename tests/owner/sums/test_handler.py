@@ -62,7 +62,7 @@ def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
         assert isinstance(vector, np.ndarray)
         assert (vector == VECTOR.of(rows())).all()
         assert nonces(at) == ["sums 1", "release 0"]
-        assert at.allowance.rows == 0
+        assert at.office.rows_sent == 0
 
 
 def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> None:
@@ -276,11 +276,3 @@ def test_messages_of_no_aggregation_are_typed_refusals(tmp_path: Path) -> None:
             assert isinstance(error, ProtocolError | SecureAggregationError)
         assert at.lines == 0
         assert isinstance(words_of(curator.mask(1, parameters())), np.ndarray)
-
-
-def test_an_owner_that_takes_part_in_no_runs_of_sums_says_so(tmp_path: Path) -> None:
-    with asked(tmp_path, runs_at_once=1) as (at, curator):
-        at.office._open_pool_desk = None
-        assert type(curator.enlist()) is PolicyError
-        assert at.office.runs == []
-        assert at.prepare("bids") is None

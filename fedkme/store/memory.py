@@ -1,0 +1,176 @@
+"""A store in Python's own objects, for owners and curators that are simulated in one process.
+
+Reading and writing cost what dictionaries cost; nothing is copied, and nothing outlives the object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from fedkme.errors import StoreError
+from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
+from fedkme.store.sql import check_lines, printable
+
+
+class MemoryStore:
+    """A Store of one party for as long as the object lives."""
+
+    def __init__(self, party: str, *, clock: Callable[[], float] = time.time) -> None:
+        """Begin without runs; args are the party and a clock of Unix seconds."""
+        self._name = printable(party)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._closed = False
+        self._undo: list[Callable[[], object]] | None = None  # of the transaction that is open
+        self._runs: dict[str, RunRow] = {}
+        self._journals: dict[str, list[JournalEntry]] = {}
+        self._lines: list[LedgerLine] = []
+        self._facts: dict[str, bytes] = {}
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Undo on an exception what was written inside."""
+        with self._lock:
+            self._check_open()
+            if self._undo is not None:
+                raise RuntimeError("transactions of a store do not nest")
+            self._undo = []
+            try:
+                yield
+                self._check_open()
+            except BaseException:
+                for undo in reversed(self._undo):
+                    undo()
+                raise
+            finally:
+                self._undo = None
+
+    def open_run(self, run: str, peer: str, document: bytes) -> None:
+        """Write down a new run."""
+        with self._open():
+            if printable(run) in self._runs:
+                raise StoreError(f"run {run} is in the store of {self._name} already", "Choose another name.")
+            self._runs[run] = RunRow(run, printable(peer), OPEN, document, self._clock(), None)
+            self._journals[run] = []
+            self._on_undo(lambda: (self._runs.pop(run), self._journals.pop(run)))
+
+    def update_run(
+        self, run: str, *, status: str | None = None, document: bytes | None = None, ended: bool = False
+    ) -> None:
+        """Change what is given."""
+        with self._open():
+            before = self._known(run)
+            after = before if status is None else replace(before, status=printable(status))
+            if document is not None:
+                after = replace(after, document=document)
+            if ended and before.ended is None:
+                after = replace(after, ended=self._clock())
+            self._runs[run] = after
+            self._on_undo(lambda: self._runs.__setitem__(run, before))
+
+    def run(self, run: str) -> RunRow | None:
+        """Find a run by its name."""
+        with self._open():
+            return self._runs.get(printable(run))
+
+    def runs(self, status: str | None = None) -> list[RunRow]:
+        """List every run, or those of a status, by the order of opening."""
+        with self._open():
+            return [row for row in self._runs.values() if status in (None, row.status)]
+
+    def append(self, run: str, kind: str, body: bytes) -> int:
+        """Add an entry to a run's journal, and say its position."""
+        with self._open():
+            self._known(run)
+            journal = self._journals[run]
+            journal.append(JournalEntry(len(journal) + 1, printable(kind), body))
+            self._on_undo(journal.pop)
+            return len(journal)
+
+    def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
+        """List a run's journal behind a position."""
+        with self._open():
+            return self._journals.get(printable(run), [])[after:]
+
+    def forget_entries(self, run: str) -> None:
+        """Delete a run's journal."""
+        with self._open():
+            if (before := self._journals.get(printable(run))) is not None:
+                self._journals[run] = []
+                self._on_undo(lambda: self._journals.__setitem__(run, before))
+
+    def extend_ledger(self, lines: Sequence[str]) -> None:
+        """Append lines of ASCII without line ends."""
+        check_lines(lines)
+        with self._open():
+            count, written = len(self._lines), self._clock()
+            self._lines += [LedgerLine(count + i, line, written) for i, line in enumerate(lines, start=1)]
+            self._on_undo(lambda: self._lines.__delitem__(slice(count, None)))
+
+    def ledger(self, after: int = 0) -> list[LedgerLine]:
+        """List the ledger behind a line."""
+        with self._open():
+            return self._lines[after:]
+
+    def last_ledger_line(self) -> str | None:
+        """Find the last line of the ledger."""
+        with self._open():
+            return self._lines[-1].line if self._lines else None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Write a fact, over what was there."""
+        with self._open():
+            self._keep_fact(printable(key))
+            self._facts[key] = value
+
+    def get(self, key: str) -> bytes | None:
+        """Find a fact by its key."""
+        with self._open():
+            return self._facts.get(printable(key))
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """List keys of facts that begin with a prefix, by code point."""
+        printable(prefix)
+        with self._open():
+            return sorted(key for key in self._facts if key.startswith(prefix))
+
+    def delete(self, key: str) -> None:
+        """Delete a fact; nothing where there is none."""
+        with self._open():
+            self._keep_fact(printable(key))
+            self._facts.pop(key, None)
+
+    def close(self) -> None:
+        """Let go of the store; an open transaction is rolled back."""
+        with self._lock:
+            self._closed = True
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[None]:
+        with self._lock:
+            self._check_open()
+            yield
+
+    def _on_undo(self, undo: Callable[[], object]) -> None:
+        if self._undo is not None:
+            self._undo.append(undo)
+
+    def _keep_fact(self, key: str) -> None:
+        before = self._facts.get(key)
+        if before is None:
+            self._on_undo(lambda: self._facts.pop(key, None))
+        else:
+            self._on_undo(lambda: self._facts.__setitem__(key, before))
+
+    def _known(self, run: str) -> RunRow:
+        if (row := self._runs.get(printable(run))) is None:
+            raise StoreError(f"there is no run {run} in the store of {self._name}", "Correct the name.")
+        return row
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"the store of {self._name} was closed", "Open it again.")

@@ -1,0 +1,110 @@
+"""One owner put together: rows, policy, keys and randomness, and the handlers that they make for runs.
+
+It is the same on a host, in a test and in a simulation within one process; what differs is its store and
+what reaches its `RunManager`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedkme.errors import FedkmeError
+from fedkme.party import NoiseFor
+from fedkme.pki.identity import Identity
+from fedkme.store import Store
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import Allowance, OwnerGate
+from owner.consent.history import History
+from owner.consent.policy import Policy
+from owner.keyring import KeyRing
+from owner.runs import AnyHandler, Outbox, RunManager
+from owner.settings import PolicySettings
+from owner.summary.bidder import Bidder
+from owner.summary.handler import SummaryHandler
+from owner.sums.handler import SumHandler
+from owner.sums.responder import SumResponder
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnerParty:
+    """Parts that an owner's runs share.
+
+    Attributes:
+        name: the owner's name.
+        table: its rows.
+        schema: the public schema that it holds.
+        store: its journal and ledger.
+        noise_for: its private randomness.
+        policy: `[policy]` of its settings.
+        approvals: folder where approvals are left.
+        clock: Unix seconds, for periods of budgets.
+        identity: its certificate as it is now; None in plaintext, where names are taken at their word.
+        revoked: refuses certificates (PEM) that were revoked.
+        refused: told which run was refused what, and why.
+    """
+
+    name: str
+    table: Table
+    schema: Schema
+    store: Store
+    noise_for: NoiseFor
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    approvals: Path = Path("approvals")
+    clock: Callable[[], float] = time.time
+    identity: Callable[[], Identity | None] = lambda: None
+    revoked: Callable[[bytes], None] | None = None
+    refused: Callable[[str, FedkmeError], None] | None = None
+
+    def open(self, curator: str = "", make: type[RunManager] = RunManager) -> RunManager:
+        """Go on with what the store holds.
+
+        Args:
+            curator: address of the curator that it serves.
+            make: the class of what answers.
+
+        Raises:
+            StoreError: the store cannot be read.
+            LedgerError: a line is no entry of a ledger.
+        """
+        history = History(self.name, self.store)
+        history.read()
+        settings = self.policy
+        allowance = Allowance(history.rows, settings.most_rows, settings.most_rows_per_run)
+        policy = Policy(self.name, settings, self.schema, self.store, history, self.approvals, self.clock)
+        keys = KeyRing(self.name, self.identity, self.revoked)
+
+        def open_handler(run: str, opening: str, outbox: Outbox) -> AnyHandler:
+            gate = OwnerGate(self.name, outbox, allowance, policy, self.refused)
+            return self.handler(run, opening, gate, keys)
+
+        return make(
+            self.name,
+            curator,
+            self.table,
+            self.store,
+            allowance,
+            open_handler,
+            settings.runs_at_once,
+            keys,
+        )
+
+    def handler(self, run: str, opening: str, gate: OwnerGate, keys: KeyRing) -> AnyHandler:
+        """Make what answers one run, by the directive that opens it."""
+        name, table, schema = self.name, self.table, self.schema
+        match opening:
+            case "enlist":
+                noise = self.noise_for("sums")
+                responder = SumResponder(name, table, schema, noise, gate, self.identity(), self.revoked)
+                return SumHandler(run, responder)
+            case "divide":
+                noise = self.noise_for("histogram")
+                return CellHandler(run, HistogramResponder(name, table, schema, noise, gate, keys))
+            case _:
+                bidder = Bidder(name, table, schema, self.noise_for("draw"), gate, keys)
+                return SummaryHandler(run, bidder, schema.encoded_width)

@@ -1,0 +1,86 @@
+"""Owners in the same process, reached as streams reach those that dialled in.
+
+A directive goes to the `RunManager` of an owner, and its answer comes back. The owner is what it is on its
+host: it has its policy, gate, journal and ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from curator.owners.connection import Traffic
+from fedkme.errors import MissingOwnersError, OwnerFaultError
+from fedkme.wire.v1 import owners_pb2 as pb
+from owner.runs import RunManager
+
+
+class Loopback:
+    """The `Connection` to an owner in this process.
+
+    Attributes:
+        name: the owner's name.
+        runs: what answers; another one in its place is another process of the owner.
+    """
+
+    def __init__(self, name: str, runs: RunManager) -> None:
+        self.name = name
+        self.runs = runs
+
+    async def exchange(
+        self,
+        directive: pb.Directive,
+        most_rows: int,
+        traffic: Traffic,
+        width: int | None = None,
+        most_words: int = 0,
+    ) -> Sequence[pb.OwnerMessage]:
+        """Ask the owner; `traffic` stays as it is, because nothing is on a network."""
+        parts = self.runs.answer(directive)
+        if not parts or sum(len(part.rows.rows) for part in parts) > most_rows:
+            raise OwnerFaultError(
+                f"{self.name}, round {directive.at.round}: no answer, or more rows than it was asked for",
+                "Check the owner's software.",
+            )
+        return parts
+
+    async def tell(self, directive: pb.Directive) -> None:
+        """Say what needs no answer."""
+        self.runs.answer(directive)
+
+    def cut(self) -> None:
+        """Nothing is between the two that could be cut."""
+
+
+class LoopbackMembers:
+    """The `Membership` of owners in this process, who are all here from the beginning."""
+
+    def __init__(self, owners: Mapping[str, RunManager]) -> None:
+        """Take owners by name."""
+        self._connections = {name: Loopback(name, runs) for name, runs in sorted(owners.items())}
+
+    def connection(self, name: str) -> Loopback:
+        """Find the way to an owner."""
+        return self._connections[name]
+
+    def missing(self) -> list[str]:
+        """Nobody is missing."""
+        return []
+
+    def enlist(self, run: str, owners: Sequence[str]) -> None:
+        """Owners in this process do not come back, and need no list of their runs."""
+
+    def discharge(self, run: str) -> None:
+        """The same at the end of a run."""
+
+    async def gather(self, minimum: int, connect_s: float) -> list[str]:
+        """Name all owners.
+
+        Raises:
+            MissingOwnersError: there are too few.
+        """
+        if len(self._connections) < max(1, minimum):
+            raise MissingOwnersError(
+                f"there are {len(self._connections)} owners and the run needs {max(1, minimum)}",
+                "Lower the quorum, or simulate more owners.",
+            )
+        return list(self._connections)
