@@ -264,7 +264,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
             ledger = tmp_path / "ledger.jsonl"
             ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
             assert check_chain(ledger) is None
-    assert answered == {"enlisted", "words", "aggregated", "offer"}  # else the fuzz is a poor one
+    assert answered == {"enlisted", "words", "aggregated", "offer"}  # or it is a poor fuzz
     assert vectors > 30
     assert resident() - before < GROWTH
 
