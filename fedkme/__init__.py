@@ -1,4 +1,4 @@
-"""What all parties of fedkme must agree on: values, feature maps, mechanisms, the wire."""
+"""Agreements between all parties of fedkme: values, feature maps, mechanisms, the wire."""
 
 import os
 

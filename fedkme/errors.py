@@ -220,7 +220,7 @@ class SecureAggregationError(FedkmeError):
 
 
 class SealedBoxError(FedkmeError):
-    """Something sealed does not open, is for another run or key, or the keys that would open it are gone."""
+    """A sealed box does not open, is for another run or key, or the keys that would open it are gone."""
 
     code = 59
     title = "sealed box"

@@ -1,4 +1,4 @@
-"""What every party's configuration has in common: identity, randomness, time limits."""
+"""Settings that all parties' configurations have in common: identity, randomness, time limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}
 
 
 def fault_of_name(name: str, role: Role) -> str:
-    """Why a party cannot be called so, in a line; empty where it can.
+    """Reason why a party cannot have a name, in a line; empty where it can.
 
     A name is that of a certificate and of a folder, and what ledgers call the party: it may be no word that
     stands there for something else.
@@ -127,7 +127,7 @@ class StoredPartySettings(PartySettings):
     """Let `metrics` be off loopback: whoever reaches it reads names of parties and what they spent."""
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
-        """As for any party; a journal that is a file too."""
+        """Make paths absolute as for any party, and that of a journal that is a file too."""
         changes: dict[str, Any] = dict(super().relative_to(directory))
         if "://" not in self.journal and self.journal != ":memory:":
             changes["journal"] = str(directory / self.journal)
@@ -135,7 +135,7 @@ class StoredPartySettings(PartySettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as it is written in an address, is this machine and no name of another one."""
+    """Check whether a host, as an address has it, is this machine and no name of another one."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -153,5 +153,5 @@ PartyT = TypeVar("PartyT", bound=PartySettings)
 
 
 def resolve_paths(settings: PartyT, file: Path) -> PartyT:
-    """The same settings with paths relative to their file made absolute."""
+    """Make the paths in settings absolute, relative to the file of the settings."""
     return settings.model_copy(update=settings.relative_to(file.parent))

@@ -23,7 +23,7 @@ from fedkme.sealed import (
     PartyKeys,
     SecretTaker,
     certified,
-    seal_fillers,
+    seal_empty,
     seal_rows,
     taken_at_their_word,
     without_hashes,
@@ -52,7 +52,7 @@ class Sealer:
 
     def fill(self, tokens: Sequence[int], columns: int) -> list[HashedRow]:
         """Boxes without rows, one a token."""
-        return seal_fillers(tokens, columns, self.recipient, self.secret)
+        return seal_empty(tokens, columns, self.recipient, self.secret)
 
 
 def lost_keys(owner: str) -> SealedBoxError:

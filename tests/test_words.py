@@ -14,7 +14,15 @@ from tests.places import ROOT
 PACKAGES = ("consumer", "curator", "fedkme", "owner", "sim", "tools")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
-PENDING: tuple[str, ...] = ("consumer", "curator", "fedkme", "owner", "sim", "tools")
+PENDING: tuple[str, ...] = (
+    "consumer",
+    "curator",
+    "fedkme/protocol.py",
+    "fedkme/protocols.py",
+    "fedkme/wire",
+    "owner",
+    "sim",
+)
 """Folders and files whose text is not rewritten yet."""
 
 OPENINGS = """

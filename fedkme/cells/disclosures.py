@@ -1,4 +1,4 @@
-"""What a summary by cells discloses, in the words that both sides write in their ledgers."""
+"""Disclosures of a summary by cells, in the words that both sides write in their ledgers."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class IntegerNoise(Protocol):
 
 @dataclass(frozen=True)
 class HistogramNoise:
-    """How a histogram is released."""
+    """Noise with which a histogram is released."""
 
     scale: float
     """b."""
@@ -55,12 +55,12 @@ class HistogramNoise:
 
     @property
     def event(self) -> PureDp:
-        """For the ledger; see the head of this module."""
+        """Event of one histogram for the ledger; see the head of this module."""
         return PureDp(1.0 / self.scale, count=2)
 
     @property
     def variance(self) -> float:
-        """Of the noise on one count: 2 q / (1 - q)^2 with q = e^(-1/b)."""
+        """Variance of the noise on one count: 2 q / (1 - q)^2 with q = e^(-1/b)."""
         q = float(np.exp(-1.0 / self.scale))
         return 2.0 * q / (1.0 - q) ** 2
 
@@ -99,7 +99,7 @@ def by_label(cells: IntArray, labels: IntArray, size: int, classes: int) -> IntA
 
 
 def noisy_counts(cells: IntArray, size: int, how: HistogramNoise | None, noise: IntegerNoise) -> IntArray:
-    """What a party sends: counts with noise, (B,) int64, negative ones included; None adds no noise."""
+    """Counts that a party sends: with noise, (B,) int64, negative ones included; None adds no noise."""
     exact = counts(cells, size)
     return exact if how is None else exact + noise.discrete_laplace(how.scale, size)
 

@@ -7,7 +7,7 @@ from fedkme.privacy.noise import NoiseSource
 
 
 def on_integers(noise: NoiseSource) -> IntegerNoise:
-    """The same source, for counts; those of fedkme.privacy.noise, and journals of them, have it.
+    """Take a source of noise as one of whole numbers, for counts.
 
     Raises:
         TypeError: it draws real numbers alone.

@@ -1,4 +1,4 @@
-"""How much noise the two private parts of a summary by cells need: owners' rows, and D_v.
+"""Amount of noise that the two private parts of a summary by cells need: owners' rows, and D_v.
 
 Relation: replace one row of one owner, or one row of D_v; all m_j and m public.
 
@@ -67,7 +67,7 @@ def _gaussian_delta(sigma: float, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class OwnerNoise:
-    """What protects an owner's row.
+    """Noise that protects an owner's row.
 
     Attributes:
         multiplier: deviation of the sketch's noise over its sensitivity; None without a sketch.
@@ -83,17 +83,17 @@ class OwnerNoise:
 
     @property
     def sketch_event(self) -> Gaussian | None:
-        """For the ledger; the sensitivity of the query is sketch.SENSITIVITY."""
+        """Event of the sketch for the ledger; the sensitivity of the query is sketch.SENSITIVITY."""
         return None if self.multiplier is None else Gaussian(self.multiplier)
 
     @property
     def sketch_deviation(self) -> float:
-        """Of the sketch's noise in units of the query, 0 without a sketch."""
+        """Deviation of the sketch's noise in units of the query, 0 without a sketch."""
         return 0.0 if self.multiplier is None else self.multiplier * sketch.SENSITIVITY
 
     @property
     def event(self) -> Event:
-        """Everything that is released about an owner's row."""
+        """Event of all that is released about an owner's row."""
         gaussian = self.sketch_event
         return self.histogram.event if gaussian is None else Composed((gaussian, self.histogram.event))
 
@@ -152,7 +152,7 @@ def bits_for(
 
 
 def labels_help(rows: int, classes: int, dimension: int, deviation: float) -> bool:
-    """Whether the sketch can tell classes apart: the noise on a class mean's length, from public numbers.
+    """Check whether the sketch can tell classes apart under its noise, from public numbers.
 
     Args:
         rows: N of all owners.

@@ -26,7 +26,7 @@ _SHRINK = 1.0 - 2.0**-30  # covers rounding in the norm by which a row is divide
 
 @dataclass(frozen=True, slots=True)
 class ProjectionSpec:
-    """Everything that two parties need for the same z, beside the public schema.
+    """Public values from which two parties make the same z, beside the public schema.
 
     Attributes:
         seed: public, 0 <= seed < 2^64.

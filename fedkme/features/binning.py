@@ -26,7 +26,7 @@ MOST_BINS = 1 << 12
 
 @dataclass(frozen=True)
 class Binning:
-    """How rows become codes and codes become rows.
+    """Coding of rows: rows become codes, and codes become rows.
 
     Attributes:
         schema: public.

@@ -53,7 +53,7 @@ def quantize_mean(normalised: FloatArray) -> MeanVector:
 
 
 def normalised_mean(mean: MeanVector) -> FloatArray:
-    """What was broadcast back to normalised units, exactly; (d,)."""
+    """Bring a broadcast mean back to normalised units, exactly; (d,)."""
     return np.multiply(mean, MEAN_UNIT, dtype=np.float64)
 
 
@@ -111,7 +111,7 @@ class ScoredFeatures:
         return np.multiply(gains, self._unit, dtype=np.float64)
 
     def tolerance(self, size: int) -> float:
-        """How far a bid may move when every coordinate of a row is off by one unit of fixed point.
+        """Largest change of a bid when every coordinate of a row is off by one unit of fixed point.
 
         Two hosts may round a cosine to neighbouring units; a bid outside this distance is a mismatch.
         """

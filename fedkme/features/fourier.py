@@ -37,7 +37,7 @@ _MAX_CELLS = 2**28
 
 @dataclass(frozen=True, slots=True)
 class FourierSpec:
-    """Everything that two parties need to make the same h1.
+    """Public values from which two parties make the same h1.
 
     Attributes:
         kind: `paired` or `offset`.
@@ -59,7 +59,7 @@ class FourierSpec:
 
 @dataclass(frozen=True, slots=True)
 class SecretFourierSpec:
-    """What everybody may know of a secret draw, the curator too: it is what travels.
+    """Public part of a secret draw, which travels and which the curator sees too.
 
     There is no seed in it, so no party can take a public one for it by mistake.
 
@@ -88,7 +88,7 @@ class SecretFourierSpec:
 
 
 class FourierShape(Protocol):
-    """What everybody may know of a map, whatever its draw."""
+    """Public shape of a map, whatever its draw."""
 
     @property
     def kind(self) -> Kind:
@@ -102,7 +102,7 @@ class FourierShape(Protocol):
 
     @property
     def gamma(self) -> float:
-        """Of the kernel."""
+        """Gamma of the kernel."""
         ...
 
     @property
@@ -156,7 +156,7 @@ class FourierFeatures:
         return quantize_features(self.normalised(rows))
 
     def block_rows(self) -> int:
-        """How many rows to hash at a time."""
+        """Number of rows to hash at a time."""
         return max(1, _BLOCK_CELLS // max(self._shape.dimension, self._shape.width))
 
 

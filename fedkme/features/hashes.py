@@ -1,4 +1,4 @@
-"""What can be done with hashes alone, without the draw of h1: check them, compare them, choose among them.
+"""Work on hashes alone, without the draw of h1: checks, comparisons, choices among them.
 
 Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimate the kernel, hence every step
 of the summary protocols that scores or prunes rows works on them; what needs a row's values does not.
@@ -32,7 +32,7 @@ _SLACK = 2**16
 
 
 def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
-    """Why some rows are no hashes of any row, in a line; empty where they may be.
+    """Reason why some rows cannot be hashes of any row, in a line; empty where they may be.
 
     Without the draw nobody can say more than this: coordinates in [-1, 1], and in the paired form cosine and
     sine of one angle each.

@@ -57,7 +57,7 @@ class PointsSpec(Settings):
     def of(
         cls, points: FloatArray, gamma: float, whitening: FloatArray | None = None, units: Units = "model"
     ) -> PointsSpec:
-        """From matrices: points (M, n), whitening (J, M) or None."""
+        """Make a spec of matrices: points (M, n), whitening (J, M) or None."""
         return cls(
             gamma=gamma,
             units=units,

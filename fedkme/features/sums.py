@@ -168,12 +168,12 @@ def row_limit(features: EmbeddingMap) -> int:
 
 
 def same_class_distance(features: EmbeddingMap) -> float:
-    """How far replacing a row by one of its class moves the (J, C) sum, in L2: the spread of phi."""
+    """L2 distance that the (J, C) sum moves when a row is replaced by one of its class: phi's spread."""
     return features.spread
 
 
 def other_class_distance(features: EmbeddingMap) -> float:
-    """How far replacing a row by one of another class moves the (J, C) sum, in L2.
+    """L2 distance that the (J, C) sum moves when a row is replaced by one of another class.
 
     phi(x) leaves one column and phi(y) enters another, at right angles: sqrt(||phi(x)||^2 + ||phi(y)||^2),
     at most sqrt(2) B.

@@ -21,7 +21,7 @@ _SIMULATED = re.compile(r"run-\d+")
 
 @dataclass(frozen=True, slots=True)
 class LedgerSet:
-    """What some ledgers hold.
+    """Disclosures and runs that some ledgers hold.
 
     Attributes:
         lines: every disclosure with the run that it belongs to; a disclosure may be there twice.
@@ -54,7 +54,7 @@ class LedgerSet:
         return [about for _, about in self.lines]
 
     def present(self, owner: str, run: str) -> bool:
-        """Whether an owner took part in a run; where no ledger says that it did not, it did.
+        """Check whether an owner took part in a run; where no ledger says that it did not, it did.
 
         An owner writes something down in each run in which anything was computed of its rows.
         """

@@ -1,4 +1,4 @@
-"""Whether the ledgers of a run are whole, and whether both sides of each exchange wrote the same.
+"""Check that the ledgers of a run are whole, and that both sides of each exchange wrote the same.
 
 Mirrored are an owner's rows, sums and counts by cells to the curator and what they cost towards others, all
 that a consumer discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and
@@ -34,7 +34,7 @@ from fedkme.privacy.ledger import Entry, check_chain, read_ledger
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found about one ledger, or about a pair; `fault` is empty when all is well."""
+    """Finding about one ledger, or about a pair; `fault` is empty when all is well."""
 
     about: str
     fault: str = ""
@@ -112,7 +112,7 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
 
 
 def disclosures(directory: Path) -> list[Disclosure]:
-    """Everything that the ledgers of a run hold, or one ledger.
+    """Disclosures in all ledgers of a run, or in one ledger.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
@@ -133,7 +133,7 @@ def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
 
 
 def _consumer(directory: Path) -> str:
-    """Who asked for the run in a folder, as the curator's record.json says."""
+    """Name of the consumer that asked for the run in a folder, as the curator's record.json has it."""
     return str(_record(directory).get("consumer", CONSUMER))
 
 
@@ -159,7 +159,7 @@ def _misplaced(found: Found) -> str:
 
 
 def _cut(found: Found, directory: Path) -> str:
-    """Whether the curator's ledger reaches, unchanged, to where it was when runs were recorded."""
+    """Describe where the curator's ledger was cut or changed since its runs were recorded, if it was."""
     if found.party != CURATOR:
         return ""
     for folder in (directory, *sorted(directory.glob("run-*"))):
@@ -175,7 +175,7 @@ def _cut(found: Found, directory: Path) -> str:
 
 
 def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
-    """Of these runs: a ledger may hold others, with another curator."""
+    """Compare two ledgers over these runs: a ledger may hold others, with another curator."""
     theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
     if any(_is_shared(entry.disclosure) for entry in theirs):
@@ -194,23 +194,23 @@ def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
 
 
 def _is_row(about: Disclosure) -> bool:
-    """Whether it is an owner's row that came to the curator, or to the consumer in a box through it."""
+    """Check that it is an owner's row that came to the curator, or in a box through it to the consumer."""
     row = about.nonce.startswith("row ") and isinstance(about.event, RawRows | HashedRows | SealedRows)
     return row and not is_validation(about.protected)
 
 
 def _is_sums(about: Disclosure) -> bool:
-    """Whether it is of a run of sums: an owner's vector, or what is released of all of them."""
+    """Check that it belongs to a run of sums: an owner's vector, or what is released of all of them."""
     return about.nonce.startswith(("sums ", "release ")) and not is_validation(about.protected)
 
 
 def _is_histogram(about: Disclosure) -> bool:
-    """Whether it is an owner's histogram by cells, towards the curator or, by orders, towards others."""
+    """Check that it is an owner's histogram by cells, towards the curator or, by orders, towards others."""
     return about.nonce == HISTOGRAM and not is_validation(about.protected)
 
 
 def _is_shared(about: Disclosure) -> bool:
-    """Whether it is D_v itself: then the curator makes g~ of it, and writes that alone."""
+    """Check that it is D_v itself: then the curator makes g~ of it, and writes that alone."""
     return is_validation(about.protected) and isinstance(about.event, RawRows)
 
 
@@ -222,7 +222,7 @@ def _is_mirrored(entry: Entry, party: Found) -> bool:
 
 
 def _is_heard(entry: Entry, party: Found) -> bool:
-    """Whether an owner wrote down what the curator told it of others' rows; it need not hear everything."""
+    """Check that it is what the curator told an owner of others' rows; an owner need not hear everything."""
     about = entry.disclosure
     return about.protected == about.observer == OWNERS and party.party != CURATOR
 

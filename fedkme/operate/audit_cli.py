@@ -77,7 +77,7 @@ def ledger(
     delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
     run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
 ) -> None:
-    """What each observer can learn of each data set: epsilon by both accountants, and rows seen.
+    """Print what each observer can learn of each data set: epsilon by both accountants, and rows seen.
 
     All runs that the ledgers hold are composed: what an owner's rows, or a consumer's D_v, have cost over
     their lifetime. With several consumers a line says what they learn if they tell each other everything.
@@ -142,7 +142,7 @@ def _number(figure: Bound) -> str:
 
 
 def _published_cells(found: list[Disclosure]) -> dict[tuple[str, str], list[Disclosure]]:
-    """What the paper has arithmetic for, by pair; an entry in two ledgers counts once."""
+    """Pairs for which the paper has arithmetic; an entry in two ledgers counts once."""
     cells: dict[tuple[str, str], list[Disclosure]] = {}
     for about in dict.fromkeys(found):
         if isinstance(about.event, MwemCall | PrivAuction):

@@ -39,7 +39,7 @@ _WIDTH = 100
 
 
 class Method(StrEnum):
-    """What an owner's amount follows from."""
+    """Rule from which an owner's amount follows."""
 
     ROWS = "rows"
     GAINS = "gains"
@@ -49,7 +49,7 @@ class Method(StrEnum):
 
 
 class Reference(StrEnum):
-    """What a Shapley value is measured from."""
+    """Baseline from which a Shapley value is measured."""
 
     ORIGIN = "origin"
     POOL = "pool"

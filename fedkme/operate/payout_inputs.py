@@ -1,4 +1,4 @@
-"""What a finished run's folder says about payments: arrays for curator/payouts, nothing worked out."""
+"""Inputs of payments from a finished run's folder: arrays for curator/payouts, nothing worked out."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PayoutInputs:
 
 
 def read_inputs(directory: Path) -> PayoutInputs:
-    """From record.json, and run.toml where there is one.
+    """Read them from record.json, and run.toml where there is one.
 
     Raises:
         StoreError: the folder has no record of a run, or one that is not whole.

@@ -1,1 +1,1 @@
-"""What operators see of a party: log lines, the service manager, metrics."""
+"""Operators' view of a party: log lines, the service manager, metrics."""

@@ -32,7 +32,7 @@ _NOT_FOR_LOGS = ("mmd2",)
 
 
 class Log:
-    """Where a party's lines go: standard error, or a file that may be moved away while it is written."""
+    """Log of a party, on standard error or in a file that may be moved away while it is written."""
 
     def __init__(self, party: str, form: LogFormat = "text", file: Path | None = None) -> None:
         """Open.
@@ -76,7 +76,7 @@ class Log:
 
 
 def unforeseen(error: BaseException) -> dict[str, Any]:
-    """What may be said of an exception that nobody foresaw: its type and where it was, not its text."""
+    """Describe an unexpected exception by its type and place in the code, never by its text."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
     return {"error": type(error).__name__, "at": places}
@@ -149,6 +149,6 @@ class _TextLines(logging.Formatter):
 
 
 def _in_one_line(value: Any) -> str:
-    """What a peer said must not begin a line of its own."""
+    """Keep a peer's words from beginning a line of their own."""
     text = str(value)
     return text if text.isprintable() else repr(text)

@@ -1,4 +1,4 @@
-"""Figures for Prometheus that every party with a store has, and the door at which they are read.
+"""Metrics for Prometheus that every party with a store has, and the server at which they are read.
 
 Reading happens in threads of its own. What a round pays is a few counters; what is heavy, epsilon, is
 computed in a thread when a run ends.
@@ -76,7 +76,7 @@ class TimedStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """As the store's."""
+        """Open a transaction of the store, and measure it."""
         begun = time.perf_counter()
         with self._store.transaction():
             yield
@@ -87,12 +87,12 @@ class TimedStore:
 
 
 def timed(store: Store, registry: CollectorRegistry) -> Store:
-    """The same store, measured."""
+    """Wrap a store so that its transactions are measured."""
     return cast(Store, TimedStore(store, registry))
 
 
 class Spending:
-    """What the ledger's lines have cost, by protected set and observer; by the sound accountant."""
+    """Cost of the ledger's lines by protected set and observer, by the sound accountant."""
 
     def __init__(self, store: Store, registry: CollectorRegistry, say: Callable[[FedkmeError], None]) -> None:
         """Begin, with what the ledger holds.

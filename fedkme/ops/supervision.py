@@ -1,4 +1,4 @@
-"""A party's process: how it says what it does, and how it is told to stop.
+"""Process of a party: it reports what it does, and it is told to stop.
 
 Alone, it writes log lines and stops on ctrl-C or SIGTERM. Under a launcher (`--supervised`) it writes one
 JSON object a line to standard output, reads what the launcher knows from standard input, and stops when that
@@ -32,7 +32,7 @@ LINE_LIMIT = 2**20
 
 
 class StatusReporter:
-    """What a party says about itself, never a private value; and what it hears from outside.
+    """Reports what a party does, never a private value, and hears what it is told from outside.
 
     Attributes:
         on_terminate: called at the first SIGTERM in place of being cancelled; the next signal cancels.
@@ -162,11 +162,11 @@ class RunnableSettings(Protocol):
 
     @property
     def log(self) -> LogFormat:
-        """How its log lines look."""
+        """Format of its log lines."""
 
     @property
     def log_file(self) -> Path | None:
-        """Where they go."""
+        """File for its log lines; None is standard error."""
 
 
 Party = TypeVar("Party", bound=RunnableSettings)
@@ -190,37 +190,37 @@ def run_party(
     Returns:
         Exit status: 0, or the number of the failure, which was said; 1 for a failure that nobody foresaw.
     """
-    voice = StatusReporter("", supervised)
-    voice.say("imported")
+    reporter = StatusReporter("", supervised)
+    reporter.say("imported")
     try:
         settings = load()
         log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
         log.capture()
-        voice = StatusReporter(settings.name, supervised, log)
-        asyncio.run(_main(settings, voice, supervised, work))
+        reporter = StatusReporter(settings.name, supervised, log)
+        asyncio.run(_main(settings, reporter, supervised, work))
     except InterruptedRunError as error:
-        if service and not supervised and voice.told is signal.SIGTERM:
-            voice.say("stopped")
+        if service and not supervised and reporter.told is signal.SIGTERM:
+            reporter.say("stopped")
             return 0
-        voice.fail(error)
+        reporter.fail(error)
         return error.code
     except FedkmeError as error:
-        voice.fail(error)
+        reporter.fail(error)
         return error.code
     except ModuleNotFoundError:
         raise  # an extra that is not installed: the command line says which
     except Exception as error:
-        voice.unforeseen(error)
+        reporter.unforeseen(error)
         return 1
     return 0
 
 
 async def _main(
     settings: Party,
-    voice: StatusReporter,
+    reporter: StatusReporter,
     supervised: bool,
     work: Callable[[Party, StatusReporter], Awaitable[None]],
 ) -> None:
     if supervised:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the launcher's to handle
-    await voice.run(lambda: work(settings, voice))
+    await reporter.run(lambda: work(settings, reporter))

@@ -1,4 +1,4 @@
-"""Who signs: the same for an authority on disk and for one that lives as long as a simulation."""
+"""Signing of certificates, alike for an authority on disk and one that lives as long as a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a certificate says, in our words."""
+"""Contents of a certificate, in the words of this project."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOST = re.compile(
 
 
 class Role(StrEnum):
-    """What a party may act as."""
+    """Role that a certificate lets its party act in."""
 
     OWNER = "owner"
     CURATOR = "curator"
@@ -82,7 +82,7 @@ def role_of(certificate: x509.Certificate) -> Role | None:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether it may sign certificates, and nobody signed it."""
+    """Check whether a certificate may sign certificates and is signed by itself."""
     try:
         signs = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -118,7 +118,7 @@ def fingerprint(public: x509.Certificate | x509.CertificateSigningRequest) -> st
 
 
 def same_fingerprint(given: str, ours: str) -> bool:
-    """Whether somebody typed this fingerprint, with or without colons, spaces and prefix."""
+    """Check whether a typed fingerprint is this one, with or without colons, spaces and prefix."""
     digits = re.sub(r"[\s:]", "", given.strip().upper().removeprefix("SHA256"))
     return digits == ours.replace(":", "")
 
@@ -138,6 +138,6 @@ def expiry(end: datetime.datetime) -> str:
 
 
 def due(certificate: x509.Certificate) -> bool:
-    """Whether it is time to renew: in the last 14 days, or third of a shorter life."""
+    """Check whether it is time to renew: in the last 14 days, or third of a shorter life."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return end - now() < min(WARN, (end - start) / 3)

@@ -90,7 +90,7 @@ def request(
         Path | None, typer.Option(help="A key or bundle to use again, instead of a new key.")
     ] = None,
 ) -> None:
-    """On the party's host: make a key, and ask for a certificate; the key stays."""
+    """Make a key on the party's host, and ask for a certificate; the key stays."""
     check_name(name)
     with explained():
         _refuse(out_request)
@@ -144,7 +144,7 @@ def accept(
     ] = "",
     over: Annotated[bool, typer.Option("--over", help="Replace the bundle, for a renewal.")] = False,
 ) -> None:
-    """On the party's host: put key and certificate together, if the authority is the one meant."""
+    """Put key and certificate together on the party's host, if the authority is the one meant."""
     with explained():
         identity = requests.accept(file, _key_in(key), fingerprint_said)
         identity.save_bundle(out, over=over)
@@ -226,7 +226,7 @@ def _key_in(path: Path) -> bytes:
 
 
 def _passphrase(file: Path | None, *, confirm: bool = False) -> Passphrase:
-    """How to get at the passphrase, if it is needed."""
+    """Way to get at the passphrase, if it is needed."""
 
     def get() -> bytes:
         if file is None:

@@ -47,7 +47,7 @@ def replace(path: Path, data: bytes, mode: int) -> None:
 
 
 def stamp(*paths: Path) -> Stamp:
-    """What changes when a file is written or replaced; one call of the system for each, nothing is read."""
+    """Stamp of files that changes when one is written or replaced; one system call each, nothing is read."""
     return tuple(_stamp(path) for path in paths)
 
 

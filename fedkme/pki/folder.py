@@ -78,7 +78,7 @@ class AuthorityFolder:
             ) from None
 
     def issued(self) -> list[x509.Certificate]:
-        """Everything that was issued, in the order of names and then of time."""
+        """Certificates that were issued, in the order of names and then of time."""
         files = (self.directory / "issued").glob("*.pem")
         certificates = (x509.load_pem_x509_certificate(file.read_bytes()) for file in files)
         return sorted(certificates, key=lambda each: (name_of(each.subject), each.not_valid_before_utc))
@@ -88,7 +88,7 @@ class AuthorityFolder:
         return x509.load_pem_x509_crl((self.directory / "revoked.pem").read_bytes())
 
     def is_revoked(self, certificate: x509.Certificate) -> bool:
-        """Whether it is on the list."""
+        """Check whether a certificate is on the list of revoked ones."""
         return self.revoked().get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
 
     def live(self, name: str) -> list[x509.Certificate]:
@@ -103,7 +103,7 @@ class AuthorityFolder:
         ]
 
     def find(self, what: str) -> list[x509.Certificate]:
-        """What is meant by a name, a serial number in hexadecimal digits, or a file with a certificate.
+        """Find certificates by a name, a serial number in hexadecimal digits, or a file with a certificate.
 
         Raises:
             PkiError: nothing that this authority issued.
@@ -130,7 +130,7 @@ class AuthorityFolder:
             return []
 
     def signed(self, certificate: x509.Certificate) -> bool:
-        """Whether this authority issued a certificate to a party."""
+        """Check whether this authority issued a certificate to a party."""
         try:
             certificate.verify_directly_issued_by(self.certificate)
         except (ValueError, TypeError, InvalidSignature):
@@ -256,7 +256,7 @@ class OpenAuthority:
         return certificate
 
     def renew(self, identity: Identity, lifetime: datetime.timedelta, key: bytes) -> Identity:
-        """The same name, role and hosts for another while.
+        """Issue another certificate to the same name, role and hosts.
 
         Args:
             identity: what is to be renewed; it may have expired.

@@ -21,7 +21,7 @@ _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certifi
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Identity:
-    """What a party shows and what it trusts; all PEM."""
+    """Credentials of a party: what it shows and what it trusts, all PEM."""
 
     certificate: bytes
     """The party's own, first; certificates between it and the authority may follow."""
@@ -35,17 +35,17 @@ class Identity:
         return x509.load_pem_x509_certificate(self.certificate)
 
     def server_configuration(self) -> grpc.ServerCertificateConfiguration:
-        """What a server shows and trusts."""
+        """Configuration of a server: what it shows and what it trusts."""
         return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], self.authority)
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """For a server that accepts only clients of the same authority."""
+        """Credentials of a server that accepts only clients of the same authority."""
         return grpc.ssl_server_credentials(
             [(self.key, self.certificate)], root_certificates=self.authority, require_client_auth=True
         )
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        """For a client that accepts only servers of the same authority."""
+        """Credentials of a client that accepts only servers of the same authority."""
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
 
     def bundle(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Who is no longer accepted: a list that the authority signs, read again when its file changes."""
+"""List of revoked certificates, signed by the authority and read again when its file changes."""
 
 from __future__ import annotations
 

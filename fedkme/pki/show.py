@@ -1,4 +1,4 @@
-"""What is in a file or folder of identities, line by line; of a key only that it is there."""
+"""Description of a file or folder of identities, line by line; of a key only that it is there."""
 
 from __future__ import annotations
 

@@ -68,13 +68,13 @@ Write = Callable[[Sequence[str]], None]
 
 
 class LedgerSink(Protocol):
-    """Whatever takes disclosures before their bytes leave: a ledger, or what writes into one later."""
+    """Recipient of disclosures before their bytes leave: a ledger, or what writes into one later."""
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
         """Take them, in order."""
 
     def head(self) -> dict[str, int | str]:
-        """How many lines there are, and the hash of the last."""
+        """Number of lines, and the hash of the last."""
 
 
 class Ledger:
@@ -112,7 +112,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What is written inside is taken back when the block fails, as the store takes back its lines.
+        """Take back what is written inside when the block fails, as the store takes back its lines.
 
         It stands around the store's transaction, whose end may fail.
         """
@@ -124,7 +124,7 @@ class Ledger:
             raise
 
     def head(self) -> dict[str, int | str]:
-        """How many lines there are, and the hash of the last: whoever keeps it notices a cut at the end."""
+        """Number of lines, and the hash of the last: whoever keeps it notices a cut at the end."""
         return {"entries": self._seq, "hash": self._hash}
 
 
@@ -173,7 +173,7 @@ def stored_ledger(party: str, store: Store) -> Ledger:
 
 
 def disclosures_in(lines: Iterable[str]) -> list[Disclosure]:
-    """What lines of a ledger say; their chain is not followed.
+    """Read the disclosures in lines of a ledger; their chain is not followed.
 
     Raises:
         LedgerError: one is no entry.
@@ -259,7 +259,7 @@ def _read_line(line: bytes) -> Entry | str:
 
 
 def _break(last: Entry | None, entry: Entry) -> str:
-    """Why an entry does not follow another, or nothing."""
+    """Reason why an entry does not follow another; empty where it does."""
     due = 1 if last is None else last.seq + 1
     if last is not None and entry.party != last.party:
         return f"an entry of {entry.party} stands in the ledger of {last.party}"

@@ -28,7 +28,7 @@ _NORM_SLACK = 1.0 + 1e-6
 
 @dataclass(frozen=True)
 class Cost:
-    """What one release discloses of the rows in it, under replace-one, for a ledger.
+    """Cost of one release for the rows in it, under replace-one, as ledgers have it.
 
     Attributes:
         event: the mechanism with its parameters.
@@ -39,7 +39,7 @@ class Cost:
     sensitivity: float | None
 
     def of_rows(self, count: int) -> Cost:
-        """The same where up to `count` rows are replaced at once; h2's pieces are linear in its parameter."""
+        """Cost where up to `count` rows are replaced at once; h2's pieces are linear in its parameter."""
         match self.event:
             case Gaussian(multiplier, releases):
                 event: Event = Gaussian(multiplier / count, releases)
@@ -67,7 +67,7 @@ class MeanRelease(Protocol):
 
     @property
     def cost(self) -> Cost:
-        """Of the next release, if it reads rows that are protected."""
+        """Cost of the next release, if it reads rows that are protected."""
         ...
 
     def add(self, rows: NDArray[np.float64]) -> None:
@@ -172,7 +172,7 @@ class MwemMean:
 
     @property
     def later_cost(self) -> Cost:
-        """Of every call but the first."""
+        """Cost of every call but the first."""
         return self._cost_of(*self._later)
 
     def _cost_of(self, epsilon: float | None, iterations: int) -> Cost:
@@ -195,7 +195,7 @@ class MwemMean:
 
 
 def later_cost(release: MeanRelease) -> Cost:
-    """What every release but the first costs, before the first."""
+    """Cost of every release but the first, before the first."""
     return release.later_cost if isinstance(release, MwemMean) else release.cost
 
 

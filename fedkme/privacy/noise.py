@@ -1,4 +1,4 @@
-"""Where noise comes from: seeded streams for simulations, the operating system for real data.
+"""Sources of noise: seeded streams for simulations, the operating system for real data.
 
 The two sources are two types, so that a deployment can refuse a seeded one by its type: a seed makes a
 run repeatable, and whoever knows the seed can subtract the noise.
@@ -20,7 +20,7 @@ _LATTICE_BITS = 24
 
 
 class NoiseSource(Protocol):
-    """What a mechanism draws from; every draw is a (size,) float64 array of independent values."""
+    """Source that mechanisms draw from; a draw is a (size,) float64 array of independent values."""
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Uniform on [0, 1)."""

@@ -1,4 +1,4 @@
-"""From a total (epsilon, delta) per pair of parties to the parameters of every mechanism.
+"""Presets: the parameters of every mechanism, from a total (epsilon, delta) per pair of parties.
 
 `sound`, the default: one exact Gaussian release of D_v at (epsilon, delta); towards other owners the
 descending clock and jointly calibrated Gaussian broadcasts, which share epsilon. Replacing one row of an
@@ -25,7 +25,7 @@ Preset = Literal["sound", "published"]
 
 
 class PrivacyTarget(Settings):
-    """What a run may cost: D_v towards everybody, and each owner's rows towards the other owners."""
+    """Limit on a run's cost: of D_v towards everybody, of each owner's rows towards other owners."""
 
     epsilon: float = Field(1.0, gt=0)
     delta: float = Field(1e-5, gt=0, lt=1)

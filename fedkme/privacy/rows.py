@@ -1,4 +1,4 @@
-"""What rows disclose when they leave an owner, in the words that both sides write in their ledgers."""
+"""Disclosures of rows when they leave an owner, in the words that both sides write in their ledgers."""
 
 from __future__ import annotations
 

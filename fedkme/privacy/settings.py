@@ -68,7 +68,7 @@ class MwemTargetSettings(Settings):
     """Which distribution's mean is released: the last iterate P_T, or the printed average P_avg."""
 
     def single_call(self) -> MwemSettings:
-        """The same as a run of h2 that ends with its first call."""
+        """Settings of a run of h2 that ends with its first call."""
         return MwemSettings(
             initial_iterations=self.iterations,
             initial_epsilon=self.epsilon,
@@ -160,7 +160,7 @@ def release_target(
 
 
 def target_event(settings: ExactSettings | MwemTargetSettings | GaussianSettings) -> Event:
-    """What the release of D_v's mean will cost, before anything is computed."""
+    """Cost that the release of D_v's mean will have, before anything is computed."""
     single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
     return make_release(single, 2, 1.0, 1, SecureNoise()).cost.event
 
@@ -168,7 +168,7 @@ def target_event(settings: ExactSettings | MwemTargetSettings | GaussianSettings
 def broadcast_events(
     settings: ExactSettings | MwemSettings | GaussianSettings, releases: int, exchanged: int
 ) -> list[Event]:
-    """What all broadcasts of a run will cost owners' rows, before anything is computed.
+    """Cost to owners' rows of all broadcasts of a run, before anything is computed.
 
     Args:
         settings: of the mechanism.

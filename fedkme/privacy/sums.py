@@ -147,7 +147,7 @@ class PooledRelease:
 
     @property
     def sensitivity(self) -> float:
-        """Of the joint vector, each sum scaled so that its noise is that of the first."""
+        """Sensitivity of the joint vector, each sum scaled so that its noise is that of the first."""
         return self.sigmas[0] / self.multiplier
 
     def check_usable(

@@ -71,7 +71,7 @@ Epsilon = Annotated[float, Field(gt=0), PlainSerializer(_plain, when_used="json"
 
 
 class _Release(Settings):
-    """What every method has."""
+    """Settings that every method has."""
 
     epsilon: Epsilon = 1.0
     """Of the whole release, for any one row of any owner (replace-one, the number of rows being public). inf:
@@ -206,7 +206,7 @@ class Balog2Settings(_Release):
 
 
 class _Generated(_Release):
-    """What methods that train a generator have; `rows`: synthetic rows, by default as many as owners have."""
+    """Settings of methods that train a generator; `rows` is as many as owners have by default."""
 
     class_weights: bool = True
     """Release the class counts too; without, training learns them. Of no account without a label."""
@@ -336,12 +336,12 @@ def settings_from_json(text: str) -> AnyRelease:
 
 
 def settings_to_json(settings: AnyRelease) -> str:
-    """What `settings_from_json` reads back to equal settings."""
+    """Write settings as JSON, which `settings_from_json` reads back to equal settings."""
     return json.dumps(settings.model_dump(mode="json"), sort_keys=True, allow_nan=False)
 
 
 def read_points(settings: AnyRelease, schema: Schema, folder: Path) -> AnyRelease:
-    """The same settings with the rows of a file of points in place of its path.
+    """Put the rows of a file of points into settings in place of its path.
 
     Whoever asks for the release does this, since nobody else has the file; a curator opens no path that a
     consumer names.

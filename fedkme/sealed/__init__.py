@@ -13,7 +13,7 @@ from fedkme.sealed.rows import (
     mismatched,
     open_rows,
     row_box_bytes,
-    seal_fillers,
+    seal_empty,
     seal_rows,
     without_hashes,
 )
@@ -40,7 +40,7 @@ __all__ = [
     "open_rows",
     "row_box_bytes",
     "seal",
-    "seal_fillers",
+    "seal_empty",
     "seal_rows",
     "taken_at_their_word",
     "without_hashes",

@@ -70,7 +70,7 @@ def seal(
 
 
 def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") -> bytes:
-    """What is in a box.
+    """Open a box.
 
     Args:
         box: as it came.

@@ -151,7 +151,7 @@ class SecretGiver:
 
     @property
     def given(self) -> dict[str, int]:
-        """To how many keys of each taker the secret was given."""
+        """Number of keys of each taker that the secret was given to."""
         return dict(Counter(name for name, _ in self._gifts))
 
     def give(self, offer: KeyOffer) -> Gift:
@@ -190,7 +190,7 @@ class SecretGiver:
 
 
 class Taking(enum.Enum):
-    """What a taker does next."""
+    """Step that a taker takes next."""
 
     OFFER = "offer"
     TAKE = "take"

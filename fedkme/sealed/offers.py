@@ -1,4 +1,4 @@
-"""Whose keys they are: a party's keys of one run, bound to its certificate.
+"""Offers of keys: a party's keys of one run, bound to its certificate.
 
 As `fedkme.secagg.signing` binds a signing key, so does an offer bind two: an X25519 key that others seal for,
 and an Ed25519 key that signs what is given away. The certificate's own key signs both together with the

@@ -83,13 +83,11 @@ def seal_rows(
 
 
 def without_hashes(rows: int) -> Features:
-    """In place of h1, (k, 0), where nobody on the way chooses among rows."""
+    """Make an empty array, (k, 0), in place of h1, where nobody on the way chooses among rows."""
     return np.empty((rows, 0), dtype=np.int16)
 
 
-def seal_fillers(
-    tokens: Sequence[int], columns: int, recipient: bytes, secret: GroupSecret
-) -> list[HashedRow]:
+def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: GroupSecret) -> list[HashedRow]:
     """Boxes that hold no row and look as if: who carries them sees what was ordered, not what there was.
 
     They open as rows without values.

@@ -47,7 +47,7 @@ from fedkme.secagg.ring import Steps, from_words, reduce_words
 
 
 class Stage(enum.Enum):
-    """What the curator waits for."""
+    """Stage of the aggregation, named after what the curator waits for."""
 
     ADVERTISEMENTS = "advertisements"
     SHARES = "shares"
@@ -59,7 +59,7 @@ class Stage(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """What the aggregation gives.
+    """Result of the aggregation.
 
     Attributes:
         owners: whose vectors are in the sum.

@@ -79,7 +79,7 @@ def expand(secret: bytes, context: bytes, info: bytes) -> bytes:
 
 
 def verified(key: Ed25519PublicKey, signature: bytes, signed: bytes) -> bool:
-    """Whether the signature is the key's."""
+    """Check whether the signature is the key's."""
     try:
         key.verify(signature, signed)
     except InvalidSignature:
@@ -93,7 +93,7 @@ def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
-    """What was sealed; None if it was altered or is about something else."""
+    """Open what was sealed; None if it was altered or is about something else."""
     try:
         return ChaCha20Poly1305(key).decrypt(_ONCE, sealed, about)
     except InvalidTag:

@@ -1,4 +1,4 @@
-"""What owners and curator tell each other, phase by phase.
+"""Messages between owners and curator, phase by phase.
 
 Values check their own shape, so that whatever a decoder makes of a peer's bytes is one of these or a
 SecureAggregationError. What they mean is checked by who receives them.
@@ -46,7 +46,7 @@ class Advertisement:
 
     @property
     def signed(self) -> bytes:
-        """What the owner signs."""
+        """Bytes that the owner signs."""
         return advertised(self.context, self.sender, self.cipher_key, self.mask_key, self.commitment)
 
 
@@ -188,7 +188,7 @@ class Unmasking:
 
 
 def advertised(context: bytes, sender: str, cipher_key: bytes, mask_key: bytes, commitment: bytes) -> bytes:
-    """What an advertisement's signature is of."""
+    """Bytes that an advertisement's signature is of."""
     return framed(b"fedkme secagg advertisement", context, sender.encode(), cipher_key, mask_key, commitment)
 
 
@@ -198,7 +198,7 @@ def committed(context: bytes, owner: str, seed: bytes) -> bytes:
 
 
 def sealed_about(context: bytes, sender: str, recipient: str) -> bytes:
-    """What a sealed share is bound to."""
+    """Context that a sealed share is bound to."""
     return framed(b"fedkme secagg share", context, sender.encode(), recipient.encode())
 
 
@@ -208,7 +208,7 @@ def endorsed(
     sharing: Iterable[str],
     survivors: Iterable[str],
 ) -> bytes:
-    """What an endorsement's signature is of: all that the curator said that other owners must have heard too.
+    """Bytes that an endorsement's signature is of: all that the curator told every owner alike.
 
     Args:
         context: of the aggregation.

@@ -74,7 +74,7 @@ def lattice_excess(variance: float) -> float:
 
 
 def sum_excess(share: float, honest: int) -> float:
-    """How far (tau of lemma 1) the log-probability of a sum of shares is from a Gaussian's.
+    """Largest difference (tau of lemma 1) of the log-probability of a sum of shares from a Gaussian's.
 
     Args:
         share: s, in steps.
@@ -117,7 +117,7 @@ class NoisePlan:
 
     @property
     def variance(self) -> float:
-        """Of the sum of the honest shares, in each coordinate, in steps squared."""
+        """Variance of the sum of the honest shares, in each coordinate, in steps squared."""
         return self.honest * self.share**2
 
     @property
@@ -128,7 +128,7 @@ class NoisePlan:
 
     @property
     def multiplier(self) -> float:
-        """Of the Gaussian mechanism that one release is, up to the excess."""
+        """Multiplier of the Gaussian mechanism that one release is, up to the excess."""
         return math.sqrt(self.variance - self.smoothing) / self.diameter
 
     @property
@@ -189,7 +189,7 @@ def plan_noise(
 
 
 def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> NoisePlan:
-    """What the noise of an aggregation promises; an owner asks this itself before it takes part.
+    """Compute what an aggregation's noise promises; an owner does so itself before it takes part.
 
     Args:
         parameters: as the curator proposes them.

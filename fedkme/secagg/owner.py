@@ -58,7 +58,7 @@ _DISTRUST = "This owner leaves the aggregation; compare what the owners were tol
 
 
 class Phase(enum.Enum):
-    """What an owner does next."""
+    """Phase of the protocol, named after what an owner does next."""
 
     ADVERTISE = "advertise"
     SHARE = "share"

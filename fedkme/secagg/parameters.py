@@ -1,4 +1,4 @@
-"""What all parties of an aggregation agree on; every key and signature is bound to all of it."""
+"""Parameters that all parties of an aggregation agree on; every key and signature is bound to all of them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Parameters:
 
     @property
     def noise_tail(self) -> int:
-        """What all owners' noise stays within in all coordinates but with probability 2**-40.
+        """Bound on all owners' noise in all coordinates, which holds but with probability 2**-40.
 
         A discrete Gaussian is subgaussian with its parameter (Canonne, Kamath, Steinke 2020, lemma 12), so
         the sum of n exceeds r with probability at most 2 exp(-r^2 / (2 n s^2)); the union over coordinates.
@@ -109,7 +109,7 @@ class Parameters:
         return math.ceil(math.sqrt(2.0 * variance * math.log(2.0 * self.length / _TAIL)))
 
     def point(self, owner: str) -> int:
-        """Where an owner's Shamir shares are evaluated."""
+        """Point at which an owner's Shamir shares are evaluated."""
         return self._points[owner]
 
     @functools.cached_property
@@ -118,7 +118,7 @@ class Parameters:
 
 
 def is_name(name: object) -> bool:
-    """Whether an owner may be called so: 1 to 200 printable characters."""
+    """Check whether an owner may have a name: 1 to 200 printable characters."""
     return isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable()
 
 

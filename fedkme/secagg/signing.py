@@ -1,4 +1,4 @@
-"""Whose signing key it is: an Ed25519 key of one aggregation, signed with the key of a certificate.
+"""Binding of signing keys: an Ed25519 key of one aggregation, signed with the key of a certificate.
 
 Certificates of `fedkme pki` hold keys on P-256, and TLS uses them; an aggregation signs with keys of its own,
 so that nothing signed for one is ever good for the other. Parties that have exchanged Ed25519 keys otherwise
@@ -68,7 +68,7 @@ def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:
 def verify_binding(
     binding: KeyBinding, authority: bytes, run: str, *, check: Callable[[bytes], None] | None = None
 ) -> tuple[str, Ed25519PublicKey]:
-    """Whose key it is, and the key.
+    """Check a binding; returns the name of the key's owner, and the key.
 
     Args:
         binding: as a peer sent it.
@@ -115,7 +115,7 @@ def verify_all(
     *,
     check: Callable[[bytes], None] | None = None,
 ) -> dict[str, Ed25519PublicKey]:
-    """By name, for OwnerAggregator.
+    """Check several bindings; returns keys by name, for OwnerAggregator.
 
     Raises:
         IdentityError: see `verify_binding`; also two keys of one party.

@@ -1,4 +1,4 @@
-"""What a party keeps across its own death, and the one interface to it.
+"""Store of what a party keeps across its own death, and the one interface to it.
 
 A store belongs to one party and is open in one process. What a call wrote outside a transaction is durable
 when the call returns; what calls wrote inside one is durable, all of it, when the transaction ends.
@@ -68,7 +68,7 @@ class Store(Protocol):
     """
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Everything written inside is durable together at the end, or, after an exception, not at all.
+        """Make what is written inside durable together at the end, or, after an exception, not at all.
 
         A call that fails inside with the store's own failure spoils the transaction, also when the caller
         catches the error.

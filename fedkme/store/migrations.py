@@ -1,4 +1,4 @@
-"""What the tables of a store are, as the steps that lead from one version to the next.
+"""Tables of a store, as the steps that lead from one version to the next.
 
 Version n is what step n leaves behind. A step that was released is never changed; a change is another step.
 """
@@ -84,7 +84,7 @@ POSTGRES: tuple[Step, ...] = (
 
 
 def is_current(version: int, steps: tuple[Step, ...], where: str) -> bool:
-    """Whether a store needs no step.
+    """Check whether a store needs no step.
 
     Raises:
         StoreError: it is of a newer version than the steps lead to.

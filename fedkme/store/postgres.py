@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
+from typing_extensions import override
 
 from fedkme.errors import ConfigError, StoreError
 from fedkme.store.migrations import POSTGRES, Step, is_current, migrate
@@ -99,8 +100,8 @@ class PostgresStore(SqlStore):
             self._connection.close()
             raise
 
+    @override
     def close(self) -> None:
-        """See Store."""
         with self._lock:
             self._connection.close()
 
@@ -185,7 +186,7 @@ class PostgresStore(SqlStore):
 
 
 def _parts(url: str) -> dict[str, str]:
-    """What a URL says; an error shows nothing of it, because a part may be that of a password."""
+    """Parse a URL; an error shows nothing of it, because a part may be that of a password."""
     try:
         told = {key: str(value) for key, value in conninfo_to_dict(url).items()}
     except psycopg.Error:

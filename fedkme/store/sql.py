@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from typing_extensions import override
+
 from fedkme.errors import StoreError
 from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
 
@@ -82,9 +84,9 @@ class SqlStore(ABC):
     def close(self) -> None:
         """Let go of the store."""
 
+    @override
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """See Store."""
         with self._lock:
             if self._within:
                 raise RuntimeError("transactions of a store do not nest")
@@ -102,55 +104,55 @@ class SqlStore(ABC):
             self._after_commit()
 
     def _after_commit(self) -> None:
-        """What a backend does once the writes of a transaction are durable; must not fail."""
+        """Follow up once the writes of a transaction are durable, as a backend needs; must not fail."""
         return
 
+    @override
     def open_run(self, run: str, peer: str, document: bytes) -> None:
-        """See Store."""
         new = (self._party, printable(run), printable(peer), OPEN, self._clock(), document)
         if not self._query(_OPEN_RUN, *new):
             raise StoreError(f"run {run} is in the store of {self._name} already", "Choose another name.")
 
+    @override
     def update_run(
         self, run: str, *, status: str | None = None, document: bytes | None = None, ended: bool = False
     ) -> None:
-        """See Store."""
         time = self._clock() if ended else None
         status = None if status is None else printable(status)
         if not self._query(_UPDATE_RUN, status, document, time, self._party, printable(run)):
             raise self._no_run(run)
 
+    @override
     def run(self, run: str) -> RunRow | None:
-        """See Store."""
         rows = self._query(f"{_RUNS} AND name = ?", self._party, printable(run))
         return RunRow(*rows[0]) if rows else None
 
+    @override
     def runs(self, status: str | None = None) -> list[RunRow]:
-        """See Store."""
         if status is None:
             rows = self._query(f"{_RUNS} ORDER BY id", self._party)
         else:
             rows = self._query(f"{_RUNS} AND status = ? ORDER BY id", self._party, printable(status))
         return [RunRow(*row) for row in rows]
 
+    @override
     def append(self, run: str, kind: str, body: bytes) -> int:
-        """See Store."""
         rows = self._query(_APPEND, printable(kind), body, self._party, printable(run))
         if not rows:
             raise self._no_run(run)
         position: int = rows[0][0]
         return position
 
+    @override
     def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
-        """See Store."""
         return [JournalEntry(*row) for row in self._query(_ENTRIES, self._party, printable(run), after)]
 
     def forget_entries(self, run: str) -> None:
-        """See Store, and the backend for what remains on its disk."""
+        """Forget entries as the interface has it; what remains on a disk is the backend's to say."""
         self._query(_FORGET, self._party, printable(run))
 
+    @override
     def extend_ledger(self, lines: Sequence[str]) -> None:
-        """See Store."""
         check_lines(lines)
         with self._lock, contextlib.nullcontext() if self._within else self.transaction():
             last = self._query(_LAST_SEQ, self._party)[0][0]
@@ -161,31 +163,31 @@ class SqlStore(ABC):
                 [(self._party, last + i, line, written) for i, line in enumerate(lines, start=1)],
             )
 
+    @override
     def ledger(self, after: int = 0) -> list[LedgerLine]:
-        """See Store."""
         return [LedgerLine(*row) for row in self._query(_LEDGER, self._party, after)]
 
+    @override
     def last_ledger_line(self) -> str | None:
-        """See Store."""
         rows = self._query(_LAST_LINE, self._party)
         return rows[0][0] if rows else None
 
+    @override
     def put(self, key: str, value: bytes) -> None:
-        """See Store."""
         self._query(_PUT, self._party, printable(key), value)
 
+    @override
     def get(self, key: str) -> bytes | None:
-        """See Store."""
         rows = self._query(_GET, self._party, printable(key))
         return rows[0][0] if rows else None
 
+    @override
     def keys(self, prefix: str = "") -> list[str]:
-        """See Store."""
         rows = self._query(_KEYS, self._party, printable(prefix), len(prefix), prefix)
         return [name for (name,) in rows]
 
+    @override
     def delete(self, key: str) -> None:
-        """See Store."""
         self._query(_DELETE, self._party, printable(key))
 
     def _query(self, statement: str, *parameters: str | bytes | float | None) -> list[Row]:

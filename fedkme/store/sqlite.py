@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from typing_extensions import override
+
 from fedkme.errors import MissingDependencyError, StoreError
 from fedkme.store.migrations import SQLITE, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
@@ -113,8 +115,8 @@ class SqliteStore(SqlStore):
             if not self._within:
                 self._after_commit()
 
+    @override
     def close(self) -> None:
-        """See Store."""
         with self._lock:
             if not self._closed:
                 self._closed = True

@@ -1,4 +1,4 @@
-"""What a vector of sums discloses: the owner and the curator write the same lines, by this function alone."""
+"""Disclosures of a vector of sums: the owner and the curator write the same lines, by this function alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def vector_disclosures(
 
 
 def release_disclosures(owner: str, enrolment: Enrolment) -> list[Disclosure]:
-    """What the run costs an owner's rows towards the consumer, one line an event of its plan.
+    """Cost of the run to an owner's rows towards the consumer, one line an event of its plan.
 
     A run without a plan promises nothing: what is made of the sums is written down as if it were the sums.
 
@@ -74,12 +74,12 @@ def release_disclosures(owner: str, enrolment: Enrolment) -> list[Disclosure]:
 
 
 def sums_nonce(number: int) -> str:
-    """What tells the line of a question's vector from others."""
+    """Nonce that tells the line of a question's vector from others."""
     return f"sums {number}"
 
 
 def relation_of(event: Event) -> Relation:
-    """Under which relation an event is written down: replace-one unless it holds under another alone.
+    """Relation under which an event is written down: replace-one unless it holds under another alone.
 
     Raises:
         ProtocolError: its parts hold under different ones.

@@ -38,7 +38,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """What an owner's policy decides by, before anything is asked.
+    """Terms of a run by which an owner's policy decides, before anything is asked.
 
     Attributes:
         run: name of the run.

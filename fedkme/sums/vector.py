@@ -100,7 +100,7 @@ class SumVector:
 
     @cached_property
     def distances(self) -> tuple[Query, ...]:
-        """How far one replaced row moves each block, in the units of the sums."""
+        """Largest move of each block when one row is replaced, in the units of the sums."""
         embeddings = [embedding_query(each, self.query.layout) for each in self.maps]
         return (*embeddings, *([count_query()] if self.query.counts else []))
 
@@ -224,7 +224,7 @@ class SumVector:
 
 
 def weighted(query: SumQuery, schema: Schema, release: PooledRelease) -> SumQuery:
-    """The same question with weights under which one noise on the vector is the right one for each block.
+    """Give a question the weights under which one noise on the vector is the right one for each block.
 
     Args:
         query: without weights.

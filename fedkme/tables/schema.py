@@ -98,7 +98,7 @@ class Numeric(Settings):
         return np.rint(values) if self.integer else values
 
     def faults(self, block: Floats) -> Iterator[Fault]:
-        """What can be wrong with (m, count) values, and which are."""
+        """Faults that (m, count) values can have, and the values that have them."""
         low, high = self.bounds
         filled = self._filled(block)
         finite = np.isfinite(filled)
@@ -156,14 +156,14 @@ class Category(Settings):
         return np.asarray(block.argmax(axis=1, keepdims=True), dtype=np.float64)
 
     def faults(self, block: Floats) -> Iterator[Fault]:
-        """What can be wrong with (m, 1) indices, and which are."""
+        """Faults that (m, 1) indices can have, and the indices that have them."""
         known = np.isin(self._filled(block), np.arange(self.encoded_width))
         remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
         yield "an unknown category index", remedy, ~known
 
 
 class Label(Settings):
-    """What a model learns to predict; never part of model space."""
+    """Label that a model learns to predict; never part of model space."""
 
     name: Name
     classes: tuple[Name, ...] = Field(min_length=2)

@@ -71,7 +71,7 @@ def _of_party(identity: Identity, role: str, name: str) -> Iterator[Finding]:
 
 
 def _chain(identity: Identity) -> str:
-    """From the party's certificate to an authority that it trusts itself, as the peers' TLS will find it."""
+    """Follow the chain from the party's certificate to an authority it trusts itself, as peers' TLS does."""
     leaf, *between = x509.load_pem_x509_certificates(identity.certificate)
     authorities = x509.load_pem_x509_certificates(identity.authority)
     for signer in authorities:

@@ -1,4 +1,4 @@
-"""Whose configuration a file is, and whether it is valid."""
+"""Checks of a configuration file: which party's it is, and whether it is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check found, and how checks are run."""
+"""Findings of checks, and the run of the checks."""
 
 from __future__ import annotations
 

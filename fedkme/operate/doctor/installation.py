@@ -1,4 +1,4 @@
-"""What is installed here: Python, packages, a port on loopback."""
+"""Checks of the installation: Python, packages, a port on loopback."""
 
 from __future__ import annotations
 

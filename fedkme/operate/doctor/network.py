@@ -33,7 +33,7 @@ CLOCK_WARN_S, CLOCK_FAIL_S = 5.0, 300.0
 
 
 def check_network(settings: PartySettings) -> Iterator[Finding]:
-    """What lies between this party and the other side."""
+    """Check the network between this party and the other side."""
     match settings:
         case CuratorSettings():
             yield from looked("address", lambda: _own_address(settings))

@@ -1,4 +1,4 @@
-"""What every accountant answers."""
+"""Interface of all accountants, and their bounds on epsilon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedkme.privacy.events import Event
 
 @dataclass(frozen=True)
 class Support:
-    """Whether an accountant was built for an event; true or false in a condition."""
+    """Answer of an accountant: it was built for an event or not; true or false in a condition."""
 
     reason: str = ""
     """Why not; empty if it was."""
@@ -50,7 +50,7 @@ class Accountant(ABC):
 
     @abstractmethod
     def supports(self, event: Event) -> Support:
-        """Whether the accountant was built for the event and everything in it."""
+        """Check whether the accountant was built for the event and everything in it."""
 
     @abstractmethod
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:

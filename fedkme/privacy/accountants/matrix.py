@@ -38,12 +38,12 @@ class Row:
 
 
 def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: float) -> list[Row]:
-    """Everything an observer was told about a data set, composed; sorted by data set and observer."""
+    """Compose all that each observer was told about each data set; sorted by data set and observer."""
     return composed(cells_of(disclosures), accountant, delta)
 
 
 def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
-    """What each observer was told of each data set.
+    """Disclosures of each data set to each observer.
 
     A broadcast has one disclosure for each observer. An entry that occurs twice, as in the ledgers of both
     sides of an exchange or after a replay, counts once: it has the same nonce.
@@ -55,7 +55,7 @@ def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
 
 
 def by_owner(cells: Cells, present: Callable[[str, str], bool]) -> Cells:
-    """The same cells without the class of all owners: what concerns any owner concerns each that is named.
+    """Name every owner: a line about the class of all owners becomes one about each that took part.
 
     Args:
         cells: what ledgers say.
@@ -78,7 +78,7 @@ def by_owner(cells: Cells, present: Callable[[str, str], bool]) -> Cells:
 
 
 def with_coalition(cells: Cells) -> Cells:
-    """The same cells, and what consumers who tell each other everything learn of a data set."""
+    """Add to cells what consumers who tell each other everything learn of a data set."""
     told: dict[str, list[Sequence[Disclosure]]] = {}
     for (protected, observer), cell in cells.items():
         if is_consumer(observer):
@@ -92,7 +92,7 @@ def with_coalition(cells: Cells) -> Cells:
 
 
 def is_consumer(observer: str) -> bool:
-    """Whether an observer is a consumer: everybody else who learns something goes by a reserved word."""
+    """Check whether an observer is a consumer: all other observers go by a reserved word."""
     return observer == CONSUMER or observer not in RESERVED
 
 
@@ -116,7 +116,7 @@ def composed(cells: Cells, accountant: Accountant, delta: float) -> list[Row]:
 
 
 def paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
-    """What one observer saw of one data set, without `Composed`; a whole run's event once a run."""
+    """Events that one observer saw of one data set, without `Composed`; a whole run's event once a run."""
     seen: set[tuple[str, Event]] = set()
     for disclosure in cell:
         for event in leaves([disclosure.event]):

@@ -26,7 +26,7 @@ _LARGEST_DELTA = math.exp(-1.0)  # theorem 7 is stated up to here
 
 
 class Published(Accountant):
-    """What the paper claims for its own mechanisms, h2 and PRIVAUCTION; no other has a published figure."""
+    """Accountant with the paper's claims for its own mechanisms, h2 and PRIVAUCTION; no others have any."""
 
     name: ClassVar[str] = "published"
 
@@ -64,7 +64,7 @@ class Published(Accountant):
         return Bound(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
 
     def steps(self, events: Iterable[Event], delta: float) -> list[str]:
-        """How the figure at delta comes about, one line a step."""
+        """Derivation of the figure at delta, one line a step."""
         listed = tuple(events)
         figure = self.epsilon(listed, delta)
         if math.isinf(figure.epsilon):

@@ -1,4 +1,4 @@
-"""What can be proven for what the code does; only these figures are called a guarantee.
+"""Accountant of what can be proven for what the code does; only its figures are called a guarantee.
 
 Every method below bounds adaptive composition, and the smallest bound that exists is reported:
 
@@ -73,7 +73,7 @@ class Sound(Accountant):
         return min(self.figures(events, delta), key=lambda figure: figure.epsilon)
 
     def figures(self, events: Iterable[Event], delta: float) -> list[Bound]:
-        """What each method gives at delta; never empty."""
+        """Bounds at delta, one for each method that applies; never empty."""
         check_delta(delta)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):

@@ -1,4 +1,4 @@
-"""What a mechanism did, as immutable values: everything an accountant needs, and nothing that it computes.
+"""Events: descriptions of what a mechanism did, with all that an accountant needs and nothing it computes.
 
 The meaning of a kind never changes and its fields are never renamed: a ledger holds them for years. A
 mechanism that does something else gets another kind. Accountants (fedkme.privacy.accountants) turn events

@@ -36,12 +36,12 @@ def _spelled(event: Event) -> str:
 
 
 def validation_of(consumer: str) -> str:
-    """How the validation set of a consumer is called as a protected set."""
+    """Name of a consumer's validation set as a protected set."""
     return f"{VALIDATION} of {consumer}"
 
 
 def is_validation(protected: str) -> bool:
-    """Whether a protected set is a consumer's validation set."""
+    """Check whether a protected set is a consumer's validation set."""
     return protected.startswith(f"{VALIDATION} of ")
 
 
@@ -50,7 +50,7 @@ _RELATIONS: frozenset[str] = frozenset(get_args(Relation))
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What left a party, about whom and for whom.
+    """Record of what left a party, about whom and for whom.
 
     Raises:
         ConfigError: on construction, for a value out of its range or an event under another relation.

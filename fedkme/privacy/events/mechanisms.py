@@ -102,7 +102,7 @@ class BoundedRange(Event):
 
 @dataclass(frozen=True)
 class PureDp(Event):
-    """Anything that is (epsilon, 0)-DP and of which no more is known."""
+    """Mechanism that is (epsilon, 0)-DP and of which no more is known."""
 
     kind: ClassVar[str] = "pure-dp"
     epsilon: float
@@ -124,7 +124,7 @@ class MwemCall(Event):
         return frozenset({"replace-one" if self.relation == "replace-one" else "add-remove"})
 
     def pieces(self) -> tuple[BoundedRange, Laplace]:
-        """What is released: T selections, and T values with Laplace noise."""
+        """Released pieces: T selections, and T values with Laplace noise."""
         selection, value = MWEM_ITERATION_COST[self.relation]
         return (
             BoundedRange(selection * self.epsilon, self.iterations),
@@ -245,7 +245,7 @@ class Composed(Event):
 
     @property
     def assumes(self) -> frozenset[Relation]:
-        """Of all parts."""
+        """Relations that its parts assume."""
         return frozenset().union(*(event.assumes for event in self.events))
 
 
