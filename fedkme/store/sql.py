@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from typing_extensions import override
 
 from fedkme.errors import StoreError
-from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
+from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow, Store
 
 Parameters = tuple[str | bytes | float | None, ...]
 Row = tuple[Any, ...]
@@ -53,7 +53,7 @@ _KEYS = "SELECT name FROM facts WHERE party = ? AND name >= ? AND substr(name, 1
 _DELETE = "DELETE FROM facts WHERE party = ? AND name = ?"
 
 
-class SqlStore(ABC):
+class SqlStore(Store, ABC):
     """A Store over one connection; a backend says how to open it and how a statement reaches it."""
 
     _BEGIN: ClassVar[str]
