@@ -72,7 +72,7 @@ def _do(config: Path, work: Work, supervised: bool = False) -> NoReturn:
 
 
 def _do_any(config: Path, work: AnyWork) -> NoReturn:
-    """For the configuration of a summary, or of a release: runs of both kinds are listed and cancelled."""
+    """Do work under the configuration of a summary or of a release: both kinds are listed and cancelled."""
 
     def settings() -> AnyConsumer:
         return load_release_settings(config) if "release" in load_toml(config) else _settings(config)

@@ -24,7 +24,7 @@ class KernelSettings(Settings):
 
 
 class RequestSettings(Settings):
-    """What the consumer decides about a summary."""
+    """Settings of a summary that the consumer decides."""
 
     p: int = Field(ge=1)
     """Rows of the summary."""

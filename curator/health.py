@@ -31,7 +31,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
         self._states = aio.HealthServicer()
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
-        """Whether the curator, or one of its services, takes new work."""
+        """Answer whether the curator, or one of its services, takes new work."""
         versions = codecs.VERSIONS
         context.set_trailing_metadata(
             (
@@ -43,11 +43,11 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
         return await self._states.Check(request, context)
 
     async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
-        """The same, and again when it changes."""
+        """Answer whether it takes new work, and again when that changes."""
         await self._states.Watch(request, context)
 
     async def serving(self, does: bool) -> None:
-        """From now on, new work is taken, or not."""
+        """Say that new work is taken from now on, or not."""
         state = health_pb2.HealthCheckResponse
         for service in ("", *SERVICES):
             await self._states.set(service, state.SERVING if does else state.NOT_SERVING)

@@ -1,4 +1,4 @@
-"""What Prometheus reads of a curator."""
+"""Metrics of a curator for Prometheus."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CuratorMetrics:
         self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
 
     def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
-        """See `RunCounters`."""
+        """Count a round and its accesses."""
         self._rounds.inc()
         self._seconds.observe(record.milliseconds / 1e3)
         for _, owner, _ in accesses:

@@ -56,11 +56,11 @@ class CuratorSettings(StoredPartySettings):
     release: SumSettings = SumSettings()
 
     def quota_of(self, consumer: str) -> Quota:
-        """What a consumer may have."""
+        """Quota of a consumer."""
         return self.quotas.get(consumer, self.quota)
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
-        """As for any party, but that a journal that is a file is in this curator's own `directory`."""
+        """Make paths absolute as for any party; a journal's file is in this curator's own `directory`."""
         changes = super().relative_to(directory)
         if "journal" in changes:
             changes["journal"] = str((directory / self.directory / self.journal).absolute())

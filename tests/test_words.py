@@ -15,8 +15,16 @@ PACKAGES = ("consumer", "curator", "fedkme", "owner", "sim", "tools")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
 PENDING: tuple[str, ...] = (
-    "consumer",
-    "curator",
+    "consumer/runs.py",
+    "consumer/sealed/boxes.py",
+    "consumer/summary/client.py",
+    "curator/cells",
+    "curator/consumers",
+    "curator/owners",
+    "curator/runs",
+    "curator/server.py",
+    "curator/summary/auctions",
+    "curator/sums",
     "fedkme/protocol.py",
     "fedkme/protocols.py",
     "fedkme/wire",

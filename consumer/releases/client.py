@@ -257,7 +257,7 @@ class Incoming:
             self._file.write(data)
 
     def finish(self) -> None:
-        """It is whole.
+        """Put the whole file in its place.
 
         Raises:
             ConfigError: it cannot be written.

@@ -1,4 +1,4 @@
-"""What a consumer computes from a release (Balog 2018, section 3.3); errors include the privacy noise.
+"""Estimates that a consumer computes from a release (Balog 2018, section 3.3); errors include the noise.
 
 Everything here is post-processing: it may be repeated at will. A release is the weighted points, the noisy
 embedding that they were made from, and its public map; the embedding's noise is N(0, sigma^2) in every
@@ -41,7 +41,7 @@ RIDGES = np.logspace(-12, 0, 25)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Release:
-    """What a consumer holds.
+    """Release as the consumer holds it.
 
     Attributes:
         points: in the units of the map's kernel.

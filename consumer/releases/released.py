@@ -35,7 +35,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """What a folder holds.
+    """Contents of a folder with a release.
 
     Attributes:
         stored: the noisy embeddings, and by which settings they were made.
@@ -51,7 +51,7 @@ class Released:
 
     @property
     def schema(self) -> Schema:
-        """Of all rows."""
+        """Schema of all rows."""
         return self.stored.schema
 
     @cached_property
@@ -61,7 +61,7 @@ class Released:
 
     @cached_property
     def release(self) -> Release:
-        """For `consumer.releases.estimators`: points, their embedding and its map.
+        """Points, their embedding and its map, for `consumer.releases.estimators`.
 
         Raises:
             ConfigError: there are no weighted points; a trained generator's rows are in `synthetic`.

@@ -46,7 +46,7 @@ def give(
 
 
 def keys_for(plan: pb.Plan, document: journals_pb2.RequestDocument | None, consumer: str) -> RunKeys | None:
-    """What opens the rows of a run; None where they come as they are.
+    """Keys that open the rows of a run; None where rows come as they are.
 
     Raises:
         SealedBoxError: they come sealed, and the keys are not here.

@@ -135,7 +135,7 @@ def compare(
     kinds: Sequence[Kind] = KINDS,
     seed: int = 0,
 ) -> list[Comparison]:
-    """What training on hashes costs in accuracy against training on rows.
+    """Compare the accuracy of training on hashes with that of training on rows.
 
     Args:
         rows: training rows in model space, (m, n).

@@ -34,14 +34,14 @@ from fedkme.wire.codecs import secret_draw_of
 
 @dataclass(frozen=True, slots=True)
 class RunKeys:
-    """What only this consumer knows of a run."""
+    """Secrets of a run that only this consumer knows."""
 
     keys: PartyKeys
     secret: GroupSecret
 
     @staticmethod
     def fresh(consumer: str, run: str, simulation_seed: int | None = None) -> RunKeys:
-        """For a new run; a simulation draws the same h1 each time, and has a secret that is none."""
+        """Make keys of a new run; a simulation draws the same h1 each time, and its secret hides nothing."""
         secret = GroupSecret.fresh(run)
         if simulation_seed is not None:
             secret = GroupSecret(run, sha256(f"group secret/{simulation_seed}".encode()).digest())

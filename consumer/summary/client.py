@@ -52,7 +52,7 @@ Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """What the consumer receives.
+    """Summary as the consumer receives it.
 
     Attributes:
         run: the run that made it.

@@ -1,4 +1,4 @@
-"""How good a summary is, computed on the consumer's own machine from its own validation and test rows."""
+"""Quality of a summary, computed on the consumer's own machine from its own validation and test rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer offers of D_v once it knows the run's plan: g~, a histogram, or its rows."""
+"""Offers of D_v that a consumer makes once it knows the run's plan: g~, a histogram, or its rows."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def kept_keys(document: journals_pb2.RequestDocument, consumer: str) -> RunKeys 
 
 
 def forget_keys(document: journals_pb2.RequestDocument) -> None:
-    """Those of another run."""
+    """Forget the keys of another run."""
     for field in ("box_key", "signing_key", "secret"):
         document.ClearField(field)
 

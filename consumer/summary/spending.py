@@ -1,4 +1,4 @@
-"""What a request costs D_v, looked at before anything of D_v is computed."""
+"""Cost of a request to D_v, looked at before anything of D_v is computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedkme.privacy.settings import target_event
 
 
 def shared_event(request: RequestSettings, by_cells: bool) -> Event:
-    """What the curator gets of D_v: which of them, its plan says."""
+    """Event by which the curator gets D_v itself, its mean or its histogram, as the plan says."""
     if request.share == "rows":
         return RawRows(1)
     return histogram_noise(request.privacy.epsilon).event if by_cells else target_event(request.target)

@@ -1,4 +1,4 @@
-"""Which certificates are accepted: their name, their role, and that nobody revoked them."""
+"""Check of certificates: their name, their role, and that nobody revoked them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CertificateCheck:
 
     @contextlib.contextmanager
     def session(self, context: Context, end: End) -> Iterator[None]:
-        """While inside, `end` is called when the party's certificate is revoked."""
+        """Call `end` when the party's certificate is revoked while the block is open."""
         shown = peer_certificate(context)
         key = object()
         if shown is not None:

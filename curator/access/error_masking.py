@@ -1,4 +1,4 @@
-"""What a peer hears of a failure that nobody foresaw: that there was one."""
+"""Masking of unexpected errors: a peer hears that there was one, and nothing of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is called what at this curator: ledgers tell parties apart by their names alone."""
+"""Names of parties at this curator: ledgers tell parties apart by their names alone."""
 
 from __future__ import annotations
 

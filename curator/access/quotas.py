@@ -1,4 +1,4 @@
-"""What one consumer may have of a curator."""
+"""Quotas: what one consumer may have of a curator."""
 
 from __future__ import annotations
 

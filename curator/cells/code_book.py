@@ -31,7 +31,7 @@ MOST_OWNER_ROWS = 2**31
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PublicCells:
-    """What is public before anybody counts.
+    """Public cells, as all parties have them before anybody counts.
 
     Attributes:
         book: the code book.
@@ -77,7 +77,7 @@ def of_seeds(
 def sketch_enrolment(
     run: str, settings: SummarySettings, schema: Schema, consumer: str, security: Security | None
 ) -> Enrolment:
-    """What owners' policies decide by before a sketch."""
+    """Terms of a sketch, by which owners' policies decide before it."""
     event = settings.owner_noise().sketch_event
     assert event is not None, "without a sketch there is nothing to enlist for"
     return Enrolment(sketch_of(run), schema.digest(), consumer, PROTOCOL, (event,), security)
@@ -111,5 +111,5 @@ async def of_owners(
 
 
 def facts(cells: PublicCells) -> dict[str, Any]:
-    """What record.json says of it."""
+    """Facts about the cells for record.json."""
     return {"cells": cells.book.cells, "kind": cells.book.kind, "classes": cells.classes}

@@ -44,7 +44,7 @@ _EMPTY = 1e-12
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Histograms:
-    """What the curator received; everything private in it carries its noise already.
+    """Histograms that the curator received; everything private in them carries its noise already.
 
     Attributes:
         owners: (K, L B) int64, noisy counts; with labels the cell of a row is label B + cell (L = 1 without).
@@ -77,7 +77,7 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Orders:
-    """Who is asked for what.
+    """Orders to owners: how many rows of which cells each is asked for.
 
     Attributes:
         rows: n_j, (K,) int64.
@@ -156,7 +156,7 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
 
 
 def concentrated(asked: FloatArray, most: FloatArray, least: int) -> BoolArray:
-    """Which owners to ask for each cell: those of the largest orders, as few as get `least` rows each.
+    """Choose the owners to ask for each cell: those of the largest orders, as few as get `least` rows each.
 
     Args:
         asked: rows by owner and cell, (K, L B).

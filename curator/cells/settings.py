@@ -10,7 +10,7 @@ from fedkme.config import Settings
 
 
 class CellsSettings(Settings):
-    """What the curator decides about a summary by cells (docs/decisions/008)."""
+    """Settings of a summary by cells that the curator decides (docs/decisions/008)."""
 
     rho: float = Field(2.0, ge=1, le=10)
     """Rows that owners send for each row of the summary; the best are kept, and nobody is told which."""

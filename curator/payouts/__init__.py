@@ -1,4 +1,4 @@
-"""What owners are paid, and what a payment tells: pure functions, each with its privacy statement."""
+"""Payments to owners, and what a payment tells: pure functions, each with its privacy statement."""
 
 from curator.payouts.gains import (
     GainRelease,

@@ -57,7 +57,7 @@ WIN_SENSITIVITY = 2
 
 @dataclass(frozen=True)
 class WinRelease:
-    """How the numbers of winning rows are released: Laplace noise on each.
+    """Release of the numbers of winning rows: Laplace noise on each.
 
     Attributes:
         epsilon: pure, replace-one, of all numbers together.
@@ -70,18 +70,18 @@ class WinRelease:
 
     @property
     def scale(self) -> float:
-        """Of the noise, in rows."""
+        """Scale of the noise, in rows."""
         return WIN_SENSITIVITY / self.epsilon
 
     @property
     def event(self) -> Laplace:
-        """For the ledger."""
+        """Event of the release for the ledger."""
         return Laplace(1.0 / self.epsilon)
 
 
 @dataclass(frozen=True)
 class GainRelease:
-    """How winning gains are released: each clipped to [0, clip], sums per owner with Laplace noise.
+    """Release of winning gains: each clipped to [0, clip], sums per owner with Laplace noise.
 
     Attributes:
         epsilon: pure, replace-one, of all sums together.
@@ -110,12 +110,12 @@ class GainRelease:
 
     @property
     def scale(self) -> float:
-        """Of the noise, in the gains' own unit."""
+        """Scale of the noise, in the gains' own unit."""
         return self.sensitivity / self.epsilon * self.clip / UNITS
 
     @property
     def event(self) -> Laplace:
-        """For the ledger."""
+        """Event of the release for the ledger."""
         return Laplace(1.0 / self.epsilon)
 
 
@@ -143,7 +143,7 @@ def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = N
 
 
 def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
-    """By sums of winning gains as they are, for the curator's eyes: epsilon towards owners is infinite.
+    """Pay by exact sums of winning gains, for the curator's eyes: epsilon towards owners is infinite.
 
     Args:
         value_by_owner: from record.json.
@@ -161,7 +161,7 @@ def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
 def by_noised_gains(
     gains: Mapping[str, Sequence[float]], total: int, release: GainRelease, noise: NoiseSource
 ) -> Payout:
-    """By sums of clipped winning gains with noise; see the head of this module.
+    """Pay by sums of clipped winning gains with noise; see the head of this module.
 
     Args:
         gains: of every owner's winning rows; a row that was not chosen by its gain has NaN and is worth 0.
@@ -182,7 +182,7 @@ def by_noised_gains(
 
 
 def by_noised_wins(wins: Mapping[str, int], total: int, release: WinRelease, noise: NoiseSource) -> Payout:
-    """By numbers of winning rows with noise; see the head of this module.
+    """Pay by numbers of winning rows with noise; see the head of this module.
 
     Args:
         wins: rows of every owner in the summary.

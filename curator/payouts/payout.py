@@ -17,7 +17,7 @@ Audience = Literal["owners", "curator"]
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """What every owner gets.
+    """Payment to every owner.
 
     Attributes:
         method: how it was worked out.
@@ -44,7 +44,7 @@ class Payout:
             raise ConfigError("amounts do not add up to their total", "Divide the total with `divide`.")
 
     def statement(self, owner: str) -> dict[str, Any]:
-        """What an owner is told: its own amount and the method; never shares, the sum or another's amount.
+        """Statement to an owner: its own amount and the method; never shares, the sum or another's amount.
 
         Raises:
             PolicyError: the amounts are for the curator's eyes alone.
@@ -59,7 +59,7 @@ class Payout:
         return {"owner": owner, "method": self.method, "amount": self.amounts[owner]}
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for the curator's files."""
+        """All fields, for the curator's files."""
         return {
             "method": self.method,
             "total": self.total,

@@ -206,7 +206,7 @@ def gradient_sum(network: AutoEncoder, parameters: FloatArray, table: Table, cli
 
 
 def poisson_sample(rows: int, rate: float, coins: NoiseSource) -> IntArray:
-    """Which rows an owner takes: each with probability `rate`, independently; secret."""
+    """Sample rows of an owner: each with probability `rate`, independently; secret."""
     return np.flatnonzero(coins.uniform(rows) < rate)
 
 

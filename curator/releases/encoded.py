@@ -41,7 +41,7 @@ NAME = "DP-MERF through an auto-encoder (Harder 2021, Algorithm 2)"
 
 @dataclass(frozen=True)
 class EncodedPlan:
-    """Everything that is settled before an owner reads a row.
+    """Plan that is settled before an owner reads a row.
 
     Attributes:
         network: the auto-encoder.
@@ -100,7 +100,7 @@ class EncodedPlan:
 
     @property
     def event(self) -> Event | None:
-        """Everything that is disclosed, under add-remove; None without noise."""
+        """Event of all that is disclosed, under add-remove; None without noise."""
         if self.multiplier is None:
             return None
         embedding = Gaussian(self.multiplier)

@@ -91,7 +91,7 @@ def weight_column(schema: Schema) -> str:
 
 
 def distance_to_release(stored: StoredRelease, table: Table) -> dict[str, float]:
-    """How far the mean embedding of rows is from what was released, and how long the noise in that is.
+    """Distance of the mean embedding of rows from the released one, and length of the noise in that.
 
     Args:
         stored: the release.

@@ -51,7 +51,7 @@ _SAMPLE_ROWS = 4096
 
 @dataclass(frozen=True)
 class Training:
-    """How to train; nothing here affects privacy.
+    """Settings of training; nothing here affects privacy.
 
     Attributes:
         steps: optimiser steps.
@@ -105,7 +105,7 @@ class Target:
 
 
 def embedding_by(embedding: EmbeddingMap) -> Embed:
-    """How generated rows are embedded by a feature map."""
+    """Make the function that embeds generated rows by a feature map."""
 
     def embed(rows: jax.Array, shares: jax.Array) -> jax.Array:
         features: jax.Array = embedding.of_model(rows, jnp)

@@ -65,7 +65,7 @@ def drawn_columns(width: int, count: int, seed: int, epochs: int) -> tuple[tuple
 
 @dataclass(frozen=True)
 class HermitePlan:
-    """Everything that is settled before an owner reads a row.
+    """Plan that is settled before an owner reads a row.
 
     Attributes:
         schema: public domain; its label, if any, is the class.

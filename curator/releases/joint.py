@@ -1,4 +1,4 @@
-"""What the curator may show of several pooled embeddings and the class counts: one Gaussian release of all.
+"""Joint release of several pooled embeddings and the class counts: one Gaussian mechanism for all.
 
 Calibration is fedkme.privacy.pooled's. Counts take the share that is free next to Fourier features, whose
 rows can turn around within a class (spread 2) but not across classes (sqrt 2): DP-MERF with class weights
@@ -69,7 +69,7 @@ def calibrate(
 
 @dataclass(frozen=True, eq=False)
 class JointRelease:
-    """What the curator may show to anybody.
+    """Release that the curator may show to anybody.
 
     Attributes:
         embeddings: in the order of the maps.

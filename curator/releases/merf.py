@@ -42,7 +42,7 @@ NAME = "DP-MERF (Harder 2021)"
 
 @dataclass(frozen=True)
 class MerfPlan:
-    """Everything that is settled before an owner reads a row.
+    """Plan that is settled before an owner reads a row.
 
     Attributes:
         schema: public domain; its label, if any, is the class.

@@ -1,4 +1,4 @@
-"""What a release is made of, whichever method makes it: questions to owners, then post-processing."""
+"""Interface of all release methods: questions to owners, then post-processing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SumOracle(Protocol):
 
     @property
     def owners(self) -> int:
-        """How many take part."""
+        """Number of owners that take part."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class SumOracle(Protocol):
 
     @property
     def exact_sums(self) -> bool:
-        """Whether the curator is trusted with exact sums, so that a mechanism may select by them."""
+        """Trust of owners in the curator with exact sums, so that a mechanism may select by them."""
         ...
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
@@ -83,7 +83,7 @@ class SumOracle(Protocol):
         ...
 
     async def exact(self, query: SumQuery) -> JointRelease:
-        """The same without noise, for a mechanism that adds its own; the caller accounts for what leaves.
+        """Ask without noise, for a mechanism that adds its own; the caller accounts for what leaves.
 
         Raises:
             ConfigError: the curator is not trusted with exact sums.
@@ -93,7 +93,7 @@ class SumOracle(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """What a consumer receives.
+    """Files that a consumer receives.
 
     Attributes:
         files: contents by name; names are plain (letters, digits, dots, dashes).
@@ -113,11 +113,11 @@ class Method(Protocol):
         ...
 
     def planned(self) -> tuple[Event, ...]:
-        """What each owner's rows will cost towards the consumer, in all."""
+        """Events that each owner's rows will cost towards the consumer, in all."""
         ...
 
     async def ask(self, oracle: SumOracle) -> bytes:
-        """Everything that is asked of owners.
+        """Ask owners all questions of the method.
 
         Returns:
             The release, a .npz file: with the method's public settings, everything that follows follows from

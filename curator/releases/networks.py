@@ -38,7 +38,7 @@ class Network(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """Of the rows."""
+        """Schema of the rows."""
         ...
 
     @property
@@ -80,7 +80,7 @@ class TableNetwork:
         return layers
 
     def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
-        """See Network."""
+        """Soft rows before their heads, (b, encoded width)."""
         x = jnp.concatenate([code, label], axis=1)
         for layer in parameters[:-1]:
             x = jax.nn.relu(_normalised(x @ layer["w"]) * layer["g"] + layer["b"])
@@ -128,7 +128,7 @@ class ImageNetwork:
         return layers
 
     def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
-        """See Network."""
+        """Soft rows before their heads, (b, encoded width)."""
         first, second, third, last = parameters
         small = self._side // 4
         x = jnp.concatenate([code, label], axis=1)

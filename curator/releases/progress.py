@@ -1,4 +1,4 @@
-"""What somebody who waits for a release is told, early results included."""
+"""Progress of a release as told to who waits for it, early results included."""
 
 from __future__ import annotations
 

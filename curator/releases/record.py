@@ -1,4 +1,4 @@
-"""What is known of a release run, and its folder: readable with a text editor and numpy alone."""
+"""Record of a release run, and its folder: readable with a text editor and numpy alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReleaseRecord:
         self.cause, self.remedy = error.cause, error.remedy
 
     def pooled(self) -> bytes:
-        """What the questions to owners have left here, to be kept with the release."""
+        """Answers to the questions that owners were asked, to be kept with the release."""
         faults = [[f.round, f.owner, f.code, f.line] for f in self.faults]
         return json.dumps({"owner_rows": self.owner_rows, "faults": faults}).encode()
 
@@ -100,7 +100,7 @@ def write_release(
 
 
 def read_release(directory: Path) -> ReleaseOutcome:
-    """From the files that `write_release` wrote.
+    """Read the files that `write_release` wrote.
 
     Raises:
         StoreError: they are not there.

@@ -48,7 +48,7 @@ Weights = Literal["l1", "simplex", "uniform"]
 
 @dataclass(frozen=True)
 class ReducedSet:
-    """How to look for the points; nothing here changes what is private.
+    """Settings of the search for points; nothing here changes what is private.
 
     Attributes:
         points: M.
@@ -81,7 +81,7 @@ class ReducedSet:
 
 @dataclass(frozen=True)
 class Step:
-    """What somebody who waits is told.
+    """Progress of the search, as told to who waits for it.
 
     Attributes:
         restart: from 1.

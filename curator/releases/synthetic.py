@@ -29,7 +29,7 @@ Cell = str | int | float
 
 @dataclass(frozen=True)
 class DataCard:
-    """What travels with a synthetic table.
+    """Description that travels with a synthetic table.
 
     Attributes:
         mechanism: name and paper, such as `DP-MERF (Harder 2021)`.
@@ -86,7 +86,7 @@ class DataCard:
         }
 
     def to_markdown(self) -> str:
-        """The same for people."""
+        """Description for people, in Markdown."""
         unknown = "not public"
         lines = [
             "# Synthetic data card",

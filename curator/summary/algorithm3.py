@@ -91,7 +91,7 @@ async def algorithm3(
 
 
 def out_of_rows(selected: int) -> NotEnoughRowsError:
-    """Why a run ends before p rows although its quorum holds."""
+    """Reason why a run ends before p rows although its quorum holds."""
     return NotEnoughRowsError(
         f"the owners that are left have no unsent row after {selected} of the summary",
         "The rows gathered so far are kept; ask for fewer rows.",

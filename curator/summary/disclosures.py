@@ -1,4 +1,4 @@
-"""What the curator lets out, and what came to it, written down: one event a disclosure, before its bytes go.
+"""Disclosures of a summary: what the curator lets out and what came to it, an event each, before bytes go.
 
 A row and g~ are written here and by who sent them, in the same words, so that two ledgers can be reconciled.
 Owners' bids and counts are in the owners' ledgers alone: a line for each owner and round would be most of
@@ -41,7 +41,7 @@ _UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not
 
 
 def row_lines(run: str, number: int, owner: str, rows: Sequence[AnyRow], consumer: str) -> list[Disclosure]:
-    """What rows of an owner disclose that came in a round, by how they came."""
+    """Disclosures of an owner's rows that came in a round, by how they came."""
     lines = []
     for sealed_for, kind in ((consumer, HashedRow), ("", Row)):
         these = [row for row in rows if isinstance(row, kind)]
@@ -116,7 +116,7 @@ class SummaryDisclosures:
         self._write(0, OWNERS, self._consumer, _PROGRESS, None, "progress")
 
     def to_be_heard(self, mean: Cost, question: Event) -> tuple[Disclosure, ...]:
-        """What owners will hear of each other's rows, as lines of round 1, for their own ledgers.
+        """Disclosures of each other's rows that owners will hear, as lines of round 1 for their own ledgers.
 
         Args:
             mean: cost of a broadcast, for the rows that one replaced row exchanges.

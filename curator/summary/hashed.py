@@ -1,4 +1,4 @@
-"""What a curator that handles hashes only can check, and how it scores: it never computes h1 itself.
+"""Checks and scores of a curator that handles hashes only: it never computes h1 itself.
 
 The two questions that the protocols ask of rows (do they fit, what are their features) have other answers
 here than in `SummaryTask`: a hash may be looked at, a row may not. Whether a hash is its row's is for the
@@ -22,7 +22,7 @@ from fedkme.sealed.rows import HashedRow, row_box_bytes
 
 @dataclass(frozen=True, slots=True)
 class HashedContent:
-    """What rows of a run look like to a curator without the draw.
+    """Shape of a run's rows to a curator without the draw.
 
     Attributes:
         spec: public part of the secret draw.
@@ -39,7 +39,7 @@ class HashedContent:
         return np.array([row.features for row in rows])
 
     def fault(self, owner: str, rows: Sequence[HashedRow]) -> FedkmeError | None:
-        """Why some of the rows are none, or None: hashes of no row, or boxes of another length."""
+        """Fault of rows that are hashes of no row, or boxes of another length; None where there is none."""
         length = row_box_bytes(self.columns)
         if any(len(row.box) != length for row in rows):
             return DataError(f"{owner}: a sealed row is of another length", "Check the owner's software.")

@@ -1,4 +1,4 @@
-"""What a run did, as the curator saw it: the source of metrics, reports and comparisons.
+"""Record of a run as the curator saw it: the source of metrics, reports and comparisons.
 
 Curator's eyes only: who won which round is exactly what other owners must not learn.
 """
@@ -78,7 +78,7 @@ class RoundRecord:
 
 
 class RunObserver(Protocol):
-    """Somebody who watches a run while it goes on."""
+    """Observer of a run while it goes on."""
 
     def round_done(self, record: RoundRecord) -> None:
         """A round ended."""
@@ -172,7 +172,7 @@ class SummaryRecord:
         return np.array(labels, dtype=np.int64) if labels and len(labels) == len(self.selected) else None
 
     def transcript(self) -> dict[str, Any]:
-        """Everything that two engines must agree on, bit for bit: all but times."""
+        """Facts that two engines must agree on, bit for bit: all but times."""
         return {
             "status": self.status,
             "reason": self.reason,

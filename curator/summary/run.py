@@ -77,7 +77,7 @@ def _assignment(
     h2: MeanRelease | None,
     gate: SummaryDisclosures,
 ) -> Assignment:
-    """What owners are told before round 1, and what their policies decide by."""
+    """Terms that an owner is told before round 1, by which its policy decides."""
     heard: tuple[Disclosure, ...] = ()
     if h2 is not None:
         auction = settings.auction

@@ -1,4 +1,4 @@
-"""What a curator can say of rows in boxes: how many there are, and whether they look like boxes."""
+"""Checks of rows in boxes: how many there are, and whether they look like boxes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedkme.sealed import AnyRow, HashedRow, row_box_bytes
 
 
 def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
-    """Why some of an owner's rows cannot be passed on, or None; what is in them the consumer sees.
+    """Reason why some of an owner's rows cannot be passed on, or None; the consumer sees what is in them.
 
     Args:
         columns: of the schema.

@@ -25,7 +25,7 @@ class FeatureSettings(Settings):
 
 
 class SummarySettings(Settings):
-    """What the curator decides about a summary; p, gamma and D_v's protection are the consumer's."""
+    """Settings of a summary that the curator decides; p, gamma and D_v's protection are the consumer's."""
 
     preset: Preset = "sound"
     """Where mechanisms that are not written down come from: `sound` derives them from `privacy`."""
@@ -61,7 +61,7 @@ class SummarySettings(Settings):
 
     @property
     def sealed(self) -> bool:
-        """Whether rows go through the curator in boxes."""
+        """Check whether rows go through the curator in boxes."""
         return self.content == "hashed"
 
     def drawn(self, rows: int) -> int:
@@ -69,13 +69,13 @@ class SummarySettings(Settings):
         return round(self.uniform_ratio * rows) if self.protocol == "uniform" else rows
 
     def owner_noise(self) -> OwnerNoise:
-        """Of an owner's rows in the cells protocol, its sketch and its histogram together."""
+        """Noise on an owner's rows in the cells protocol, its sketch and its histogram together."""
         sketched = self.cells.code_book != "seeds"
         share = SKETCH_SHARE if sketched else 0.0
         return owner_noise(self.privacy.epsilon, self.privacy.delta, share)
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:
-        """What owners will learn of each other in a run of `rows` rows over `owners` owners."""
+        """Events that owners will learn of each other in a run of `rows` rows over `owners` owners."""
         if self.protocol == "uniform" or not owners:
             return []
         if self.protocol == "cells":

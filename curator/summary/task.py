@@ -1,4 +1,4 @@
-"""What a run is about, and the state that both summary protocols share."""
+"""Task of a run, and the state that both summary protocols share."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SummaryTask:
         return self.h1.fixed_point(self.schema.encode(np.array(plain, dtype=np.float64)))
 
     def fits_schema(self, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
-        """Why some of the rows do not fit the public schema, or are no boxes in place of rows, or None."""
+        """Fault of rows that do not fit the public schema, or are no boxes where boxes are due; or None."""
         if self.hashed is not None:
             return self.hashed.fault(owner, [row for row in rows if isinstance(row, HashedRow)])
         if self.gifts is not None:
@@ -74,7 +74,7 @@ class SummaryTask:
 
 
 def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
-    """Why some of an owner's rows do not fit the public schema, or None."""
+    """Fault of an owner's rows that do not fit the public schema, or None."""
     if len({(row.values.shape, row.label is None) for row in rows}) != 1:
         each = (fault_of_rows(schema, owner, [row]) for row in rows)
         return next((error for error in each if error is not None), None)
@@ -163,7 +163,7 @@ class CurrentSummary:
         self._mean.add(features[np.newaxis])
 
     def without_seeds(self, released: FloatArray) -> FloatArray:
-        """What a release over D_s and its seed set says about what counts of them, (d,).
+        """Part of a release over D_s and its seed set that is about what counts of them, (d,).
 
         Post-processing: the seed set is public. The noise of the release grows by (q + s) / q.
         """

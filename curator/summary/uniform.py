@@ -21,7 +21,7 @@ from fedkme.sealed import AnyRow
 
 
 def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
-    """How many rows each owner sends: as equal as can be, no more than it has.
+    """Share of rows between owners: as equal as can be, no more than an owner has.
 
     Remainders go to the first owners by name that have rows left.
 
@@ -104,7 +104,7 @@ async def _draw(number: int, owner: OwnerPort, count: int) -> Sequence[AnyRow]:
 def _unfit(
     task: SummaryTask, owner: str, rows: Sequence[AnyRow], wanted: int, seen: Set[tuple[str, int]]
 ) -> FedkmeError | None:
-    """Why an owner's draw cannot be used, or None."""
+    """Reason why an owner's draw cannot be used, or None."""
     if len(rows) != wanted:
         return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
     tokens = {(owner, row.token) for row in rows}

@@ -37,7 +37,7 @@ WORKLOAD_CELLS = 1 << 23
 
 @dataclass(frozen=True)
 class AimSettings:
-    """How AIM goes about it; none of this touches the guarantee.
+    """Settings of AIM; none of this touches the guarantee.
 
     Attributes:
         ways: the workload is all marginals of so many columns, and candidates are those of fewer too.

@@ -1,4 +1,4 @@
-"""What an adaptive release spends: Gaussian DP, with a filter.
+"""Budget of an adaptive release: Gaussian DP, with a filter.
 
 Relation: replace one row, N public. Everything is measured as mu of Gaussian DP (Dong, Roth, Su 2019): a
 mechanism is mu-GDP if telling two neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
@@ -126,12 +126,12 @@ class Budget:
 
     @property
     def event(self) -> Gaussian:
-        """Everything that the budget allows, as what it cannot be told apart better than: one Gaussian."""
+        """Event of all that the budget allows: the one Gaussian that it cannot be told apart better than."""
         return Gaussian(self.multiplier)
 
     @property
     def pieces(self) -> Composed:
-        """What was done so far, one by one, for reading."""
+        """Events of what was done so far, one by one, for reading."""
         return Composed(tuple(self._events))
 
     def _pay(self, cost: float) -> None:

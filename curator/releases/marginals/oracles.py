@@ -1,4 +1,4 @@
-"""Who answers a marginal: what an algorithm may ask, and the answer of tables in this process.
+"""Oracles that answer marginals: what an algorithm may ask, and the answers of tables in this process.
 
 An algorithm is written against one of two interfaces. A `CountOracle` gives exact pooled counts to a curator
 that the owners trust with them. A `NoisyOracle` gives counts with noise, which may be added before anybody
@@ -58,7 +58,7 @@ class PooledOracle:
         self._owners, self._sizes = tuple(owners), tuple(sizes)
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
-        """See `CountOracle`."""
+        """Exact pooled counts of every marginal, (cells,) each."""
         return [
             np.sum([marginal_counts(codes, clique, self._sizes) for codes in self._owners], axis=0)
             for clique in cliques
@@ -78,7 +78,7 @@ class TrustedNoise:
         self._oracle, self._noise = oracle, noise
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
-        """See `NoisyOracle`."""
+        """Pooled counts with noise that is added here, (cells,) each."""
         if len(cliques) != len(sigmas):
             raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
         exact = await self._oracle.counts(cliques)

@@ -1,4 +1,4 @@
-"""What comes out of a release of marginals: a model to draw rows from, and what it cost."""
+"""Release of marginals: a model to draw rows from, and what it cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedkme.tables.table import Table
 
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
-    """What the curator may show to anybody.
+    """Release that the curator may show to anybody.
 
     Attributes:
         model: fitted to the measurements.

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from curator.releases.balog import algorithm1
 from curator.releases.method import Finished, Tell
@@ -44,8 +45,8 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
         gamma = settled_gamma(settings.gamma, scale * gain + shift)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
 
+    @override
     def question(self, rows: int, epsilon: float) -> Question:
-        """See EmbeddingMethod."""
         settings = self.settings
         quiet = math.isinf(epsilon)
         tolerance = settings.tolerance
@@ -67,8 +68,8 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
             release = PooledRelease((embedding_query(features, layout),), epsilon, settings.delta)
         return Question((features,), layout, False, release, {"z": self._z})
 
+    @override
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        """See EmbeddingMethod."""
         settings = self.settings
         released = stored.embeddings[0]
         features = make_map(released.map_spec, self.schema)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from typing_extensions import override
+
 from curator.releases.method import Finished, Tell
 from curator.releases.methods.base import (
     EmbeddingMethod,
@@ -44,16 +46,16 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         self._map = make_map(spec, schema)
         self.question(1, settings.epsilon).check(schema)
 
+    @override
     def question(self, rows: int, epsilon: float) -> Question:
-        """See EmbeddingMethod."""
         layout = Layout()
         release = None
         if not math.isinf(epsilon):
             release = PooledRelease((embedding_query(self._map, layout),), epsilon, self.settings.delta)
         return Question((self._map,), layout, False, release)
 
+    @override
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        """See EmbeddingMethod."""
         from curator.releases.reduced_set import ReducedSet, Step, algorithm2
 
         settings = self.settings

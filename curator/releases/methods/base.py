@@ -1,4 +1,4 @@
-"""What all methods that release pooled embeddings do alike: settle a question, ask it, keep the answer."""
+"""Common part of all methods that release pooled embeddings: settle a question, ask it, keep the answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Question:
 
     @cached_property
     def query(self) -> SumQuery:
-        """As it is sent."""
+        """Query as it is sent."""
         return SumQuery(tuple(each.spec for each in self.maps), self.layout, self.counts)
 
     def check(self, schema: Schema) -> None:
@@ -106,13 +106,13 @@ class EmbeddingMethod(Generic[SettingsT]):
         return self.settings.kind
 
     def planned(self) -> tuple[Event, ...]:
-        """What each owner's rows will cost towards the consumer, in all."""
+        """Events that each owner's rows will cost towards the consumer, in all."""
         if math.isinf(self.settings.epsilon):
             return (ExactStatistic("sums of features of all rows"),)
         return (Gaussian(gaussian_sigma(self.settings.epsilon, self.settings.delta)),)
 
     def question(self, rows: int, epsilon: float) -> Question:
-        """What to ask.
+        """Question to ask.
 
         Args:
             rows: N, public.
@@ -125,7 +125,7 @@ class EmbeddingMethod(Generic[SettingsT]):
         raise NotImplementedError
 
     async def ask(self, oracle: SumOracle) -> bytes:
-        """See `Method`; nothing is asked where the answer would be noise.
+        """Ask the question; nothing is asked where the answer would be noise.
 
         Raises:
             NotEnoughRowsError: N is too small for epsilon; names one that would do.
@@ -140,7 +140,7 @@ class EmbeddingMethod(Generic[SettingsT]):
         return await asyncio.to_thread(self._kept, question, released, oracle.owners)
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
-        """See `Method`.
+        """Make the files of a release.
 
         Raises:
             DataError: the bytes are no release of this method and schema.

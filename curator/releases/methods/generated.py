@@ -32,7 +32,7 @@ def network_of(settings: MerfSettings | HermiteSettings, schema: Schema) -> Netw
 def training_of(
     settings: MerfSettings | HermiteSettings, categories: Literal["expectation", "gumbel"]
 ) -> Training:
-    """How it is trained."""
+    """Training that the settings describe."""
     from curator.releases.generators import Training
 
     return Training(

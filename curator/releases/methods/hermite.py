@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from typing_extensions import override
+
 from curator.releases.hermite import NAME, HermitePlan, fit
 from curator.releases.method import Finished, Tell
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, joint_of, need_jax
@@ -29,14 +31,14 @@ class Hermite(EmbeddingMethod[HermiteSettings]):
         super().__init__(settings.model_copy(update={"seed": seed}), schema)
         self.question(1, settings.epsilon).check(schema)
 
+    @override
     def question(self, rows: int, epsilon: float) -> Question:
-        """See EmbeddingMethod."""
         plan = self._plan(epsilon)
         counts = plan.class_weights and plan.layout.columns > 1
         return Question(plan.maps, plan.layout, counts, plan.calibration)
 
+    @override
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        """See EmbeddingMethod."""
         settings = self.settings
         training = training_of(settings, "expectation")
         plan, network = self._plan(settings.epsilon), network_of(settings, self.schema)

@@ -73,11 +73,11 @@ class MarginalsMethod:
             check_domain(self._binning.sizes, min(2, width), PAIR_CELLS)
 
     def planned(self) -> tuple[Event, ...]:
-        """See `Method`: the whole release as one Gaussian, whatever is chosen in it."""
+        """Cost of the whole release as one Gaussian, whatever is chosen in it."""
         return (Gaussian(gaussian_sigma(self.settings.epsilon, self.settings.delta)),)
 
     async def ask(self, oracle: SumOracle) -> bytes:
-        """See `Method`.
+        """Measure marginals, by AIM or under secure aggregation.
 
         Raises:
             NotEnoughRowsError: there are no rows.
@@ -129,7 +129,7 @@ class MarginalsMethod:
         return npz_bytes(arrays | {"about": np.frombuffer(text.encode(), dtype=np.uint8)})
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
-        """See `Method`.
+        """Fit the model, and draw rows from it.
 
         Raises:
             DataError: the bytes are no release of marginals.
@@ -167,12 +167,12 @@ class Counts:
     loop: asyncio.AbstractEventLoop
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
-        """See `CountOracle`."""
+        """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
         found = await self._asked(cliques, None)
         return [np.rint(counts).astype(np.int64) for counts in found]
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
-        """See `NoisyOracle`."""
+        """Pooled counts with independent noise, (cells,) each; one query to the owners."""
         return await self._asked(cliques, sigmas)
 
     async def _asked(self, cliques: Sequence[Clique], sigmas: Sequence[float] | None) -> list[FloatArray]:
@@ -187,7 +187,7 @@ class Counts:
 
 
 def read_marginals(release: bytes) -> tuple[dict[str, Any], list[Measurement]]:
-    """What `MarginalsMethod.ask` made.
+    """Read what `MarginalsMethod.ask` made.
 
     Raises:
         DataError: it is none.

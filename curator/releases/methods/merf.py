@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from typing_extensions import override
+
 from curator.releases.merf import NAME, MerfPlan, fit
 from curator.releases.method import Finished, Tell
 from curator.releases.methods.base import (
@@ -59,14 +61,14 @@ class Merf(EmbeddingMethod[MerfSettings]):
             self._spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, scales=scales)
         self.question(1, settings.epsilon).check(schema)
 
+    @override
     def question(self, rows: int, epsilon: float) -> Question:
-        """See EmbeddingMethod."""
         plan = self._plan(epsilon)
         counts = plan.class_weights and plan.layout.columns > 1
         return Question((plan.map,), plan.layout, counts, plan.calibration)
 
+    @override
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        """See EmbeddingMethod."""
         settings = self.settings
         training = training_of(settings, "gumbel" if self._gumbel else "expectation")
         plan, network = self._plan(settings.epsilon), network_of(settings, self.schema)

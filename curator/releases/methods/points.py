@@ -1,4 +1,4 @@
-"""From weighted points in a kernel's units to the files of a release (Balog 2018)."""
+"""Files of a release that is weighted points in a kernel's units (Balog 2018)."""
 
 from __future__ import annotations
 

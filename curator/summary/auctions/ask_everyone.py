@@ -21,7 +21,7 @@ class AskEveryoneSettings(AuctionSettings):
         return AskEveryone()
 
     def event(self, rows: int, owners: int) -> ExactStatistic:
-        """What keeps the whole without a figure.
+        """Event that leaves the whole protocol without a figure.
 
         Being asked says nothing: whoever bids is asked. But no proof bounds how far one row changes the
         pool, hence the summary, so that no figure for the broadcasts would hold.

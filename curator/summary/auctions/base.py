@@ -43,7 +43,7 @@ class AuctionSettings(Settings):
 
     @abstractmethod
     def event(self, rows: int, owners: int) -> Event:
-        """What owners learn of others' rows from being asked, or not, in a run of `rows` rounds.
+        """Event of what owners learn of others' rows from being asked, or not, in a run of `rows` rounds.
 
         It is written once for every round in which owners are asked.
         """

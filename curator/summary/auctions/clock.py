@@ -78,7 +78,7 @@ class ClockSettings(AuctionSettings):
         return events.Clock(self.epsilon, "replace-one")
 
     def access_bound(self, rows: int, owners: int) -> None:
-        """None is proven; docs/decisions/004 has measurements."""
+        """Bound on rows accessed: none is proven; docs/decisions/004 has measurements."""
 
 
 class Clock:

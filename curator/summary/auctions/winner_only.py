@@ -24,7 +24,7 @@ class WinnerOnlySettings(AuctionSettings):
         return WinnerOnly()
 
     def event(self, rows: int, owners: int) -> ExactStatistic:
-        """Who won, exactly."""
+        """Event of telling exactly who won."""
         return ExactStatistic("the winner of a round")
 
     def access_bound(self, rows: int, owners: int) -> float:
