@@ -25,11 +25,11 @@ class SummaryTable(SummarySettings, RequestSettings):
     """The [summary] table: what the curator and the consumer decide, in one place."""
 
     def curator_part(self) -> SummarySettings:
-        """What the curator's configuration says."""
+        """Settings that the curator's configuration has."""
         return SummarySettings(**{name: getattr(self, name) for name in SummarySettings.model_fields})
 
     def consumer_part(self) -> RequestSettings:
-        """What the consumer's configuration says."""
+        """Settings that the consumer's configuration has."""
         return RequestSettings(**{name: getattr(self, name) for name in RequestSettings.model_fields})
 
 

@@ -17,7 +17,7 @@ from sim.scenarios.base import anchored
 
 
 class ReleaseSimulation(Settings):
-    """What `fedkme release` runs; release.toml of the run's folder repeats it."""
+    """Settings of `fedkme release`; release.toml of the run's folder repeats it."""
 
     scenario: ScenarioConfig
     release: AnyRelease
@@ -68,7 +68,7 @@ def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) ->
 
 
 def _anchored(release: AnyRelease, base: Path | None) -> AnyRelease:
-    """With an absolute path of points, so that it is the same for every process."""
+    """Make the path of points absolute, so that it is the same for every process."""
     if not isinstance(release, Balog1Settings) or not isinstance(release.z, FilePoints):
         return release
     path = ((base or Path()) / release.z.path).absolute()

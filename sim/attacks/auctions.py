@@ -40,7 +40,7 @@ _CHAIN = 3  # rounds of the attack
 
 
 class RankAuction(Protocol):
-    """What is audited of an auction by ranks."""
+    """Auction by ranks, as far as the audit needs it."""
 
     def open_round(self, bids: Mapping[str, Bid]) -> None:
         """Learn the bids of a round."""
@@ -54,7 +54,7 @@ MakeAuction = Callable[[NoiseSource], RankAuction]
 
 
 def chain_missed(auction: RankAuction, owners: int, rounds: int, with_x: bool) -> bool:
-    """Whether the attacker j goes unasked in one of `rounds` rounds of the chain (SARPATWAR.md, section 5).
+    """Check that the attacker j goes unasked in a round of the chain (SARPATWAR.md, section 5).
 
     Owner i holds a_2 > a_3 > .. and, in the second world, x = a_1; j holds b_t with a_t > b_t > a_(t+1). So j
     is first in the first world and second in the other one, in every round until somebody is not asked.
@@ -134,7 +134,7 @@ def privauction(make: MakeAuction | None = None) -> Subject:
 
 
 def privauction_rule(make: MakeAuction | None = None) -> Subject:
-    """That what is audited is PRIVAUCTION: its ranks and its tau rule are the printed ones."""
+    """Check that what is audited is PRIVAUCTION: its ranks and its tau rule are the printed ones."""
     auction = make or (lambda noise: PrivAuctionSettings().make(_OWNERS, noise))
     claim = Claim(math.nan, 0.0, "Algorithm 3, steps 12 to 14, as printed; no privacy")
     return Subject(
@@ -183,7 +183,7 @@ def winner_only() -> Subject:
 
 
 def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_OWNERS, noise)) -> Subject:
-    """Who is asked depends on nobody's rows: epsilon 0 towards owners."""
+    """Check that nobody's rows decide who is asked: epsilon 0 towards owners."""
     claim = Claim(0.0, 0.0, RELATION)
 
     def constant(effort: Effort) -> Finding:

@@ -204,7 +204,7 @@ def _play(
 
 @dataclass(frozen=True, slots=True)
 class SketchParts:
-    """What a sketch is made of; tests replace one of them."""
+    """Parts that a sketch is made of; tests replace one of them."""
 
     coordinates: Callable[[Floats, Ints | None, Projection, int | None], Ints] = sketch.coordinates
     release: Callable[..., sketch.Sketch] = sketch.release

@@ -46,7 +46,7 @@ _ROWS = 4
 
 @dataclass(slots=True)
 class View:
-    """What the observer is told.
+    """View of a run that the observer is given.
 
     Attributes:
         count: rows that it is asked for; 0 where it is not asked.
@@ -127,7 +127,7 @@ def _task() -> CellTask:
 
 
 def _score(view: View) -> float:
-    """More rows, and of more than the first cell, where nobody else has it."""
+    """Score of a view: more rows, and of more than the first cell, where nobody else has it."""
     if view.shares is None:
         return 0.0
     first = int(BOOK.cells_of(SCHEMA.encode(CORNERS[:1]))[0])
@@ -145,12 +145,12 @@ class _Lines:
         self.events += [about.event for about in disclosures if about.observer == "owners"]
 
     def head(self) -> dict[str, int | str]:
-        """Nothing is chained."""
+        """Head of an empty chain."""
         return {}
 
 
 def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -> Finding:
-    """What the holder wrote down of a run towards other owners, against the claim."""
+    """Compare what the holder wrote down of a run towards other owners with the claim."""
     lines, random = _Lines(), np.random.default_rng(effort.seed)
 
     async def run() -> None:

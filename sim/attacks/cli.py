@@ -91,7 +91,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """What is to be said of each mechanism, and which violations were found where there must be none."""
+    """Lines about each mechanism, and the violations found where there must be none."""
     lines = []
     for verdict in verdicts:
         flag = "" if verdict.expected else "UNEXPECTED: "
@@ -102,7 +102,7 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def report(verdicts: Sequence[Verdict], effort: Effort) -> dict[str, Any]:
-    """Everything, as plain values."""
+    """All findings as plain values."""
     passed = all(verdict.expected for verdict in verdicts)
     return _head(effort, passed) | {"mechanisms": [verdict.to_json() for verdict in verdicts]}
 

@@ -93,7 +93,7 @@ def smallest_factor(epsilon: float, delta: float, bound: Bound, alpha: float) ->
 
 
 def smallest_gaussian_factor(epsilon: float, delta: float, trials: int, alpha: float) -> float:
-    """Likewise for a Gaussian mechanism: the least factor by which its noise is too small."""
+    """Least factor by which a Gaussian's noise is too small and would be found so, likewise."""
     mu = 1.0 / gaussian_sigma(epsilon, delta)
 
     def found(factor: float) -> bool:
@@ -105,7 +105,7 @@ def smallest_gaussian_factor(epsilon: float, delta: float, trials: int, alpha: f
 
 
 def _events(first: Scores, second: Scores, thresholds: Scores) -> tuple[Counts, Counts]:
-    """How often each event happened where it is expected, and in the other world, (4k,) each.
+    """Count how often each event happened where it is expected, and in the other world, (4k,) each.
 
     Events are "score >= t" and "score < t", each expected in the second world and in the first.
     """

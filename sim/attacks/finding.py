@@ -1,4 +1,4 @@
-"""What an audit is made of: claims, checks, findings, verdicts."""
+"""Parts of an audit: claims, checks, findings, verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL_SCALE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is claimed for one mechanism, as the audit sets it up.
+    """Claim about one mechanism, as the audit sets it up.
 
     Attributes:
         epsilon: inf where nothing is claimed, NaN where it is not about privacy.
@@ -36,7 +36,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to look.
+    """Effort that an audit makes.
 
     Attributes:
         scale: trials as a multiple of a quick audit's, which takes some minutes for everything.
@@ -55,7 +55,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found.
+    """Finding of one check.
 
     Attributes:
         layer: which of the four.
@@ -125,19 +125,19 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the checks of one mechanism found together."""
+    """Verdict on one mechanism from all its checks."""
 
     subject: Subject
     findings: tuple[Finding, ...]
 
     @property
     def broken(self) -> bool:
-        """Whether any check found a violation."""
+        """Check whether any check found a violation."""
         return any(finding.violated for finding in self.findings)
 
     @property
     def expected(self) -> bool:
-        """Whether what is sound held, and what is not was broken."""
+        """Check that what is sound held, and what is not was broken."""
         return self.broken == (self.subject.standing != "sound")
 
     @property
@@ -148,7 +148,7 @@ class Verdict:
 
     @property
     def trials(self) -> int:
-        """Of the largest black box; 0 without one."""
+        """Trials of the largest black box; 0 without one."""
         return max((f.trials for f in self.findings if f.layer == "black box"), default=0)
 
     @property
@@ -170,7 +170,7 @@ class Verdict:
         return f"BROKEN: {first.layer}: {first.statistic}"
 
     def violations(self) -> list[str]:
-        """What was violated, a line each."""
+        """Violations, a line each."""
         return [
             f"{f.layer}: {f.statistic}: {f.measured:.5g}, claimed {f.claimed:.5g}"
             for f in self.findings

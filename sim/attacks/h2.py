@@ -87,7 +87,7 @@ def h2_published() -> Subject:
 
 
 def h2_run_claim(events: tuple[MwemCall, ...] | None = None, delta: float = 1e-5) -> Claim:
-    """What is claimed for the run that is recounted."""
+    """Claim about the run that is recounted."""
     events = events or (MwemCall(_RUN_PARAMETER, _ROUNDS * _ITERATIONS),)
     return Claim(Sound().epsilon(events, delta).epsilon, delta, _RELATION)
 
@@ -161,12 +161,12 @@ def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> Finding:
 
 
 def _recount_run(make: type[MwemMean], claim: Claim, effort: Effort) -> Finding:
-    """What a run is claimed to cost, against the noise that it drew."""
+    """Compare what a run is claimed to cost with the noise that it drew."""
     return recount(claim, mwem_events(_run(make, effort)[0], _INTERVALS), "the noise drawn in a run")
 
 
 def _declared_run(make: type[MwemMean], effort: Effort) -> Finding:
-    """What a mechanism declares for the ledger, against the noise that it drew."""
+    """Compare what a mechanism declares for the ledger with the noise that it drew."""
     noise, declared = _run(make, effort)
     claim = Claim(Sound().epsilon(declared, 1e-5).epsilon, 1e-5, _RELATION)
     return recount(claim, mwem_events(noise, _INTERVALS), "the noise drawn, against the events declared")

@@ -1,4 +1,4 @@
-"""What a curator can do with hashes: four attacks.
+"""Attacks of a curator on hashes: four of them.
 
 It holds h1 of rows in fixed point, the public part of the map, and no draw.
 
@@ -56,7 +56,7 @@ class Draw:
 
 
 def known_draw(h1: SecretFourier) -> Draw:
-    """What a holder of the group secret can tell: the draw of a paired map, read off its public behaviour.
+    """Draw of a paired map that a holder of the group secret can tell from its public behaviour.
 
     Angles at the origin and at each unit vector, scaled so that none is more than half a turn away.
     """
@@ -190,5 +190,5 @@ def align(features: Features, gamma: float, public: FloatArray, axes: int, round
 
 
 def _wrapped(angles: FloatArray) -> FloatArray:
-    """The same angles in [-pi, pi)."""
+    """Angles brought into [-pi, pi)."""
     return np.mod(angles + math.pi, _TURN) - math.pi

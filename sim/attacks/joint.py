@@ -123,7 +123,7 @@ def _opposites() -> tuple[SummaryTask, Floats, Floats]:
 
 
 def _recount_run(game: RunGame, effort: Effort) -> Finding:
-    """What a run is claimed to cost, against its clock and the noise that its broadcasts drew."""
+    """Compare what a run is claimed to cost with its clock and the noise that its broadcasts drew."""
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
     ports = [DirectPort(bidder) for bidder in game.owners(True, noise, View())]
     asyncio.run(game.play(ports, noise, SummaryRecord()))

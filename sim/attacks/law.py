@@ -23,7 +23,7 @@ _RELATIVE_ERROR = {"norm": math.sqrt(0.5), "laplace": 1.0}  # of the scale, time
 
 
 def scale_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> Finding:
-    """Whether draws have a law of mean 0 and this scale, by the scale alone.
+    """Test that draws have a law of mean 0 and this scale, by the scale alone.
 
     Gaussian: sum of squares is chi-square; Laplace: the sum of absolute values is a gamma variable.
     """
@@ -50,7 +50,7 @@ def shape_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str
 
 
 def independence_finding(first: Floats, second: Floats, alpha: float, what: str) -> Finding:
-    """Whether paired draws, (n,) each, of one law are uncorrelated: a replayed draw has correlation 1."""
+    """Test that paired draws, (n,) each, of one law are uncorrelated: a replayed draw has correlation 1."""
     size = len(first)
     limit = float(stats.norm.isf(alpha / 2.0)) / math.sqrt(size)
     found = float(np.mean(first * second) / math.sqrt(float(np.mean(first**2) * np.mean(second**2))))
@@ -75,7 +75,7 @@ def outcome_finding(observed: NDArray[np.int64], chances: Floats, alpha: float, 
 
 
 def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str) -> Finding:
-    """Whether an event has the declared probability: exact binomial test."""
+    """Test that an event has the declared probability: exact binomial test."""
     violated = float(stats.binomtest(hits, trials, chance).pvalue) < alpha
     return Finding("law", f"rate of {what}", violated, chance, hits / trials, trials, alpha, power=None)
 

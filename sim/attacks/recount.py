@@ -13,7 +13,7 @@ _SLACK = 1.0 + 1e-6
 
 
 def recount(claim: Claim, events: Sequence[Event], of: str = "the disclosures made") -> Finding:
-    """Whether events cost more, by what can be proven, than was claimed for them."""
+    """Check that events cost no more, by what can be proven, than was claimed for them."""
     figure = Sound().epsilon(events, claim.delta)
     violated = figure.epsilon > claim.epsilon * _SLACK
     note = figure.reason or figure.method
@@ -22,7 +22,7 @@ def recount(claim: Claim, events: Sequence[Event], of: str = "the disclosures ma
 
 
 def mwem_events(noise: TalliedNoise, intervals: int) -> list[Event]:
-    """What h2 disclosed, by the Laplace noise it drew: one draw of scale 1/(eta e) is an iteration with e.
+    """Disclosures of h2, by the Laplace noise it drew: one draw of scale 1/(eta e) is an iteration with e.
 
     Args:
         noise: what h2 drew from.
@@ -35,7 +35,7 @@ def mwem_events(noise: TalliedNoise, intervals: int) -> list[Event]:
 
 
 def gaussian_events(noise: TalliedNoise, sensitivity: float) -> list[Event]:
-    """What a Gaussian mechanism disclosed, by the noise that it drew.
+    """Disclosures of a Gaussian mechanism, by the noise that it drew.
 
     Args:
         noise: what it drew from.

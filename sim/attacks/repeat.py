@@ -33,7 +33,7 @@ class Tally:
         return sum(verdict.expected for verdict in self.verdicts)
 
     def sentence(self) -> str:
-        """How many of how many."""
+        """Sentence that says how many of how many audits came out as they must."""
         outcome = "passed" if self.subject.standing == "sound" else "were found broken"
         return f"{self.subject.name}: {self.expected} of {len(self.verdicts)} repetitions {outcome}"
 

@@ -50,7 +50,7 @@ NEAR, FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
 
 @dataclass(slots=True)
 class View:
-    """Everything that an owner is told in a run, after the assignment, which is public here.
+    """View that an owner has of a run, after the assignment, which is public here.
 
     Attributes:
         broadcasts: with bids and with quotes.
@@ -96,7 +96,7 @@ class Silent:
 
     @property
     def cost(self) -> Cost:
-        """Nothing."""
+        """Cost of a release: none."""
         return Cost(ExactStatistic("zeros"), None)
 
     def add(self, rows: Floats) -> None:

@@ -46,15 +46,15 @@ class TalliedNoise:
         self.gaussian_calls: Counter[float] = Counter()
 
     def uniform(self, size: int) -> Floats:
-        """As the source."""
+        """Draw from the source."""
         return self._source.uniform(size)
 
     def laplace(self, scale: float, size: int) -> Floats:
-        """As the source."""
+        """Draw from the source, and count."""
         self.laplace_draws[scale] += size
         return self._source.laplace(scale, size)
 
     def gaussian(self, scale: float, size: int) -> Floats:
-        """As the source."""
+        """Draw from the source, and count."""
         self.gaussian_calls[scale] += 1
         return self._source.gaussian(scale, size)

@@ -33,7 +33,7 @@ _MOST_UNITS = 1e6
 
 
 class FeatureMap(Protocol):
-    """What is audited of h1."""
+    """Map h1, as far as the audit needs it."""
 
     norm_bound: float
 
@@ -43,7 +43,7 @@ class FeatureMap(Protocol):
 
 
 class Encoder(Protocol):
-    """What is audited of a schema."""
+    """Schema, as far as the audit needs it."""
 
     def encode(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """Rows to model space, (m, c) -> (m, n)."""
@@ -177,7 +177,7 @@ def _release(make: MakeMean, dimension: int, batches: Batches, units: float) -> 
 
 
 def empty_release(make: MakeMean, effort: Effort) -> Finding:
-    """Nothing is released of nothing: no rows give zeros, whatever the noise."""
+    """Check that no rows give zeros, whatever the noise: nothing is released of nothing."""
     largest = float(np.abs(_release(make, 12, [], 1.0)).max())
     return Finding("sensitivity", "release of an empty set", largest > 0, 0.0, largest, power=None)
 

@@ -1,4 +1,4 @@
-"""What `fedkme audit attack` knows by name."""
+"""Subjects that `fedkme audit attack` knows by name."""
 
 from __future__ import annotations
 

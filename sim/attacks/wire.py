@@ -102,7 +102,7 @@ async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
 
 
 class _Place:
-    """Where an owner sits: a stream outlives a run, and the owners of the next run are others."""
+    """Place of an owner: a stream outlives a run, and the owners of the next run are others."""
 
     def __init__(self, name: str, width: int) -> None:
         self._party: Party | None = None

@@ -47,14 +47,14 @@ class Kind:
     blocks: dict[str, list[float]] = field(default_factory=dict)
 
     def books(self, run: str) -> Books:
-        """What the curator keeps of a run."""
+        """Journal or ledger in which the curator keeps a run."""
         if self.store is not None:
             self.store.open_run(run, "bench", b"")
             return RunJournal(self.store, run, stored_ledger(CURATOR, self.store))
         return Ledger(CURATOR, lambda lines: None) if self.keeps == "ledger" else None
 
     def median(self, auction: str) -> float:
-        """Of all blocks."""
+        """Median of all blocks."""
         return float(np.median(self.blocks[auction]))
 
 
@@ -136,7 +136,7 @@ class Cutting(RoundEnds):
     after: int = 1
 
     def round_done(self, record: RoundRecord) -> None:
-        """See `RunObserver`."""
+        """Cut the owner's stream after its round."""
         RoundEnds.round_done(self, record)
         if record.round == self.after and self.link is not None:
             self.link.cut()

@@ -32,7 +32,7 @@ Keeps = Literal["nothing", "ledger", "process", "power"]
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everybody who joined; the echo at an index stands beside the owner at that index."""
+    """Parties that joined; the echo at an index stands beside the owner at that index."""
 
     members: Members
     links: Sequence[OwnerConnection]
@@ -91,7 +91,7 @@ async def fleet(
 
 
 def _command(command: list[str], keeps: Keeps) -> list[str]:
-    """Of a real owner, or of one that keeps less."""
+    """Command of a real owner, or of one that keeps less."""
     config = Path(command[-1])
     text = config.read_text(encoding="utf-8").replace("away_s = 0.0", "away_s = 60.0")  # it comes back
     if keeps == "power":
@@ -123,4 +123,4 @@ def _listen(server: grpc.aio.Server, folder: Path | None) -> int:
 
 
 def _ignore(event: Event) -> None:
-    """What a party says of itself is of no use here."""
+    """Ignore a party's report of itself, which is of no use here."""

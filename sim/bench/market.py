@@ -1,4 +1,4 @@
-"""What the benchmarks run on: small owners with synthetic rows, of any number."""
+"""Data of the benchmarks: small owners with synthetic rows, of any number."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _write(file: Path, rows: int) -> None:
 
 
 def _owner(file: Path, schema: Schema) -> Bidder:
-    """What an owner's process does before round 1."""
+    """Do what an owner's process does before round 1."""
     table = load_table(file, schema, "owner")
     bidder = Bidder("owner", table, schema, noise_for(0, "owner")("draw"), OwnerGate("owner"))
     features = draw_features(FeatureSettings(), _GAMMA, schema.encoded_width, seed=0)

@@ -1,4 +1,4 @@
-"""What a benchmark returns, how it is shown and written down."""
+"""Result of a benchmark: its values, how it is shown and written down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class BenchSettings(Settings):
-    """How much to measure."""
+    """Settings of a benchmark: how much to measure."""
 
     owners: tuple[Positive, ...] = Field((2, 10, 50), min_length=1)
     """Numbers of owners K of `rounds`."""
@@ -82,7 +82,7 @@ def _text(cell: Cell) -> str:
 
 
 def to_json(settings: BenchSettings, results: Sequence[Result]) -> dict[str, Any]:
-    """Everything that a later reader needs to judge the numbers."""
+    """Results with all that a later reader needs to judge the numbers."""
     return {
         "machine": {
             "cores": os.cpu_count(),

@@ -60,43 +60,43 @@ class Metered:
         """Of bids and of reveals, by round."""
 
     async def prepare(self, assignment: Assignment) -> int:
-        """See `OwnerPort`."""
+        """Prepare for a run."""
         return await self._session.prepare(assignment)
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
-        """See `OwnerPort`."""
+        """Bid, and write down the sizes."""
         return await self._metered(self.sizes[0], broadcast.round, self._session.bid(broadcast))
 
     async def reveal(self, round_number: int, token: int) -> AnyRow:
-        """See `OwnerPort`."""
+        """Reveal a row, and write down the sizes."""
         return await self._metered(self.sizes[1], round_number, self._session.reveal(round_number, token))
 
     async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """See `OwnerPort`."""
+        """Quote; sizes are not of interest."""
         return await self._session.quote(broadcast, prices)
 
     async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
+        """Sell; sizes are not of interest."""
         return await self._session.sell(round_number, price, due)
 
     async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
+        """Draw; sizes are not of interest."""
         return await self._session.draw(round_number, count)
 
     async def divide(self, assignment: CellAssignment) -> int:
-        """See `OwnerPort`."""
+        """Take the code book; sizes are not of interest."""
         return await self._session.divide(assignment)
 
     async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
-        """See `OwnerPort`."""
+        """Count rows; sizes are not of interest."""
         return await self._session.tally(round_number, cells)
 
     async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
+        """Fill an order; sizes are not of interest."""
         return await self._session.herd(round_number, count, shares)
 
     async def close(self, last_round: int) -> Closing:
-        """See `OwnerPort`."""
+        """End the run."""
         return await self._session.close(last_round)
 
     async def _metered(self, sizes: dict[int, Sizes], round_number: int, call: Awaitable[T]) -> T:
@@ -114,11 +114,11 @@ class RoundEnds:
     ends: list[float] = field(default_factory=list)
 
     def round_done(self, record: RoundRecord) -> None:
-        """See `RunObserver`."""
+        """Write down when a round ended."""
         self.ends.append(time.perf_counter())
 
     def owner_left(self, fault: Fault) -> None:
-        """See `RunObserver`."""
+        """Fail: every owner is needed."""
         raise PartyFailedError(fault.line.rstrip("."), "Run the benchmark again.")
 
 
@@ -239,7 +239,7 @@ async def real_block(
 
 
 async def _echo_block(echoes: EchoHall, phases: Sequence[Phases]) -> np.ndarray:
-    """As many rounds of the same messages with the echoes."""
+    """Time as many rounds of the same messages with the echoes."""
     rounds = [messages_of(exchanges) for exchanges in phases]
     ends = []
     for messages in rounds:

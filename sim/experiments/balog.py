@@ -80,7 +80,7 @@ ORIGINAL: Mapping[tuple[Scenario, int, str], Mapping[int, float]] = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of the figures is computed.
+    """Sizes of the figures: how much of them is computed.
 
     Attributes:
         basis: M of Algorithm 1, ascending.
@@ -131,7 +131,7 @@ class Point:
 
 @dataclass
 class Curves:
-    """What was computed, and what was left out and why."""
+    """Curves that were computed, and what was left out and why."""
 
     points: list[Point] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)

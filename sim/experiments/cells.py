@@ -64,7 +64,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Everything of a run before the first order.
+    """State of a run before the first order.
 
     Attributes:
         layout: who holds what.
@@ -129,7 +129,7 @@ def _sketched(layout: Layout, labelled: bool, multiplier: float, bits: int, seed
 
 
 class Herds:
-    """What owners send, with each owner's scores kept while its order stays the same."""
+    """Rows that owners send, with each owner's scores kept while its order stays the same."""
 
     def __init__(self, first: Round) -> None:
         self._first = first
@@ -185,7 +185,7 @@ def score(
 
 
 def _mmd2(rows: FloatArray, points: FloatArray, layout: Layout) -> float:
-    """As fedkme.mmd.mmd2, with the points' own mean kernel computed once."""
+    """Squared MMD as in fedkme.embeddings.mmd, with the points' own mean kernel computed once."""
     own, cross = mean_kernel(rows, rows, layout.gamma), mean_kernel(rows, points, layout.gamma)
     return max(own - 2.0 * cross + layout.self_kernel(points), 0.0)
 

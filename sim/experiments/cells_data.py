@@ -1,4 +1,4 @@
-"""Who holds what in the table of summaries by cells: images in four layouts, and data with real sites.
+"""Layouts of the table of summaries by cells: images in four of them, and data with real sites.
 
 Layouts of images: `group`, each owner has the paper's groups of classes; `mixed`, each owner has classes in
 proportions from Dirichlet(.5). Sites: four hospitals; speakers of ISOLET, whose fifth group looks for the
@@ -105,7 +105,7 @@ def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: in
 
 
 def _mixed(scenario: Scenario, seed: int) -> Scenario:
-    """The same rows dealt again: even shares, each of classes in proportions from Dirichlet(.5)."""
+    """Deal rows again: even shares, each of classes in proportions from Dirichlet(.5)."""
     rng = generator(seed, "cells", "mixed")
     values = np.concatenate([table.values for table in scenario.owners.values()])
     labels = np.concatenate([_labels(table) for table in scenario.owners.values()])

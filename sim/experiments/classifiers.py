@@ -25,7 +25,7 @@ NAMES = ("LR", "RF", "GNB", "BNB", "SVM", "DT", "LDA", "Ada", "MLP", "Bag", "GBM
 
 @dataclass(frozen=True)
 class Score:
-    """Of one classifier on test rows.
+    """Score of one classifier on test rows.
 
     Attributes:
         roc: area under the ROC curve of predicted classes, as the papers compute it (one class against the
@@ -44,7 +44,7 @@ class Score:
 
 
 def available() -> tuple[str, ...]:
-    """Those of the twelve that can be used here."""
+    """Names of the twelve classifiers that can be used here."""
     return NAMES if importlib.util.find_spec("xgboost") else NAMES[:-1]
 
 
@@ -97,7 +97,7 @@ def mean(scores: Mapping[str, Score]) -> Score:
 
 
 def columns(table: Table, schema: Schema, one_hot: Collection[str] = ()) -> NDArray[np.float64]:
-    """What the papers' classifiers see: numbers in [0, 1] by the public bounds, categories as their index."""
+    """Columns as the papers' classifiers see them: numbers in [0, 1] by the public bounds, category indices."""
     parts, source = [], 0
     for column in schema.columns:
         block = np.asarray(table.values[:, source : source + column.count], dtype=np.float64)

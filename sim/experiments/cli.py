@@ -18,7 +18,7 @@ from sim.scenarios.base import place
 
 
 class Name(StrEnum):
-    """What can be reproduced."""
+    """Name of a figure or table that can be reproduced."""
 
     BALOG_FIG1 = "balog-fig1"
     BALOG_FIG2 = "balog-fig2"

@@ -49,7 +49,7 @@ PAPER: Printed = {
 
 @dataclass(frozen=True)
 class Size:
-    """How much work an experiment is.
+    """Size of an experiment: how much work it is.
 
     Attributes:
         code: width of a code.

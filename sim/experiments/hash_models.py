@@ -48,7 +48,7 @@ class Images:
     labels: Labels
 
     def shuffled(self, seed: int) -> Images:
-        """The same rows in another order."""
+        """Shuffle the rows."""
         order = np.random.default_rng(np.random.SeedSequence([seed, 9])).permutation(len(self.rows))
         return Images(self.name, self.rows[order], self.labels[order])
 
@@ -172,7 +172,7 @@ def prune(
 
 @dataclass(frozen=True, slots=True)
 class AttackLine:
-    """What a curator gets; root mean square errors are of pixels in [0, 1]."""
+    """Result of one attack by a curator; root mean square errors are of pixels in [0, 1]."""
 
     dimension: int
     hashed: int
@@ -236,7 +236,7 @@ def _distances(hashes: Features, rows: FloatArray, gamma: float) -> tuple[float,
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """See the head of the module."""
+    """Print the tables that the head of the module names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -42,7 +42,7 @@ PAPER: Printed = {
 
 @dataclass(frozen=True)
 class Size:
-    """How much work an experiment is.
+    """Size of an experiment: how much work it is.
 
     Attributes:
         features: of DP-MERF; the papers' code has 10,000.

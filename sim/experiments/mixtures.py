@@ -50,7 +50,7 @@ CHOICE = Choice(
 
 @dataclass(frozen=True)
 class Size:
-    """How much work an experiment is.
+    """Size of an experiment: how much work it is.
 
     Attributes:
         steps: of training a generator.

@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Size:
-    """How much work an experiment is: steps of training, synthetic rows, regressors, seeds, owners."""
+    """Size of an experiment: steps of training, synthetic rows, regressors, seeds, owners."""
 
     steps: int = 800
     rows: int = 6000
@@ -186,7 +186,7 @@ def score(
 
 
 def _parted(target: Target, table: Table) -> tuple[Any, Any]:
-    """What regressors see, and the label in its own units."""
+    """Part a table into what regressors see, and the label in its own units."""
     place = target.schema.names.index(target.label)
     seen = columns(table, target.schema, [c.name for c in target.schema.columns if isinstance(c, Category)])
     numbers = [c.name for c in target.schema.columns if isinstance(c, Numeric)]

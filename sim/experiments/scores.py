@@ -67,7 +67,7 @@ CHOICES: Mapping[str, Choice] = {
 
 @dataclass(frozen=True)
 class Size:
-    """How much work an experiment is.
+    """Size of an experiment: how much work it is.
 
     Attributes:
         steps: of training.

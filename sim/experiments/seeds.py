@@ -34,7 +34,7 @@ def summary(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float
 
 
 class Figures:
-    """What experiments found, by name and method.
+    """Figures that experiments found, by name and method.
 
     Attributes:
         found: mean and deviation, and every run.

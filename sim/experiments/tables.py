@@ -38,7 +38,7 @@ _ADULT = Choice(scales={"capital-gain": 20.0, "capital-loss": 10.0})
 
 @dataclass(frozen=True)
 class Size:
-    """How much work an experiment is.
+    """Size of an experiment: how much work it is.
 
     Attributes:
         steps: of training.

@@ -1,4 +1,4 @@
-"""Which protocol to use, from public facts alone: sizes and budgets, never a row."""
+"""Choice of a protocol from public facts alone: sizes and budgets, never a row."""
 
 from sim.planning.facts import PublicFacts, facts_of
 from sim.planning.plan import Estimate, Plan, make_plan

@@ -1,4 +1,4 @@
-"""What everybody may know before a run."""
+"""Facts that everybody may know before a run."""
 
 from __future__ import annotations
 

@@ -48,18 +48,18 @@ OVERSHOOT = 4.5
 
 
 def uniform(p: int) -> float:
-    """Of p rows in equal numbers of each owner."""
+    """Estimate for p rows in equal numbers of each owner."""
     return 1.0 + SPREAD / p
 
 
 def greedy(facts: PublicFacts) -> float:
-    """Of exact greedy without privacy: what nothing is below."""
+    """Estimate for exact greedy without privacy: no other is lower."""
     scarce = GREEDY_SCARCE * (facts.rows / facts.pool) ** 2
     return GREEDY_ROWS / facts.rows + GREEDY_TARGET / facts.validation_rows + scarce
 
 
 def uniform_pruned(facts: PublicFacts, rho: float) -> float:
-    """Of rho p uniform rows, pruned to p by whoever has D_v; all rows of the pool pruned are greedy's."""
+    """Estimate for rho p uniform rows, pruned to p; all rows of the pool pruned are greedy's."""
     out_of_reach = max(0.0, 1.0 - rho * facts.rows / facts.pool)
     return greedy(facts) + UNIFORM_LEFT[rho] * out_of_reach
 
@@ -76,7 +76,7 @@ def cell_count(facts: PublicFacts) -> int:
 
 
 def cells(facts: PublicFacts, rho: float, bias: float) -> float:
-    """Of the cells protocol.
+    """Estimate for the cells protocol.
 
     Args:
         facts: sizes and budget.
@@ -94,7 +94,7 @@ def cells(facts: PublicFacts, rho: float, bias: float) -> float:
 
 
 def clock(facts: PublicFacts) -> float:
-    """Of Algorithm 3 under the clock with Gaussian means, over that of uniform sampling at the same p."""
+    """Estimate for Algorithm 3 under the clock with Gaussian means, over that of p uniform rows."""
     sigma = gaussian_sigma(facts.epsilon, facts.delta)
     noise = facts.dimension * (2.0 * sigma / facts.validation_rows) ** 2
     exact: float = CLOCK_EXACT * (facts.rows / 100) ** -CLOCK_POWER

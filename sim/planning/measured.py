@@ -1,4 +1,4 @@
-"""What was measured, beside what is predicted: `python -m sim.planning.measured` prints the table.
+"""Measurements beside predictions: `python -m sim.planning.measured` prints the table.
 
 It stands in docs/planning.md.
 
@@ -45,7 +45,7 @@ class Point:
 
     @property
     def predicted(self) -> float:
-        """By formulas that are told the layout: what a plan cannot know is not counted as their error."""
+        """Prediction by formulas that are told the layout: what a plan cannot know is no error of theirs."""
         if not self.rho:
             return formulas.clock(self.facts)
         if self.bias is None:

@@ -55,7 +55,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that `fedkme plan` prints.
+    """Plan that `fedkme plan` prints.
 
     Attributes:
         facts: what it was made from.

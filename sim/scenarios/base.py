@@ -1,4 +1,4 @@
-"""What a scenario is, and the ways in which all of them cut rows into parties."""
+"""Scenarios: what one is, and the ways in which all of them cut rows into parties."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """Who holds which rows.
+    """Scenario: which party holds which rows.
 
     Attributes:
         name: kind of the scenario.
@@ -114,7 +114,7 @@ def deal(
 def sample_targets(
     labels: NDArray[Any], candidates: Rows, split: DigitSplit, rng: np.random.Generator
 ) -> Rows:
-    """As many of the candidates as there are in the ratio of the target classes, without repetition."""
+    """Sample as many candidates as there are in the ratio of the target classes, without repetition."""
     classes = [rng.permutation(candidates[labels[candidates] == digit]) for digit in split.targets]
     total = min(len(rows) / share for rows, share in zip(classes, split.ratio, strict=True))
     chosen = [rows[: round(total * share)] for rows, share in zip(classes, split.ratio, strict=True)]
@@ -135,7 +135,7 @@ def cut(
 
 
 def draw(candidates: Rows, count: int, key: str, rng: np.random.Generator) -> Rows:
-    """So many of the candidates at random, ascending.
+    """Draw so many of the candidates at random, ascending.
 
     Raises:
         ConfigError: there are fewer.
@@ -191,7 +191,7 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 def anchored(config: SettingsT, base_dir: Path | None) -> SettingsT:
-    """The same scenario with the place of every file spelled out, so that it can be run from anywhere."""
+    """Spell out the place of every file of a scenario, so that it can be run from anywhere."""
 
     def fixed(value: Any) -> Any:
         if isinstance(value, Path):

@@ -24,7 +24,7 @@ class OwnerFile(Settings):
 
 
 def _as_list(owners: Any) -> Any:
-    """Also accept a table of names and paths."""
+    """Accept a table of names and paths too."""
     return (
         [{"name": name, "path": path} for name, path in owners.items()]
         if isinstance(owners, dict)
