@@ -97,7 +97,7 @@ def mean(scores: Mapping[str, Score]) -> Score:
 
 
 def columns(table: Table, schema: Schema, one_hot: Collection[str] = ()) -> NDArray[np.float64]:
-    """Columns as the papers' classifiers see them: numbers in [0, 1] by the public bounds, category indices."""
+    """Columns as the papers' classifiers see them: numbers in [0, 1] by the public bounds, category codes."""
     parts, source = [], 0
     for column in schema.columns:
         block = np.asarray(table.values[:, source : source + column.count], dtype=np.float64)

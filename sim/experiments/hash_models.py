@@ -1,4 +1,4 @@
-"""Hashes under a secret draw: what models on them are worth, and what they tell a curator.
+"""Experiments with hashes under a secret draw: what models on them are worth, and what they tell a curator.
 
     python -m sim.experiments.hash_models [--only models|prune|attacks] [--quick] [--out FILE]
 
