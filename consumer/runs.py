@@ -13,8 +13,8 @@ from consumer.summary.client import receive_summary
 from consumer.summary.pending import Pending
 from fedkme.errors import ConfigError
 from fedkme.ops.supervision import StatusReporter
+from fedkme.tables.files import save_table
 from fedkme.tables.schema import load_schema
-from fedkme.tables.table import save_table
 from fedkme.wire import codecs
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity

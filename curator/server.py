@@ -32,8 +32,9 @@ from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import Store, open_store
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import renewing_server_credentials
 from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grpc

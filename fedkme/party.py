@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
-from fedkme.ops.logs import LogFormat
 from fedkme.privacy.events import CONSUMER, CURATOR, RESERVED
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
 from fedkme.store import Durability
@@ -21,6 +20,7 @@ NoiseFor = Callable[[str], NoiseSource]
 """A party's private randomness, by purpose."""
 
 Role = Literal["owner", "curator", "consumer"]
+LogFormat = Literal["text", "json"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}

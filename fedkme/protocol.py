@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
-
-if TYPE_CHECKING:
-    from fedkme.sealed.group import Gift  # which knows rows
+from fedkme.sealed.group import Gift
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,21 +101,6 @@ class Bid:
 
     value: float
     token: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """A row that left its owner.
-
-    Attributes:
-        token: the owner's name for it.
-        values: one number per schema column, (c,) float64.
-        label: class index, where the data have labels.
-    """
-
-    token: int
-    values: NDArray[np.float64]
-    label: int | None
 
 
 @dataclass(frozen=True, slots=True)

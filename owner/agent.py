@@ -13,8 +13,8 @@ from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.pki.revocation import Revocation
 from fedkme.store import open_store
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema
-from fedkme.tables.table import load_table
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained

@@ -13,7 +13,6 @@ from fedkme.errors import SealedBoxError
 from fedkme.features.fixed_point import Features
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.protocol import Row
 from fedkme.sealed import (
     Gift,
     GroupSecret,
@@ -28,6 +27,7 @@ from fedkme.sealed import (
     taken_at_their_word,
     without_hashes,
 )
+from fedkme.tables.row import Row
 
 MOST_OFFERS_OPEN = 64
 """Runs with keys and no gift yet; the oldest are forgotten."""

@@ -28,7 +28,8 @@ from fedkme.privacy.events import CONSUMER, CURATOR, Event, event_from_json
 from fedkme.privacy.ledger import Ledger
 from fedkme.releases.settings import read_points
 from fedkme.sums.values import Enrolment
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.files import load_table
+from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.sums.responder import SumResponder
 from sim.config import plain

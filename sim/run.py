@@ -20,7 +20,8 @@ from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
 from fedkme.party import fault_of_name
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.files import save_table
+from fedkme.tables.table import Table
 from sim.config import Baseline, SimulationSettings
 from sim.engines.inprocess import open_market, run_in_process
 from sim.engines.processes import SummaryLaunch

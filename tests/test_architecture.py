@@ -1,11 +1,13 @@
-"""The house of DESIGN.md: which way imports point, what an owner's host needs, how long a module is."""
+"""Layout of DESIGN.md: directions of imports, needs of an owner's host, sizes of folders and modules."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,47 @@ MAY_IMPORT = {
     **{role: {"fedkme", role} for role in ROLES},
     "sim": {"fedkme", "sim", *ROLES},
 }
+LAYERS = (
+    "errors",
+    "config",
+    "store",
+    "pki",
+    "embeddings",
+    "tables",
+    "features",
+    "privacy",
+    "party",
+    "ops",
+    "secagg",
+    "sealed",
+    "extensions",
+    "protocols",
+    "protocol",
+    "directives",
+    "exchange",
+    "cells",
+    "sums",
+    "releases",
+    "ledgers",
+    "wire",
+    "operate",
+    "testing",
+    "cli",
+)
+"""Folders and modules of fedkme/, bottom to top: each imports what stands before it."""
+FAMILIES = ("summary", "cells", "sums")
+"""Folders of protocols' families, at each party that has a part of its own in them."""
+LARGE = {"curator/releases": 16, "sim/experiments": 20, "sim/attacks": 21}
+"""Folders with more than a dozen modules: a release method, an experiment or an attack is a file there."""
+MANY = 12
+TWO_MEANINGS = {
+    "Clock": "an event of the ledger and the auction that it is of",
+    "PrivAuction": "an event of the ledger and the auction that it is of",
+    **dict.fromkeys(
+        ("Market", "ReleaseRun", "Roster", "Row", "Run"), "two things that want names of their own"
+    ),
+}
+"""Class names that stand twice."""
 OPERATE = ROOT / "fedkme" / "operate"
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
@@ -30,14 +73,23 @@ def modules(package: str) -> list[Path]:
     return [path for path in sorted((ROOT / package).rglob("*.py")) if GENERATED not in path.parents]
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(path: Path) -> Iterator[str]:
-    """Top-level packages that a module imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Modules that a module imports, wherever in it, under TYPE_CHECKING too; `from x import y` is x.y."""
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (name.name.partition(".")[0] for name in node.names)
+            yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: a relative import hides where it points"
-            yield (node.module or "").partition(".")[0]
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -48,10 +100,60 @@ def test_imports_point_one_way(package: str) -> None:
     wrong = {
         str(path.relative_to(ROOT)): names
         for path in modules(package)
-        if OPERATE not in path.parents and (names := (set(imported(path)) & ours) - MAY_IMPORT[package])
+        if OPERATE not in path.parents
+        and (names := ({name.partition(".")[0] for name in imported(path)} & ours) - MAY_IMPORT[package])
     }
     assert modules(package)
     assert not wrong
+
+
+def test_layers_of_fedkme_import_downwards() -> None:
+    height = {layer: place for place, layer in enumerate(LAYERS)}
+    upwards = {
+        f"{name_of(path)} -> {name}"
+        for path in modules("fedkme")
+        for name in imported(path)
+        if name.startswith("fedkme.") and len(name_of(path).split(".")) > 1
+        if height.get(name.split(".")[1], -1) > height[name_of(path).split(".")[1]]
+    }
+    assert not upwards
+    assert {name_of(path).split(".")[1] for path in modules("fedkme")[1:]} <= set(LAYERS)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    paths = {name_of(path): path for package in MAY_IMPORT for path in modules(package)}
+    points = {
+        name: {target if target in paths else target.rpartition(".")[0] for target in imported(path)} - {name}
+        for name, path in paths.items()
+    }
+    while ends := {name for name, targets in points.items() if not targets & points.keys()}:
+        points = {name: targets for name, targets in points.items() if name not in ends}
+    assert not points, "each of these is on a circle or imports one that is"
+
+
+def test_folders_are_small() -> None:
+    sizes: Counter[str] = Counter()
+    for package in MAY_IMPORT:
+        sizes.update(
+            str(path.parent.relative_to(ROOT)) for path in modules(package) if path.stem != "__init__"
+        )
+    assert not {folder: size for folder, size in sizes.items() if size > LARGE.get(folder, MANY)}
+
+
+def test_families_are_named_alike_at_curator_and_owner() -> None:
+    for family in FAMILIES:
+        assert all((ROOT / role / family / "__init__.py").exists() for role in ("curator", "owner"))
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for package in MAY_IMPORT:
+        for path in modules(package):
+            for node in tree(path).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].add(name_of(path))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert not {name: found for name, found in twice.items() if name not in TWO_MEANINGS}
 
 
 def test_one_file_of_fedkme_knows_the_roles() -> None:
@@ -59,7 +161,7 @@ def test_one_file_of_fedkme_knows_the_roles() -> None:
     naming = {
         path.name
         for path in modules("fedkme")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant) and re.fullmatch(rf"({'|'.join(ROLES)}|sim)\.\w+", str(node.value))
     }
     assert naming == {"cli.py"}

@@ -27,8 +27,9 @@ from fedkme.features.kernel_space import kernel_units, to_model
 from fedkme.features.maps import EmbeddingMap, make_map
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease, from_bytes
+from fedkme.tables.files import load_table, read_arrays
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table, load_table, read_arrays
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from consumer.summary.pending import kept_keys
 from fedkme.errors import FedkmeError, ProtocolError, SealedBoxError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import Identity
-from fedkme.protocol import Row
 from fedkme.sealed import AnyRow, Gift, HashedRow, mismatched
 from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs

@@ -14,7 +14,6 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.protocol import Row
 from fedkme.sealed import (
     Gift,
     GroupSecret,
@@ -28,6 +27,7 @@ from fedkme.sealed import (
     taken_at_their_word,
 )
 from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.wire.codecs import secret_draw_of
 

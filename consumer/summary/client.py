@@ -34,8 +34,9 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event
 from fedkme.privacy.ledger import open_ledger
 from fedkme.sealed import Gift
+from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import Table, load_table, save_table
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained

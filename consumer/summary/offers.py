@@ -13,8 +13,8 @@ from fedkme.errors import ConfigError
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Row
 from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs

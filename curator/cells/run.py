@@ -29,8 +29,9 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.prune import prune
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
-from fedkme.protocol import CellAssignment, Row
+from fedkme.protocol import CellAssignment
 from fedkme.sealed import AnyRow, Gift
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 
 IntArray = NDArray[np.int64]

@@ -27,7 +27,7 @@ from fedkme.errors import (
 )
 from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
-from fedkme.protocol import Row
+from fedkme.tables.row import Row
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.rows import any_rows_to_wire

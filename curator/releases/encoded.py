@@ -28,7 +28,7 @@ from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import EmbeddingMap, make_map
-from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding, counted, diameter
+from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding, counted
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Composed, Event, ExactStatistic, Gaussian, Relation
 from fedkme.privacy.noise import NoiseSource
@@ -121,7 +121,7 @@ class EncodedPlan:
         """
         if pooled.steps.shape != (self.map.dimension, self.layout.columns):
             raise DataError("a pooled sum is not of the plan's feature map", "Pool under one request.")
-        sensitivity = counted(diameter(self.map, self.layout, self.relation), self.map)
+        sensitivity = counted(self.map.norm_bound, self.map)  # one row more or less
         sigma = 0.0 if self.multiplier is None else self.multiplier * sensitivity
         each = release_embedding(pooled, self.map, self.layout, sigma, noise)
         scale = max(pooled.rows, 1) / self.rows  # from the private to the nominal number of rows

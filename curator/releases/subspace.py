@@ -19,8 +19,8 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain, Units
 from fedkme.features.kernel_points import PointsSpec, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import load_table
 
 FloatArray = NDArray[np.float64]
 Method = Literal["cholesky", "eigen"]

@@ -21,8 +21,9 @@ import numpy as np
 from fedkme.errors import DataError, MissingDependencyError
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.events import Event, Relation
+from fedkme.tables.files import save_table
 from fedkme.tables.schema import Category, Numeric, Schema
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.table import Table
 
 Cell = str | int | float
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from curator.summary.record import RoundRecord, SummaryRecord, round_row
 from fedkme.errors import DataError, FedkmeError, StoreError
 from fedkme.sealed import HashedRow
+from fedkme.tables.files import read_arrays, save_table
 from fedkme.tables.npz import npz_bytes
-from fedkme.tables.table import Table, read_arrays, save_table, table_from_arrays
+from fedkme.tables.table import Table, table_from_arrays
 
 SEALED = "sealed.npz"
 """The summary's rows in boxes that the consumer alone opens, in place of summary.npz."""

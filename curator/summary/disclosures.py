@@ -33,8 +33,8 @@ from fedkme.privacy.events import (
 from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
 from fedkme.privacy.rows import row_disclosures
-from fedkme.protocol import Row
 from fedkme.sealed import AnyRow, HashedRow
+from fedkme.tables.row import Row
 
 _PROGRESS = ExactStatistic("points accessed, round by round")
 _UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not declare")

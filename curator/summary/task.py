@@ -20,8 +20,9 @@ from fedkme.features.fixed_point import (
 )
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.events import CONSUMER
-from fedkme.protocol import Bid, Broadcast, Row
+from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow, Gift, HashedRow
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 

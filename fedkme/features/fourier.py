@@ -115,6 +115,7 @@ class FourierFeatures:
     """h1 under one draw, wherever that comes from.
 
     Attributes:
+        dimension: d.
         norm_bound: the largest possible norm of h1(x).
     """
 
@@ -129,6 +130,7 @@ class FourierFeatures:
         self._shape = shape
         self._omega = omega
         self._offset = offset
+        self.dimension = shape.dimension
         self.norm_bound = 1.0 if shape.kind == "paired" else math.sqrt(2.0)
 
     def normalised(self, rows: NDArray[np.floating]) -> FloatArray:

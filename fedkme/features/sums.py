@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap, MapSpec
-from fedkme.privacy.events import Relation
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
@@ -181,15 +180,13 @@ def other_class_distance(features: EmbeddingMap) -> float:
     return math.sqrt(2.0) * features.norm_bound
 
 
-def diameter(features: EmbeddingMap, layout: Layout, relation: Relation = "replace-one") -> float:
-    """L2 sensitivity of the (J, C) sum, computed from the map.
+def diameter(features: EmbeddingMap, layout: Layout) -> float:
+    """L2 sensitivity of the (J, C) sum under replace-one, computed from the map.
 
-    Replace-one, N public: the larger of `same_class_distance` and, with classes, `other_class_distance`; one
-    row moves the whole matrix by no more, so releasing all columns is ONE query. Add-remove: B, and then N
-    is no public number. The vector of counts is another query: see fedkme.privacy.pooled.
+    N is public: the larger of `same_class_distance` and, with classes, `other_class_distance`; one
+    row moves the whole matrix by no more, so releasing all columns is ONE query. The vector of counts is
+    another query: see fedkme.privacy.sums. Under add-remove the sum moves by `norm_bound`.
     """
-    if relation == "add-remove":
-        return features.norm_bound
     if layout.columns == 1:
         return same_class_distance(features)
     return max(same_class_distance(features), other_class_distance(features))

@@ -38,7 +38,7 @@ LEDGER = "payouts-ledger.jsonl"
 _WIDTH = 100
 
 
-class Method(StrEnum):
+class PayoutBasis(StrEnum):
     """Rule from which an owner's amount follows."""
 
     ROWS = "rows"
@@ -58,7 +58,7 @@ class Reference(StrEnum):
 @app.command()
 def payout(
     directory: Annotated[Path, typer.Argument(help="The run's folder.")],
-    method: Annotated[Method, typer.Option(help="What amounts follow from.")] = Method.ROWS,
+    method: Annotated[PayoutBasis, typer.Option(help="What amounts follow from.")] = PayoutBasis.ROWS,
     total: Annotated[int, typer.Option(min=0, help="To divide, in the currency's smallest unit.")] = 1000,
     price: Annotated[
         int | None, typer.Option(min=0, help="With rows: a price per row in place of a total.")
@@ -79,7 +79,7 @@ def payout(
 ) -> None:
     """Divide a sum by rows sent, winning gains, wins, mixture weights or Shapley values."""
     inputs = read_inputs(directory)
-    if price is not None and (method is not Method.ROWS or epsilon is not None):
+    if price is not None and (method is not PayoutBasis.ROWS or epsilon is not None):
         raise ConfigError("a price per row goes with --method rows alone", "Leave --price or the rest out.")
     if epsilon is not None:
         kept = directory / f"payout-{method}.json"
@@ -94,7 +94,7 @@ def payout(
 
 
 def plain(
-    inputs: PayoutInputs, method: Method, total: int, price: int | None, reference: Reference, seed: int
+    inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | None, reference: Reference, seed: int
 ) -> Payout:
     """A payout without noise of its own.
 
@@ -102,34 +102,39 @@ def plain(
         ConfigError: the run has not what the method needs.
     """
     match method:
-        case Method.ROWS if price is not None:
+        case PayoutBasis.ROWS if price is not None:
             return by_price(inputs.accessed, price)
-        case Method.ROWS:
+        case PayoutBasis.ROWS:
             if inputs.protocol == "cells" and inputs.orders is None:
                 return by_rows(inputs.accessed, total, "cells, as delivered")
             return by_rows(inputs.orders or inputs.accessed, total, inputs.protocol)
-        case Method.GAINS:
+        case PayoutBasis.GAINS:
             _need_gains(inputs)
             return by_exact_gains(inputs.value_by_owner, total)
-        case Method.WINS:
+        case PayoutBasis.WINS:
             raise ConfigError("numbers of winning rows are released with noise alone", "Give --epsilon.")
-        case Method.MIXTURE:
+        case PayoutBasis.MIXTURE:
             return by_mixture(*inputs.released(), total)
-        case Method.SHAPLEY:
+        case PayoutBasis.SHAPLEY:
             base = inputs.pool() if reference is Reference.POOL else None
             return by_shapley(*inputs.released(), total, base, seed)
 
 
 def noised(
-    inputs: PayoutInputs, method: Method, total: int, epsilon: float, clip: float | None, noise: NoiseSource
+    inputs: PayoutInputs,
+    method: PayoutBasis,
+    total: int,
+    epsilon: float,
+    clip: float | None,
+    noise: NoiseSource,
 ) -> Payout:
     """A payout with noise, which owners may see.
 
     Raises:
         ConfigError: nothing bounds what it tells.
     """
-    if method in (Method.MIXTURE, Method.SHAPLEY) or (
-        method is Method.ROWS and inputs.protocol != "algorithm3"
+    if method in (PayoutBasis.MIXTURE, PayoutBasis.SHAPLEY) or (
+        method is PayoutBasis.ROWS and inputs.protocol != "algorithm3"
     ):
         raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave --epsilon out.")
     _need_gains(inputs)
@@ -138,9 +143,9 @@ def noised(
             f"with the auction '{inputs.auction or 'unknown'}' owners' rows have no finite epsilon to add to",
             "Keep payouts of this run at the curator, or pay a price per row.",
         )
-    if method is Method.ROWS:
+    if method is PayoutBasis.ROWS:
         return by_rows_noised(inputs.accessed, total, epsilon, noise)
-    if method is Method.WINS:
+    if method is PayoutBasis.WINS:
         return by_noised_wins(inputs.wins(), total, WinRelease(epsilon), noise)
     if clip is None:
         raise ConfigError(

@@ -16,11 +16,10 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fedkme.errors import ConfigError, FedkmeError
-
-LogFormat = Literal["text", "json"]
+from fedkme.party import LogFormat
 
 OUR_LOGGERS = ("curator", "owner", "consumer", "fedkme")
 """Whose text is ours, and holds nothing private."""

@@ -20,8 +20,9 @@ from typing import Annotated, Any, Protocol, TypeVar
 import typer
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, InterruptedRunError
-from fedkme.ops.logs import Log, LogFormat, unforeseen
+from fedkme.ops.logs import Log, unforeseen
 from fedkme.ops.systemd import notify
+from fedkme.party import LogFormat
 
 Result = TypeVar("Result")
 

@@ -11,11 +11,10 @@ from pydantic import Discriminator, Field, Tag
 
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
-from fedkme.features.fourier import RandomFourier
+from fedkme.features.fourier import FourierFeatures
 from fedkme.privacy.events import Event, Gaussian, MwemCall
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
 from fedkme.privacy.noise import NoiseSource, SecureNoise
-from fedkme.sealed.secret_fourier import SecretFourier
 
 
 class ExactSettings(Settings):
@@ -140,7 +139,7 @@ def make_release(
 
 def release_target(
     settings: ExactSettings | MwemTargetSettings | GaussianSettings,
-    h1: RandomFourier | SecretFourier,
+    h1: FourierFeatures,
     validation: NDArray[np.float32],
     noise: NoiseSource,
 ) -> tuple[MeanVector, Cost]:
@@ -153,7 +152,7 @@ def release_target(
         noise: private randomness of the party that holds D_v.
     """
     single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
-    release = make_release(single, h1.spec.dimension, h1.norm_bound, 1, noise)
+    release = make_release(single, h1.dimension, h1.norm_bound, 1, noise)
     release.add(normalised_features(h1.fixed_point(validation)))
     cost = release.cost
     return quantize_mean(release.release()), cost

@@ -32,8 +32,8 @@ from pydantic import (
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import load_table
 
 FloatArray = NDArray[np.float64]
 _NUMBER: TypeAdapter[float] = TypeAdapter(FiniteFloat)

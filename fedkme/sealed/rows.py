@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from fedkme.features.fixed_point import Features
 from fedkme.features.fourier import FourierFeatures
-from fedkme.protocol import Row
 from fedkme.sealed.boxes import box_bytes, open_box, seal, shut
 from fedkme.sealed.group import GroupSecret
 from fedkme.secagg.keys import framed
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 
 _HEAD = struct.Struct(">?qI")  # is there a label, the label, how many numbers

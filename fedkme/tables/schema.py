@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from fedkme.config import Settings, dump_toml, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
-
-if TYPE_CHECKING:
-    from fedkme.tables.table import Table
+from fedkme.tables.table import Table
 
 Floats = NDArray[np.float64]
 Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool

@@ -20,7 +20,8 @@ from fedkme.errors import (
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
-from fedkme.protocol import CellAssignment, Row
+from fedkme.protocol import CellAssignment
+from fedkme.tables.row import Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
 from fedkme.wire.sealed import gift_from_wire, gift_to_wire
 from fedkme.wire.v1 import owners_pb2, types_pb2

@@ -12,9 +12,10 @@ from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
 from fedkme.privacy.noise import NoiseSource
-from fedkme.protocol import CellAssignment, Closing, Row
+from fedkme.protocol import CellAssignment, Closing
 from fedkme.protocols import is_sealed
 from fedkme.sealed import AnyRow
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.cells.herding import fill_order

@@ -11,10 +11,11 @@ from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing
 from fedkme.protocols import is_hashed, is_sealed
 from fedkme.sealed import AnyRow, check_same
 from fedkme.sealed.secret_fourier import SecretFourier
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate

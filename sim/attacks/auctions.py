@@ -24,7 +24,7 @@ from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
-from sim.attacks.finding import Claim, Effort, Finding, Subject
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.law import rate_finding
 from sim.attacks.recount import recount
 from sim.attacks.runs import OBSERVER, RunGame, first_scores, make_task
@@ -39,7 +39,7 @@ _FEW = 2  # of them in whole runs
 _CHAIN = 3  # rounds of the attack
 
 
-class RankAuction(Protocol):
+class AuditedAuction(Protocol):
     """Auction by ranks, as far as the audit needs it."""
 
     def open_round(self, bids: Mapping[str, Bid]) -> None:
@@ -50,10 +50,10 @@ class RankAuction(Protocol):
         ...
 
 
-MakeAuction = Callable[[NoiseSource], RankAuction]
+MakeAuction = Callable[[NoiseSource], AuditedAuction]
 
 
-def chain_missed(auction: RankAuction, owners: int, rounds: int, with_x: bool) -> bool:
+def chain_missed(auction: AuditedAuction, owners: int, rounds: int, with_x: bool) -> bool:
     """Check that the attacker j goes unasked in a round of the chain (SARPATWAR.md, section 5).
 
     Owner i holds a_2 > a_3 > .. and, in the second world, x = a_1; j holds b_t with a_t > b_t > a_(t+1). So j
@@ -142,7 +142,7 @@ def privauction_rule(make: MakeAuction | None = None) -> Subject:
     )
 
 
-def _rank_law(make: MakeAuction, effort: Effort) -> Finding:
+def _rank_law(make: MakeAuction, effort: Effort) -> CheckResult:
     """Rank r is asked with probability exp(-eps_auc (r - 1)); the last rank tells a wrong rate best."""
     rate, _ = PrivAuctionSettings().parameters(_OWNERS)
     auction = make(simulated(effort.seed, "audit", "ranks"))
@@ -153,7 +153,7 @@ def _rank_law(make: MakeAuction, effort: Effort) -> Finding:
     return rate_finding(hits, trials, math.exp(-rate * last), effort.alpha, "asking the last rank")
 
 
-def _patience(make: MakeAuction, effort: Effort) -> Finding:
+def _patience(make: MakeAuction, effort: Effort) -> CheckResult:
     """A row that was its owner's best tau times is asked for, and not before, when every coin says no."""
     _, patience = PrivAuctionSettings().parameters(_OWNERS)
     auction = make(ScriptedNoise(coin=1.0 - 2.0**-53))
@@ -165,7 +165,7 @@ def _patience(make: MakeAuction, effort: Effort) -> Finding:
             first = number
             break
     due = math.ceil(patience - 1e-9)
-    return Finding("law", "round in which tau fires", first != due, float(due), float(first), power=None)
+    return CheckResult("law", "round in which tau fires", first != due, float(due), float(first), power=None)
 
 
 def winner_only() -> Subject:
@@ -186,7 +186,7 @@ def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_O
     """Check that nobody's rows decide who is asked: epsilon 0 towards owners."""
     claim = Claim(0.0, 0.0, RELATION)
 
-    def constant(effort: Effort) -> Finding:
+    def constant(effort: Effort) -> CheckResult:
         random = np.random.default_rng([effort.seed, 4])
         wrong = 0
         for _ in range(effort.trials(500)):
@@ -196,6 +196,6 @@ def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_O
             auction.open_round(bids)
             wrong += set(auction.asked(bids)) != set(bids)
         what = "bids for which somebody is not asked"
-        return Finding("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
+        return CheckResult("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
 
     return Subject("ask-everyone", "sound", claim, (constant, chain_attack(make, claim, _CHAIN, 2_000)))

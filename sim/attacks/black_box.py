@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.attacks.confidence import Bound, Scores, smallest_factor, smallest_gaussian_factor, split_bound
-from sim.attacks.finding import Claim, Effort, Finding
+from sim.attacks.confidence import LowerBound, Scores, smallest_factor, smallest_gaussian_factor, split_bound
+from sim.attacks.finding import CheckResult, Claim, Effort
 
 Sample = Callable[[bool, int, np.random.Generator], Scores]
 """Scores of n independent outputs, (n,), in the second world or the first; large means the second."""
@@ -39,7 +39,7 @@ class Experiment:
     gaussian: bool = False
     note: str = ""
 
-    def __call__(self, effort: Effort) -> Finding:
+    def __call__(self, effort: Effort) -> CheckResult:
         """Sample both worlds and bound epsilon."""
         trials = effort.trials(self.trials)
         streams = np.random.SeedSequence([effort.seed, 3]).spawn(2)
@@ -49,7 +49,7 @@ class Experiment:
         )
         claim, alpha = self.claim, effort.alpha
         bound = split_bound(first, second, claim.delta, alpha, self.gaussian)
-        return Finding(
+        return CheckResult(
             "black box",
             self.statistic,
             bound.epsilon > claim.epsilon,
@@ -61,7 +61,7 @@ class Experiment:
             self.note,
         )
 
-    def _power(self, bound: Bound, alpha: float) -> float | None:
+    def _power(self, bound: LowerBound, alpha: float) -> float | None:
         epsilon, delta = self.claim.epsilon, self.claim.delta
         if not 0 < epsilon < math.inf:
             return None

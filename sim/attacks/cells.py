@@ -29,7 +29,7 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
-from sim.attacks.finding import Check, Claim, Effort, Finding, Subject
+from sim.attacks.finding import Check, CheckResult, Claim, Effort, Subject
 from sim.attacks.law import outcome_finding, scale_finding
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import ScriptedNoise, TalliedNoise
@@ -74,7 +74,7 @@ def owner_histogram(
     def count(rows: Rows, noise: NoiseSource) -> Ints:
         return counting_filler(make, how, rows, noise).tally(1)
 
-    def spent(effort: Effort) -> Finding:
+    def spent(effort: Effort) -> CheckResult:
         """A curator that asks twice, against the noise that was drawn."""
         noise = _Integers(simulated(effort.seed, "audit", "histogram"))
         filler = counting_filler(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
@@ -101,7 +101,7 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
         integers: IntegerNoise = noise  # type: ignore[assignment]  # every source of the audit draws them
         return make(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, integers)
 
-    def spent(effort: Effort) -> Finding:
+    def spent(effort: Effort) -> CheckResult:
         noise = _Integers(simulated(effort.seed, "audit", "validation"))
         count((CORNERS, np.zeros(4, np.int64)), noise)
         return recount(claim, [HistogramNoise(scale).event for scale in noise.scales], "a histogram of D_v")
@@ -147,7 +147,7 @@ def _pairs(effort: Effort) -> list[tuple[Rows, Rows]]:
     return pairs
 
 
-def _units(count: Count, claim: Claim, effort: Effort) -> Finding:
+def _units(count: Count, claim: Claim, effort: Effort) -> CheckResult:
     """The change of counts in scales of their noise, added up: pure epsilon of the worst pair."""
     worst = 0.0
     for first, second in _pairs(effort):
@@ -159,7 +159,7 @@ def _units(count: Count, claim: Claim, effort: Effort) -> Finding:
         else:
             worst = max(worst, float((change / np.where(unit == 0, 1.0, unit)).sum()))
     what = "change of counts in scales of their noise"
-    return Finding("sensitivity", what, worst > claim.epsilon * (1 + 1e-3), claim.epsilon, worst)
+    return CheckResult("sensitivity", what, worst > claim.epsilon * (1 + 1e-3), claim.epsilon, worst)
 
 
 def _log_law(how: HistogramNoise, values: Ints | Floats) -> Floats:
@@ -168,7 +168,7 @@ def _log_law(how: HistogramNoise, values: Ints | Floats) -> Floats:
     return np.asarray(math.log((1.0 - stay) / (1.0 + stay)) - np.abs(values) / how.scale)
 
 
-def _law(count: Count, how: HistogramNoise, size: int, effort: Effort) -> Finding:
+def _law(count: Count, how: HistogramNoise, size: int, effort: Effort) -> CheckResult:
     """Noise on the counts of one row, against the declared law."""
     noise = simulated(effort.seed, "audit", "law of counts")
     row = (CORNERS[:1], np.zeros(1, np.int64))
@@ -227,7 +227,7 @@ def _steps(parts: SketchParts, rows: Rows) -> Ints:
     return parts.coordinates(SCHEMA.encode(rows[0]).astype(np.float64), rows[1], Projection(SPEC, SCHEMA), 2)
 
 
-def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> Finding:
+def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> CheckResult:
     """The L2 change of the sums in deviations of the noise that is drawn for them."""
     noise = TalliedNoise(ScriptedNoise())
     parts.release(np.zeros(sketch.length(2, 2), np.int64), 1, 2, 2, multiplier, noise)
@@ -244,7 +244,7 @@ def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> Find
         worst = max(worst, float(np.linalg.norm(np.array(moved) - first, axis=1).max()))
     units = worst / deviation if deviation else math.inf
     what = "change of the sketch in deviations of its noise"
-    return Finding("sensitivity", what, units > (1 + 1e-9) / multiplier, 1 / multiplier, units)
+    return CheckResult("sensitivity", what, units > (1 + 1e-9) / multiplier, 1 / multiplier, units)
 
 
 def _steps_of(found: sketch.Sketch) -> Floats:
@@ -260,7 +260,7 @@ def _steps_of(found: sketch.Sketch) -> Floats:
     )
 
 
-def _sketch_law(parts: SketchParts, multiplier: float, effort: Effort) -> Finding:
+def _sketch_law(parts: SketchParts, multiplier: float, effort: Effort) -> CheckResult:
     noise, zeros = simulated(effort.seed, "audit", "sketch"), np.zeros(sketch.length(2, 2), np.int64)
     drawn = [_steps_of(parts.release(zeros, 1, 2, 2, multiplier, noise)) for _ in range(effort.trials(5_000))]
     over = np.concatenate(drawn) / (multiplier * sketch.DIAMETER_STEPS)
@@ -273,7 +273,7 @@ def _sketch_events(parts: SketchParts, multiplier: float, seed: int) -> list[Eve
     return gaussian_events(noise, sketch.DIAMETER_STEPS)
 
 
-def _sketch_recount(parts: SketchParts, claim: Claim, multiplier: float, effort: Effort) -> Finding:
+def _sketch_recount(parts: SketchParts, claim: Claim, multiplier: float, effort: Effort) -> CheckResult:
     return recount(claim, _sketch_events(parts, multiplier, effort.seed), "the noise that a sketch drew")
 
 
@@ -286,7 +286,7 @@ def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchPart
     claim = Claim(_EPSILON, _DELTA, f"{_RELATION}; everybody looks")
     plan = owner_noise(_EPSILON, _DELTA)
 
-    def spent(effort: Effort) -> Finding:
+    def spent(effort: Effort) -> CheckResult:
         noise = _Integers(simulated(effort.seed, "audit", "joint"))
         counting_filler(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).tally(1)
         events = _sketch_events(parts, plan.multiplier or 0.0, effort.seed)

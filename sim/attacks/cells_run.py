@@ -24,15 +24,15 @@ from fedkme.errors import OwnerLostError
 from fedkme.privacy.events import Event
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import SimulatedNoise
-from fedkme.protocol import Row
 from fedkme.sealed.rows import HashedRow
+from fedkme.tables.row import Row
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from sim.attacks.black_box import Experiment
 from sim.attacks.cells import BOOK, CORNERS, SCHEMA
 from sim.attacks.confidence import Scores
-from sim.attacks.finding import Claim, Effort, Finding, Subject
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.recount import recount
 from sim.attacks.runs import OBSERVER
 from sim.attacks.wire import DIRECT, GRPC, Engine
@@ -45,7 +45,7 @@ _ROWS = 4
 
 
 @dataclass(slots=True)
-class View:
+class ObserverView:
     """View of a run that the observer is given.
 
     Attributes:
@@ -60,7 +60,7 @@ class View:
 class _Listener(HistogramResponder):
     """The observer: an owner that remembers its order."""
 
-    def __init__(self, view: View, *arguments: Any) -> None:
+    def __init__(self, view: ObserverView, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._view = view
 
@@ -94,7 +94,7 @@ async def _scores(
     noise, scores = SimulatedNoise(random), []
     async with engine.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
         for _ in range(count):
-            view, record = View(), SummaryRecord()
+            view, record = ObserverView(), SummaryRecord()
             ports = seat(_owners(make, second, noise, view))
             await run_cells(_task(), ports, 1, record, Nobody(), CellDisclosures("audit", None, "c"))
             if any(fault.code == OwnerLostError.code for fault in record.faults):
@@ -107,7 +107,7 @@ def _owners(
     make: type[HistogramResponder],
     second: bool,
     noise: SimulatedNoise,
-    view: View,
+    view: ObserverView,
     ledger: LedgerSink | None = None,
 ) -> list[HistogramResponder]:
     held = CORNERS[[3 if second else 0]]
@@ -126,7 +126,7 @@ def _task() -> CellTask:
     return CellTask("audit", _ROWS, 1.0, SCHEMA, BOOK, 1.0, histogram_noise(1.0), target, 20, None, 0, "c")
 
 
-def _score(view: View) -> float:
+def _score(view: ObserverView) -> float:
     """Score of a view: more rows, and of more than the first cell, where nobody else has it."""
     if view.shares is None:
         return 0.0
@@ -149,14 +149,14 @@ class _Lines:
         return {}
 
 
-def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -> Finding:
+def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -> CheckResult:
     """Compare what the holder wrote down of a run towards other owners with the claim."""
     lines, random = _Lines(), np.random.default_rng(effort.seed)
 
     async def run() -> None:
         noise = SimulatedNoise(random)
         async with DIRECT.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
-            ports = seat(_owners(make, True, noise, View(), lines))
+            ports = seat(_owners(make, True, noise, ObserverView(), lines))
             gate = CellDisclosures("audit", None, "c")
             await run_cells(_task(), ports, 1, SummaryRecord(), Nobody(), gate)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.errors import AuditError, ConfigError
-from sim.attacks.finding import AUDIT_ALPHA, FULL_SCALE, Effort, Verdict
+from sim.attacks.finding import AUDIT_ALPHA, FULL_SCALE, AuditVerdict, Effort
 from sim.attacks.repeat import Tally, tallies, tally_lines
 from sim.attacks.subjects import chosen
 
@@ -66,7 +66,7 @@ def attack(
         )
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+def verdict_table(verdicts: Sequence[AuditVerdict]) -> Table:
     """One line a mechanism."""
     caption = (
         "n: outputs of each world; power: the least violation, over the claim, found with probability 0.9"
@@ -90,7 +90,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
-def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
+def verdict_lines(verdicts: Sequence[AuditVerdict]) -> list[str]:
     """Lines about each mechanism, and the violations found where there must be none."""
     lines = []
     for verdict in verdicts:
@@ -101,7 +101,7 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
     return lines
 
 
-def report(verdicts: Sequence[Verdict], effort: Effort) -> dict[str, Any]:
+def report(verdicts: Sequence[AuditVerdict], effort: Effort) -> dict[str, Any]:
     """All findings as plain values."""
     passed = all(verdict.expected for verdict in verdicts)
     return _head(effort, passed) | {"mechanisms": [verdict.to_json() for verdict in verdicts]}

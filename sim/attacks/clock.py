@@ -28,10 +28,20 @@ from owner.summary.bidder import Bidder
 from sim.attacks.auctions import RELATION
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
-from sim.attacks.finding import Claim, Effort, Finding, Subject
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.law import outcome_finding
 from sim.attacks.recount import recount
-from sim.attacks.runs import FAR, NEAR, OBSERVER, SCHEMA, MakeBidder, RunGame, View, first_scores, make_task
+from sim.attacks.runs import (
+    FAR,
+    NEAR,
+    OBSERVER,
+    SCHEMA,
+    MakeBidder,
+    OwnerView,
+    RunGame,
+    first_scores,
+    make_task,
+)
 from sim.attacks.wire import DIRECT, GRPC
 from sim.engines.inprocess import DirectPort
 from sim.evaluation.baselines import Nobody
@@ -91,7 +101,7 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
     )
 
 
-def _counted_once(make: MakeBidder, effort: Effort) -> Finding:
+def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
     """Once x is sent, an owner's counts are those of the world without x: the premise of paying once."""
     random = np.random.default_rng([effort.seed, 6])
     task, wrong = make_task(1), 0
@@ -113,10 +123,10 @@ def _counted_once(make: MakeBidder, effort: Effort) -> Finding:
             counts.append(after)
         wrong += not np.array_equal(counts[0], counts[1])
     what = "owners that count a row which was sent"
-    return Finding("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
+    return CheckResult("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
 
 
-def _law_of_stops(make: MakeClock, settings: ClockSettings, counts: Counts, effort: Effort) -> Finding:
+def _law_of_stops(make: MakeClock, settings: ClockSettings, counts: Counts, effort: Effort) -> CheckResult:
     """Stops of clocks over fixed counts against the law that the proof is about."""
     auction = make(settings, simulated(effort.seed, "audit", "stops"))
     stops = [auction.stop(counts) for _ in range(effort.trials(30_000))]
@@ -148,7 +158,7 @@ def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
     middle = float(first_scores(task, np.stack([NEAR, FAR])).mean())  # of the two prices
     near = round(settings.threshold()) - 1
 
-    def early(view: View) -> float:
+    def early(view: OwnerView) -> float:
         return float(sum(price > middle for price in view.prices))
 
     return RunGame(
@@ -166,7 +176,7 @@ def uniform() -> Subject:
     """Uniform sampling: rows are drawn without looking, so nobody sees anything that depends on a row."""
     claim = Claim(0.0, 0.0, "replace one row of another owner; an owner looks")
 
-    def blind(effort: Effort) -> Finding:
+    def blind(effort: Effort) -> CheckResult:
         random = np.random.default_rng([effort.seed, 5])
         differing = 0
         for trial in range(effort.trials(20)):
@@ -175,7 +185,7 @@ def uniform() -> Subject:
             replaced[0, 0] = [NEAR, FAR][trial % 2]
             differing += _drawn(rows, effort.seed + trial) != _drawn(replaced, effort.seed + trial)
         what = "runs in which a replaced row changed who was asked, or which rows were drawn"
-        return Finding("sensitivity", what, differing > 0, 0.0, float(differing), power=None)
+        return CheckResult("sensitivity", what, differing > 0, 0.0, float(differing), power=None)
 
     return Subject("uniform", "sound", claim, (blind,))
 

@@ -32,7 +32,7 @@ _LARGEST_FACTOR = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LowerBound:
     """A lower bound of epsilon, and the event that it rests on.
 
     Attributes:
@@ -53,7 +53,9 @@ def clopper_pearson(hits: Counts, trials: int, alpha: float) -> tuple[Scores, Sc
     return low, high
 
 
-def split_bound(first: Scores, second: Scores, delta: float, alpha: float, gaussian: bool = False) -> Bound:
+def split_bound(
+    first: Scores, second: Scores, delta: float, alpha: float, gaussian: bool = False
+) -> LowerBound:
     """Choose the event on one half, bound epsilon on the other.
 
     Args:
@@ -74,10 +76,10 @@ def split_bound(first: Scores, second: Scores, delta: float, alpha: float, gauss
     found = float(bound(there, here, trials, delta, alpha)[0])
     if gaussian and found > 0:
         found = gaussian_epsilon(1.0 / found, delta)
-    return Bound(max(0.0, found), int(there[0]) / trials, trials)
+    return LowerBound(max(0.0, found), int(there[0]) / trials, trials)
 
 
-def smallest_factor(epsilon: float, delta: float, bound: Bound, alpha: float) -> float:
+def smallest_factor(epsilon: float, delta: float, bound: LowerBound, alpha: float) -> float:
     """The least f such that a true epsilon of f times the claimed one would be found with probability 0.9.
 
     For an event as likely as the one found, of probability (rate - delta) e^(-f epsilon) in the other world.

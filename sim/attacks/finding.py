@@ -54,7 +54,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """Finding of one check.
 
     Attributes:
@@ -95,7 +95,7 @@ class Finding:
         }
 
 
-Check = Callable[[Effort], Finding]
+Check = Callable[[Effort], CheckResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +114,21 @@ class Subject:
     claim: Claim
     checks: tuple[Check, ...]
 
-    def audit(self, effort: Effort, done: Callable[[], None] = lambda: None) -> Verdict:
+    def audit(self, effort: Effort, done: Callable[[], None] = lambda: None) -> AuditVerdict:
         """Run every check; `done` is called after each."""
         findings = []
         for check in self.checks:
             findings.append(check(effort))
             done()
-        return Verdict(self, tuple(findings))
+        return AuditVerdict(self, tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditVerdict:
     """Verdict on one mechanism from all its checks."""
 
     subject: Subject
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
     @property
     def broken(self) -> bool:

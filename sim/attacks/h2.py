@@ -18,7 +18,7 @@ from fedkme.privacy.mwem import quantize, tilted_mean
 from fedkme.privacy.noise import NoiseSource, simulated
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
-from sim.attacks.finding import Claim, Effort, Finding, Subject
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.law import rate_finding, scale_finding
 from sim.attacks.recount import mwem_events, recount
 from sim.attacks.scripted import TalliedNoise
@@ -136,7 +136,7 @@ def h2_experiment(make: type[MwemMean], claimed: float) -> Experiment:
     return Experiment(Claim(claimed, 0.0, _RELATION), what, sample, 64_000)
 
 
-def _value_scale(make: type[MwemMean], effort: Effort) -> Finding:
+def _value_scale(make: type[MwemMean], effort: Effort) -> CheckResult:
     """The value that h2 releases of a lone zero row is Laplace noise of scale 1/e, end to end."""
     noise = simulated(effort.seed, "audit", "value")
     grid = np.concatenate([-np.geomspace(500.0, 1e-5, 20_000), np.geomspace(1e-5, 500.0, 20_000)])
@@ -150,7 +150,7 @@ def _value_scale(make: type[MwemMean], effort: Effort) -> Finding:
     return scale_finding(values, "laplace", 1.0 / _PARAMETER, effort.alpha, "a value's noise, end to end")
 
 
-def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> Finding:
+def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> CheckResult:
     """A value 0.3 of a step above a point of the grid is rounded up 0.3 of the time, anywhere on the grid."""
     trials = effort.trials(100_000)
     place = np.arange(trials) % _INTERVALS
@@ -160,12 +160,12 @@ def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> Finding:
     return rate_finding(up, trials, 0.3, effort.alpha, "rounding up to the grid")
 
 
-def _recount_run(make: type[MwemMean], claim: Claim, effort: Effort) -> Finding:
+def _recount_run(make: type[MwemMean], claim: Claim, effort: Effort) -> CheckResult:
     """Compare what a run is claimed to cost with the noise that it drew."""
     return recount(claim, mwem_events(_run(make, effort)[0], _INTERVALS), "the noise drawn in a run")
 
 
-def _declared_run(make: type[MwemMean], effort: Effort) -> Finding:
+def _declared_run(make: type[MwemMean], effort: Effort) -> CheckResult:
     """Compare what a mechanism declares for the ledger with the noise that it drew."""
     noise, declared = _run(make, effort)
     claim = Claim(Sound().epsilon(declared, 1e-5).epsilon, 1e-5, _RELATION)

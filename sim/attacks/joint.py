@@ -31,9 +31,9 @@ from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.means import GaussianMean, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
 from sim.attacks.clock import MakeClock, stop_law
-from sim.attacks.finding import Claim, Effort, Finding, Subject
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.recount import gaussian_events, recount
-from sim.attacks.runs import OBSERVER, SCHEMA, RunGame, View, first_scores
+from sim.attacks.runs import OBSERVER, SCHEMA, OwnerView, RunGame, first_scores
 from sim.attacks.scripted import TalliedNoise
 from sim.attacks.wire import DIRECT, GRPC
 from sim.engines.inprocess import DirectPort
@@ -85,7 +85,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
         rows = np.concatenate([others, x[np.newaxis]]) if second else others
         return {"holder": rows, OBSERVER: other[np.newaxis]}
 
-    def score(view: View) -> float:
+    def score(view: OwnerView) -> float:
         ratio = float(stops[0 if view.prices[0] > between else 1])
         for said in view.broadcasts:
             if said.size:
@@ -122,10 +122,10 @@ def _opposites() -> tuple[SummaryTask, Floats, Floats]:
     return task, rows[0], rows[other]
 
 
-def _recount_run(game: RunGame, effort: Effort) -> Finding:
+def _recount_run(game: RunGame, effort: Effort) -> CheckResult:
     """Compare what a run is claimed to cost with its clock and the noise that its broadcasts drew."""
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
-    ports = [DirectPort(bidder) for bidder in game.owners(True, noise, View())]
+    ports = [DirectPort(bidder) for bidder in game.owners(True, noise, OwnerView())]
     asyncio.run(game.play(ports, noise, SummaryRecord()))
     h1 = game.task.h1
     sensitivity = 2.0 * h1.norm_bound * math.sqrt(h1.spec.dimension / 2.0) / FEATURE_UNIT

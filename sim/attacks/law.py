@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from sim.attacks.finding import Finding
+from sim.attacks.finding import CheckResult
 
 Floats = NDArray[np.float64]
 Law = Literal["norm", "laplace", "uniform"]
@@ -22,7 +22,7 @@ Law = Literal["norm", "laplace", "uniform"]
 _RELATIVE_ERROR = {"norm": math.sqrt(0.5), "laplace": 1.0}  # of the scale, times sqrt(n)
 
 
-def scale_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> Finding:
+def scale_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
     """Test that draws have a law of mean 0 and this scale, by the scale alone.
 
     Gaussian: sum of squares is chi-square; Laplace: the sum of absolute values is a gamma variable.
@@ -36,28 +36,30 @@ def scale_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str
         lower = float(stats.gamma.cdf(size * found / scale, size))
     violated = min(lower, 1.0 - lower) < alpha / 2.0
     margin = float(stats.norm.isf(alpha / 2.0) + stats.norm.isf(0.1)) * _RELATIVE_ERROR[law] / math.sqrt(size)
-    return Finding("law", f"scale of {what}", violated, scale, found, size, alpha, 1.0 + margin)
+    return CheckResult("law", f"scale of {what}", violated, scale, found, size, alpha, 1.0 + margin)
 
 
-def shape_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> Finding:
+def shape_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
     """Kolmogorov-Smirnov distance of draws over their declared scale from the law."""
     test = stats.kstest(draws / scale, law)
     limit = float(stats.kstwobign.isf(alpha)) / math.sqrt(len(draws))
     violated = float(test.pvalue) < alpha
-    return Finding(
+    return CheckResult(
         "law", f"shape of {what}", violated, limit, float(test.statistic), len(draws), alpha, power=None
     )
 
 
-def independence_finding(first: Floats, second: Floats, alpha: float, what: str) -> Finding:
+def independence_finding(first: Floats, second: Floats, alpha: float, what: str) -> CheckResult:
     """Test that paired draws, (n,) each, of one law are uncorrelated: a replayed draw has correlation 1."""
     size = len(first)
     limit = float(stats.norm.isf(alpha / 2.0)) / math.sqrt(size)
     found = float(np.mean(first * second) / math.sqrt(float(np.mean(first**2) * np.mean(second**2))))
-    return Finding("law", f"correlation of {what}", abs(found) > limit, limit, found, size, alpha, power=None)
+    return CheckResult(
+        "law", f"correlation of {what}", abs(found) > limit, limit, found, size, alpha, power=None
+    )
 
 
-def outcome_finding(observed: NDArray[np.int64], chances: Floats, alpha: float, what: str) -> Finding:
+def outcome_finding(observed: NDArray[np.int64], chances: Floats, alpha: float, what: str) -> CheckResult:
     """Chi-square of counted outcomes against their probabilities, (k,) each; rare ones are pooled."""
     size = int(observed.sum())
     expected = size * chances
@@ -69,18 +71,18 @@ def outcome_finding(observed: NDArray[np.int64], chances: Floats, alpha: float, 
         observed, expected = observed[:-1], expected[:-1]
     statistic = float(((observed - expected) ** 2 / np.maximum(expected, 1e-9)).sum())
     limit = float(stats.chi2.isf(alpha, max(1, len(expected) - 1)))
-    return Finding(
+    return CheckResult(
         "law", f"chi-square of {what}", statistic > limit, limit, statistic, size, alpha, power=None
     )
 
 
-def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str) -> Finding:
+def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str) -> CheckResult:
     """Test that an event has the declared probability: exact binomial test."""
     violated = float(stats.binomtest(hits, trials, chance).pvalue) < alpha
-    return Finding("law", f"rate of {what}", violated, chance, hits / trials, trials, alpha, power=None)
+    return CheckResult("law", f"rate of {what}", violated, chance, hits / trials, trials, alpha, power=None)
 
 
-def freshness_finding(first: Floats, second: Floats, what: str) -> Finding:
+def freshness_finding(first: Floats, second: Floats, what: str) -> CheckResult:
     """Two sources that a deployment makes alike must not agree: one that does is seeded. Exact."""
     same = float(np.mean(first == second))
-    return Finding("law", f"agreement of {what}", same > 0.5, 0.0, same, power=None)
+    return CheckResult("law", f"agreement of {what}", same > 0.5, 0.0, same, power=None)

@@ -18,7 +18,7 @@ from fedkme.privacy.means import ExactMean, GaussianMean, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
-from sim.attacks.finding import Check, Claim, Effort, Finding, Subject
+from sim.attacks.finding import Check, CheckResult, Claim, Effort, Subject
 from sim.attacks.law import independence_finding, scale_finding, shape_finding
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import TalliedNoise
@@ -68,19 +68,23 @@ def _residuals(one: Callable[..., MeanRelease], norm_bound: float, claim: Claim,
     return np.asarray(np.stack([mechanism.release() for _ in range(releases)]) / declared)
 
 
-def _noise_scale(one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort) -> Finding:
+def _noise_scale(
+    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort
+) -> CheckResult:
     draws = _residuals(one, norm_bound, claim, effort).ravel()
     return scale_finding(draws, "norm", 1.0, effort.alpha, "a release's noise, over the declared one")
 
 
-def _noise_shape(one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort) -> Finding:
+def _noise_shape(
+    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort
+) -> CheckResult:
     draws = _residuals(one, norm_bound, claim, effort)[:50].ravel()
     return shape_finding(draws, "norm", 1.0, effort.alpha, "a release's noise")
 
 
 def _noise_replayed(
     one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort
-) -> Finding:
+) -> CheckResult:
     draws = _residuals(one, norm_bound, claim, effort)[:50]
     return independence_finding(
         draws[:-1].ravel(), draws[1:].ravel(), effort.alpha, "one release's noise with the next one's"
@@ -89,7 +93,7 @@ def _noise_replayed(
 
 def _gaussian_recount(
     one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, releases: int, effort: Effort
-) -> Finding:
+) -> CheckResult:
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
     mechanism = one(8, noise)
     mechanism.add(np.zeros((1, 8)))

@@ -15,7 +15,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
-from sim.attacks.finding import Check, Claim, Effort, Finding, Subject
+from sim.attacks.finding import Check, CheckResult, Claim, Effort, Subject
 from sim.attacks.law import freshness_finding, scale_finding, shape_finding
 from sim.attacks.sensitivity import Encoder, FeatureMap, encoding, feature_norm, refusal
 
@@ -74,7 +74,7 @@ def simulated_noise(make: Callable[[int], NoiseSource] | None = None) -> Subject
 def secure_noise(make: Callable[[], NoiseSource] = lambda: noise_for(None, "curator")("audit")) -> Subject:
     """The source of a deployment: its laws, and that nobody can draw the same numbers again."""
 
-    def fresh(effort: Effort) -> Finding:
+    def fresh(effort: Effort) -> CheckResult:
         return freshness_finding(make().uniform(64), make().uniform(64), "two parties' sources")
 
     claim = Claim(math.nan, 0.0, "laws of the draws; not repeatable")
@@ -92,10 +92,10 @@ def _laws(make: Callable[[int], NoiseSource], draws: int) -> tuple[Check, ...]:
             case "uniform":
                 return source.uniform(size)
 
-    def scale_check(law: _Law, scale: float, effort: Effort) -> Finding:
+    def scale_check(law: _Law, scale: float, effort: Effort) -> CheckResult:
         return scale_finding(drawn(law, scale, effort), law, scale, effort.alpha, f"{law} noise")
 
-    def shape_check(law: _Law, scale: float, effort: Effort) -> Finding:
+    def shape_check(law: _Law, scale: float, effort: Effort) -> CheckResult:
         return shape_finding(drawn(law, scale, effort)[:100_000], law, scale, effort.alpha, f"{law} noise")
 
     return (

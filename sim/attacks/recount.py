@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Event, Gaussian, MwemCall
-from sim.attacks.finding import Claim, Finding
+from sim.attacks.finding import CheckResult, Claim
 from sim.attacks.scripted import TalliedNoise
 
 _SLACK = 1.0 + 1e-6
 
 
-def recount(claim: Claim, events: Sequence[Event], of: str = "the disclosures made") -> Finding:
+def recount(claim: Claim, events: Sequence[Event], of: str = "the disclosures made") -> CheckResult:
     """Check that events cost no more, by what can be proven, than was claimed for them."""
     figure = Sound().epsilon(events, claim.delta)
     violated = figure.epsilon > claim.epsilon * _SLACK
     note = figure.reason or figure.method
     what = f"epsilon at delta = {claim.delta:g} of {of}"
-    return Finding("recount", what, violated, claim.epsilon, figure.epsilon, note=note)
+    return CheckResult("recount", what, violated, claim.epsilon, figure.epsilon, note=note)
 
 
 def mwem_events(noise: TalliedNoise, intervals: int) -> list[Event]:

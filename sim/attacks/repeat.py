@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sim.attacks.finding import AUDIT_ALPHA, Effort, Subject, Verdict
+from sim.attacks.finding import AUDIT_ALPHA, AuditVerdict, Effort, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Tally:
     """
 
     subject: Subject
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[AuditVerdict, ...]
     seconds: float
 
     @property

@@ -49,7 +49,7 @@ NEAR, FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
 
 
 @dataclass(slots=True)
-class View:
+class OwnerView:
     """View that an owner has of a run, after the assignment, which is public here.
 
     Attributes:
@@ -66,7 +66,7 @@ class View:
 class _Listener(Bidder):
     """The observer: an owner that remembers what it is told."""
 
-    def __init__(self, view: View, *arguments: Any) -> None:
+    def __init__(self, view: OwnerView, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._view = view
 
@@ -128,7 +128,7 @@ class RunGame:
     task: SummaryTask
     rows: Callable[[bool], Mapping[str, Floats]]
     auction: Callable[[NoiseSource], Auction]
-    score: Callable[[View], float]
+    score: Callable[[OwnerView], float]
     release: Callable[[NoiseSource], MeanRelease] | None = None
     bidder: MakeBidder = Bidder
 
@@ -146,7 +146,7 @@ class RunGame:
         async with engine.open(sorted(self.rows(second)), SCHEMA.encoded_width) as seat:
             scores = []
             for _ in range(count):
-                view = View()
+                view = OwnerView()
                 record = SummaryRecord()
                 await self.play(seat(self.owners(second, noise, view)), noise, record)
                 if any(fault.code == OwnerLostError.code for fault in record.faults):
@@ -154,7 +154,7 @@ class RunGame:
                 scores.append(self.score(view))
         return scores
 
-    def owners(self, second: bool, noise: NoiseSource, view: View) -> list[Bidder]:
+    def owners(self, second: bool, noise: NoiseSource, view: OwnerView) -> list[Bidder]:
         """Fresh owners of one run, by name; the observer writes what it hears in `view`."""
         owners = []
         for name, rows in sorted(self.rows(second).items()):

@@ -19,7 +19,7 @@ from fedkme.errors import DataError
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.privacy.means import MeanRelease
 from fedkme.privacy.noise import NoiseSource
-from sim.attacks.finding import Effort, Finding
+from sim.attacks.finding import CheckResult, Effort
 from sim.attacks.scripted import ScriptedNoise
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ class Encoder(Protocol):
         ...
 
 
-def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> Finding:
+def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:
     """No row, however odd, has features longer than the bound that every sensitivity is made of."""
     random = np.random.default_rng([effort.seed, 1])
     rows = np.concatenate(
@@ -66,7 +66,7 @@ def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> Finding:
         rows = np.concatenate([longest, np.repeat(longest, 50, 0) + random.normal(0, 0.2, (1000, width))])
     norm = float(_norms(h1, rows).max())
     violated = norm > h1.norm_bound * (1.0 + 1e-12)
-    return Finding("sensitivity", "largest norm of h1 in fixed point", violated, h1.norm_bound, norm)
+    return CheckResult("sensitivity", "largest norm of h1 in fixed point", violated, h1.norm_bound, norm)
 
 
 def _norms(h1: FeatureMap, rows: Floats) -> Floats:
@@ -74,7 +74,7 @@ def _norms(h1: FeatureMap, rows: Floats) -> Floats:
     return np.asarray(FEATURE_UNIT * np.linalg.norm(features, axis=1) * math.sqrt(2.0 / features.shape[1]))
 
 
-def gaussian_units(make: MakeMean, norm_bound: float, multiplier: float, effort: Effort) -> Finding:
+def gaussian_units(make: MakeMean, norm_bound: float, multiplier: float, effort: Effort) -> CheckResult:
     """The L2 distance of two neighbours' releases, in standard deviations of the noise, is 1/multiplier."""
     dimension, worst = 16, 0.0
     length = norm_bound * math.sqrt(dimension / 2.0)
@@ -87,12 +87,12 @@ def gaussian_units(make: MakeMean, norm_bound: float, multiplier: float, effort:
         else:
             worst = max(worst, float(np.linalg.norm(change / np.where(unit == 0, 1.0, unit))))
     violated = worst > _SLACK * (1 + 1e-4) / multiplier  # rows are cut to steps of 2^-14
-    return Finding(
+    return CheckResult(
         "sensitivity", "change of a release in deviations of its noise", violated, 1 / multiplier, worst
     )
 
 
-def laplace_units(make: MakeMean, cost: float, effort: Effort) -> Finding:
+def laplace_units(make: MakeMean, cost: float, effort: Effort) -> CheckResult:
     """The change of a value that h2 measures, in scales of its Laplace noise: its pure epsilon."""
     worst = 0.0
     for first, second in neighbours(1, 1.0, effort):
@@ -112,17 +112,19 @@ def laplace_units(make: MakeMean, cost: float, effort: Effort) -> Finding:
         units = brentq(gap, low, high, xtol=1e-12, rtol=1e-12) if gap(low) <= 0 <= gap(high) else math.inf
         worst = max(worst, abs(float(units)))
     violated = worst > cost * (1 + 1e-6)
-    return Finding("sensitivity", "change of a measured value in scales of its noise", violated, cost, worst)
+    return CheckResult(
+        "sensitivity", "change of a measured value in scales of its noise", violated, cost, worst
+    )
 
 
-def selection_loss(make: MakeMean, cost: float, effort: Effort) -> Finding:
+def selection_loss(make: MakeMean, cost: float, effort: Effort) -> CheckResult:
     """The log ratio of the probabilities with which two neighbours select a coordinate."""
     worst = 0.0
     for first, second in [*_selection_pairs(), *neighbours(12, math.sqrt(12.0), effort, corners=True)]:
         here, there = (_first_selected(make, batches) for batches in (first, second))
         worst = max(worst, abs(math.log(here / there)) if min(here, there) > 0 else math.inf)
     violated = worst > cost * (1 + 1e-6)
-    return Finding("sensitivity", "log ratio of selecting the first coordinate", violated, cost, worst)
+    return CheckResult("sensitivity", "log ratio of selecting the first coordinate", violated, cost, worst)
 
 
 def _selection_pairs(dimension: int = 12) -> Iterator[tuple[Batches, Batches]]:
@@ -176,13 +178,13 @@ def _release(make: MakeMean, dimension: int, batches: Batches, units: float) -> 
     return mechanism.release()
 
 
-def empty_release(make: MakeMean, effort: Effort) -> Finding:
+def empty_release(make: MakeMean, effort: Effort) -> CheckResult:
     """Check that no rows give zeros, whatever the noise: nothing is released of nothing."""
     largest = float(np.abs(_release(make, 12, [], 1.0)).max())
-    return Finding("sensitivity", "release of an empty set", largest > 0, 0.0, largest, power=None)
+    return CheckResult("sensitivity", "release of an empty set", largest > 0, 0.0, largest, power=None)
 
 
-def encoding(make: Callable[[NDArray[Any]], Encoder], rows: NDArray[Any], effort: Effort) -> Finding:
+def encoding(make: Callable[[NDArray[Any]], Encoder], rows: NDArray[Any], effort: Effort) -> CheckResult:
     """The code of a row depends on the row alone, lies in [0, 1], and categories are equally far apart.
 
     Args:
@@ -204,10 +206,12 @@ def encoding(make: Callable[[NDArray[Any]], Encoder], rows: NDArray[Any], effort
     distances = [np.linalg.norm(a - b) for i, a in enumerate(codes) for b in codes[:i]]
     worst = max(worst, float(np.abs(np.array(distances) - 1.0).max()) if distances else 0.0)
     what = "a row's code depends on others, leaves [0, 1], or ranks categories"
-    return Finding("sensitivity", what, worst > 1e-6, 0.0, worst, power=None)
+    return CheckResult("sensitivity", what, worst > 1e-6, 0.0, worst, power=None)
 
 
-def refusal(check: Callable[[NDArray[Any]], None], odd: Sequence[NDArray[Any]], effort: Effort) -> Finding:
+def refusal(
+    check: Callable[[NDArray[Any]], None], odd: Sequence[NDArray[Any]], effort: Effort
+) -> CheckResult:
     """Rows that the public domain does not hold are refused: unknown codes, NaN, infinity, out of range."""
     taken = 0
     for rows in odd:
@@ -216,6 +220,6 @@ def refusal(check: Callable[[NDArray[Any]], None], odd: Sequence[NDArray[Any]], 
         except DataError:
             continue
         taken += 1
-    return Finding(
+    return CheckResult(
         "sensitivity", "rows outside the public domain let in", taken > 0, 0.0, float(taken), power=None
     )

@@ -23,7 +23,7 @@ _PLAIN_WIDTH = 120
 """Characters of a line where there is no terminal to say."""
 
 
-class Name(StrEnum):
+class Benchmark(StrEnum):
     """The benchmarks, in the order in which they run."""
 
     ROUNDS = "rounds"
@@ -35,7 +35,7 @@ class Name(StrEnum):
 
 @app.command()
 def bench(
-    name: Annotated[Name | None, typer.Argument(help="Which; all of them by default.")] = None,
+    name: Annotated[Benchmark | None, typer.Argument(help="Which; all of them by default.")] = None,
     owners: Annotated[str, typer.Option(help="Numbers of owners for 'rounds'.")] = "2,10,50",
     rounds: Annotated[int, typer.Option(help="Rounds in a block.")] = 100,
     tls: Annotated[bool, typer.Option("--tls/--plaintext", help="Mutual TLS, on both sides.")] = True,
@@ -45,12 +45,12 @@ def bench(
     chosen = {"owners": owners.split(","), "rounds": rounds, "tls": tls}
     settings = validate(BenchSettings, chosen, "fedkme bench")
     console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-    results = run_benchmarks([name] if name else list(Name), settings, console)
+    results = run_benchmarks([name] if name else list(Benchmark), settings, console)
     if file is not None:
         file.write_text(json.dumps(to_json(settings, results), indent=2) + "\n", encoding="utf-8")
 
 
-def run_benchmarks(names: Sequence[Name], settings: BenchSettings, console: Console) -> list[Result]:
+def run_benchmarks(names: Sequence[Benchmark], settings: BenchSettings, console: Console) -> list[Result]:
     """Run benchmarks one after another and print each table as soon as it is there."""
     results = []
     for name in names:
@@ -59,7 +59,7 @@ def run_benchmarks(names: Sequence[Name], settings: BenchSettings, console: Cons
     return results
 
 
-def _run(name: Name, settings: BenchSettings) -> Result:
+def _run(name: Benchmark, settings: BenchSettings) -> Result:
     done = subprocess.run(
         [sys.executable, "-m", "sim.bench", name, settings.model_dump_json()],
         stdout=subprocess.PIPE,

@@ -17,8 +17,9 @@ from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings
 from fedkme.party import noise_for
 from fedkme.protocol import Assignment
+from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table, load_table, save_table
+from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.bench.market import synthetic_schema

@@ -19,7 +19,7 @@ import numpy as np
 from fedkme.errors import PartyFailedError
 from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
-from sim.engines.processes import Clock, SummaryLaunch
+from sim.engines.processes import LaunchTimes, SummaryLaunch
 from sim.report.progress import PlainProgress
 
 _BARE = "import numpy, grpc.aio"
@@ -41,7 +41,7 @@ def measure_start(settings: BenchSettings) -> Result:
     return Result("start", "launch to round 1", [row])
 
 
-async def _launch(settings: BenchSettings) -> Clock:
+async def _launch(settings: BenchSettings) -> LaunchTimes:
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
         scenario = synthetic_scenario(settings.start_owners)
         progress = PlainProgress(io.StringIO())

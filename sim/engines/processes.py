@@ -21,7 +21,8 @@ from curator.settings import CuratorSettings
 from curator.sums.settings import SumSettings
 from fedkme.config import Settings, dump_toml
 from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.files import save_table
+from fedkme.tables.table import Table
 from fedkme.wire.tls import LOOPBACK, Authority
 from owner.settings import OwnerSettings
 from sim.config import SimulationSettings, plain
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Clock:
+class LaunchTimes:
     """When what happened, on the machine's monotonic clock.
 
     Attributes:
@@ -63,7 +64,7 @@ class Launch:
             directory: the run's folder.
             note: shows a line.
         """
-        self.clock = Clock()
+        self.clock = LaunchTimes()
         self.directory = directory
         self.note = note
         self.authority = Authority() if tls else None
@@ -205,7 +206,7 @@ class SummaryLaunch(Launch):
                 self._progress.round(record)
 
 
-class Setting(Protocol):
+class LaunchSettings(Protocol):
     """What parties of any simulation have in common."""
 
     @property
@@ -235,7 +236,7 @@ class Folders:
     def __init__(
         self,
         scenario: Scenario,
-        settings: Setting,
+        settings: LaunchSettings,
         scratch: Path,
         directory: Path,
         authority: Authority | None,

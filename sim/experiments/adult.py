@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from fedkme.errors import DataError
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 
 KEPT_NEGATIVES = 0.4
 TEST_SHARE = 0.1

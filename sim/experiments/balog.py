@@ -32,8 +32,9 @@ from fedkme.features.maps import EmbeddingMap, make_map
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import Table, read_arrays
+from fedkme.tables.table import Table
 from sim.scenarios.base import place
 
 FloatArray = NDArray[np.float64]
@@ -108,7 +109,7 @@ FULL = Sizes((1, 10, 104, 977, 10_000), (1, 10, 100, 1000, 10_000), features=10_
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """One point of a curve.
 
     Attributes:
@@ -133,7 +134,7 @@ class Point:
 class Curves:
     """Curves that were computed, and what was left out and why."""
 
-    points: list[Point] = field(default_factory=list)
+    points: list[CurvePoint] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -184,17 +185,17 @@ def reproduce(
             progress(curves.skipped[-1])
             continue
         rows = read_arrays(path, "balog")["X_private"]
-        setting = Setting(rows, sizes, seed)
+        setting = BalogData(rows, sizes, seed)
         for figure in figures:
             for curve, size, distance in setting.curves(figure):
                 original = ORIGINAL.get((figure, dimension, curve), {}).get(size)
-                point = Point(figure, dimension, curve, size, distance, original)
+                point = CurvePoint(figure, dimension, curve, size, distance, original)
                 curves.points.append(point)
                 progress(Curves([point]).table())
     return curves
 
 
-class Setting:
+class BalogData:
     """One data set of appendix B, as owners, a schema and a kernel."""
 
     def __init__(self, rows: FloatArray, sizes: Sizes, seed: int) -> None:

@@ -34,7 +34,7 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated
 from owner.cells.herding import cell_weights, herd, target_scores
 from sim.evaluation.exact_greedy import exact_kernel_greedy
-from sim.experiments.cells_data import Layout, layouts
+from sim.experiments.cells_data import ExperimentDraw, layouts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -73,13 +73,13 @@ class Round:
         histograms: what the curator received.
     """
 
-    layout: Layout
+    layout: ExperimentDraw
     variant: Variant
     cells: Sequence[IntArray]
     histograms: Histograms
 
 
-def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
+def first_round(layout: ExperimentDraw, variant: Variant, seed: int) -> Round:
     """Sketch, code book and histograms of all parties."""
     noiseless = np.isinf(variant.epsilon)
     epsilon = 1.0 if noiseless else variant.epsilon
@@ -113,7 +113,7 @@ def first_round(layout: Layout, variant: Variant, seed: int) -> Round:
     return Round(layout, variant, cells, histograms)
 
 
-def _sketched(layout: Layout, labelled: bool, multiplier: float, bits: int, seed: int) -> CodeBook:
+def _sketched(layout: ExperimentDraw, labelled: bool, multiplier: float, bits: int, seed: int) -> CodeBook:
     spec = spec_for(layout.schema, seed)
     projection = Projection(spec, layout.schema)
     classes = layout.classes if labelled else None
@@ -153,7 +153,7 @@ class Herds:
 
 
 @dataclass(frozen=True)
-class Score:
+class SummaryScore:
     """One summary."""
 
     layout: str
@@ -168,10 +168,10 @@ class Score:
 
 
 def score(
-    layout: Layout, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray
-) -> Score:
+    layout: ExperimentDraw, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray
+) -> SummaryScore:
     """Errors in the exact kernel, and a linear SVM's accuracy on the test rows."""
-    return Score(
+    return SummaryScore(
         layout.name,
         len(layout.validation),
         seed,
@@ -184,7 +184,7 @@ def score(
     )
 
 
-def _mmd2(rows: FloatArray, points: FloatArray, layout: Layout) -> float:
+def _mmd2(rows: FloatArray, points: FloatArray, layout: ExperimentDraw) -> float:
     """Squared MMD as in fedkme.embeddings.mmd, with the points' own mean kernel computed once."""
     own, cross = mean_kernel(rows, rows, layout.gamma), mean_kernel(rows, points, layout.gamma)
     return max(own - 2.0 * cross + layout.self_kernel(points), 0.0)
@@ -202,7 +202,7 @@ def _accuracy(rows: FloatArray, labels: IntArray, test: FloatArray, test_labels:
     return float(model.score(test, test_labels))
 
 
-def uniform(layout: Layout, total: int, seed: int) -> tuple[FloatArray, IntArray]:
+def uniform(layout: ExperimentDraw, total: int, seed: int) -> tuple[FloatArray, IntArray]:
     """`total` rows, the same number of each owner as far as it has them, at random."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, total]))
     sizes = np.array([len(rows) for rows in layout.owners])
@@ -217,7 +217,7 @@ def uniform(layout: Layout, total: int, seed: int) -> tuple[FloatArray, IntArray
     return rows, labels
 
 
-def rivals(layout: Layout, seed: int, sizes: Sequence[int]) -> Iterator[Score]:
+def rivals(layout: ExperimentDraw, seed: int, sizes: Sequence[int]) -> Iterator[SummaryScore]:
     """Exact greedy, uniform, and uniform rho p with pruning."""
     pooled, labels = np.concatenate(layout.owners), np.concatenate(layout.labels)
     greedy = exact_kernel_greedy(pooled.astype(np.float32), layout.validation, None, max(sizes), layout.gamma)
@@ -231,8 +231,12 @@ def rivals(layout: Layout, seed: int, sizes: Sequence[int]) -> Iterator[Score]:
 
 
 def cells(
-    layout: Layout, variant: Variant, seed: int, sizes: Sequence[int], ratios: Sequence[float] = RATIOS
-) -> Iterator[Score]:
+    layout: ExperimentDraw,
+    variant: Variant,
+    seed: int,
+    sizes: Sequence[int],
+    ratios: Sequence[float] = RATIOS,
+) -> Iterator[SummaryScore]:
     """The protocol at several sizes and ratios, with the noise of one run."""
     herds = Herds(first_round(layout, variant, seed))
     available = sum(len(rows) for rows in layout.owners)
@@ -244,7 +248,7 @@ def cells(
         yield score(layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept])
 
 
-def table(scores: Sequence[Score]) -> str:
+def table(scores: Sequence[SummaryScore]) -> str:
     """Markdown, means over seeds.
 
     An entry is 1000 MMD^2 to D_v / to test rows; ratios to uniform and to exact greedy; accuracy.
@@ -261,11 +265,11 @@ def table(scores: Sequence[Score]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(part: Sequence[Score], mine: Sequence[Score], p: int) -> str:
+def _cell(part: Sequence[SummaryScore], mine: Sequence[SummaryScore], p: int) -> str:
     if not mine:
         return "-"
 
-    def mean(scores: Sequence[Score], field: str) -> float:
+    def mean(scores: Sequence[SummaryScore], field: str) -> float:
         return float(np.mean([getattr(s, field) for s in scores]))
 
     own = mean(mine, "mmd2")
@@ -274,8 +278,10 @@ def _cell(part: Sequence[Score], mine: Sequence[Score], p: int) -> str:
     return f"{1e3 * own:.1f} / {1e3 * mean(mine, 'mmd2_test'):.1f}; {ratios}; {mean(mine, 'accuracy'):.3f}"
 
 
-def _grouped(scores: Sequence[Score], key: Callable[[Score], Any]) -> Mapping[Any, list[Score]]:
-    groups: dict[Any, list[Score]] = {}
+def _grouped(
+    scores: Sequence[SummaryScore], key: Callable[[SummaryScore], Any]
+) -> Mapping[Any, list[SummaryScore]]:
+    groups: dict[Any, list[SummaryScore]] = {}
     for one in scores:
         groups.setdefault(key(one), []).append(one)
     return groups
@@ -307,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = chosen.layouts or (QUICK if chosen.quick else DEFAULT)
     seeds = 2 if chosen.quick else chosen.seeds
     sizes = [50, 100] if chosen.quick else chosen.sizes
-    scores: list[Score] = []
+    scores: list[SummaryScore] = []
     for seed, rows, name in itertools.product(
         range(chosen.first_seed, chosen.first_seed + seeds), chosen.rows, names
     ):

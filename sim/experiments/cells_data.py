@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import mean_kernel, median_gamma
 from fedkme.errors import ConfigError, DataError
+from fedkme.tables.files import read_arrays, read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, read_arrays, read_columns, table_from_columns
+from fedkme.tables.table import Table
 from sim.scenarios.base import Scenario, generator, random_rows
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals
@@ -37,7 +38,7 @@ _SEEDS = 150
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class ExperimentDraw:
     """One draw of an experiment; every array of rows is encoded, float64.
 
     Attributes:
@@ -75,7 +76,7 @@ class Layout:
         return len(self.schema.label.classes) if self.schema.label else 1
 
 
-Build = Callable[[Path, int, int], Layout]
+Build = Callable[[Path, int, int], ExperimentDraw]
 """Folder of the data, |D_v|, seed."""
 
 
@@ -90,7 +91,7 @@ def layouts() -> Mapping[str, Build]:
     return images | {"isolet": _isolet, "acs": _acs, "hospitals": _hospitals}
 
 
-def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: int) -> Layout:
+def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: int) -> ExperimentDraw:
     if data == "digits":
         config = Digits(copies=10, owners=owners, validation_fraction=0.25)
         scenario = build_digits(config, seed)
@@ -128,14 +129,14 @@ def _mixed(scenario: Scenario, seed: int) -> Scenario:
     )
 
 
-def _layout(name: str, scenario: Scenario, gamma: float | None) -> Layout:
+def _layout(name: str, scenario: Scenario, gamma: float | None) -> ExperimentDraw:
     def encoded(table: Table) -> FloatArray:
         return np.asarray(scenario.schema.encode(table.values), np.float64)
 
     if scenario.seeds is None:
         raise ConfigError("a layout needs public seed rows", "Give the scenario seeds.")
     seeds = encoded(scenario.seeds)
-    return Layout(
+    return ExperimentDraw(
         name,
         scenario.schema,
         [encoded(table) for table in scenario.owners.values()],
@@ -154,14 +155,14 @@ def _labels(table: Table) -> IntArray:
     return table.labels
 
 
-def _hospitals(folder: Path, rows: int, seed: int) -> Layout:
+def _hospitals(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """D_v is half of the Hungarian hospital's patients but for those it owns; `rows` is not used."""
     file = folder / "heart_disease_4hospitals.parquet"
     config = Hospitals(path=file, validation_fraction=0.5, test_fraction=0.25)
     return _layout("hospitals", build_hospitals(config, seed, None), None)
 
 
-def _isolet(folder: Path, rows: int, seed: int) -> Layout:
+def _isolet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: speakers of groups 1 to 4, all letters. D_v and test: letters of the E set, group 5."""
     arrays = read_arrays(folder / "isolet.npz", "isolet")
     letters = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -200,7 +201,7 @@ _CATEGORIES: Mapping[str, str] = {
 }
 
 
-def _acs(folder: Path, rows: int, seed: int) -> Layout:
+def _acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: 19 areas. D_v and test: the twentieth. Label: personal income in the upper half of deciles."""
     columns: dict[str, Any] = dict(read_columns(folder / "acs_national2019_sdnist.parquet", "acs"))
     deciles = columns["PINCP_DECILE"]

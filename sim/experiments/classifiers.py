@@ -24,7 +24,7 @@ NAMES = ("LR", "RF", "GNB", "BNB", "SVM", "DT", "LDA", "Ada", "MLP", "Bag", "GBM
 
 
 @dataclass(frozen=True)
-class Score:
+class ClassifierScore:
     """Score of one classifier on test rows.
 
     Attributes:
@@ -54,9 +54,9 @@ def evaluate(
     schema: Schema,
     names: tuple[str, ...] | None = None,
     seed: int = 0,
-    told: Callable[[str, Score], None] | None = None,
+    told: Callable[[str, ClassifierScore], None] | None = None,
     one_hot: Collection[str] = (),
-) -> dict[str, Score]:
+) -> dict[str, ClassifierScore]:
     """Train on one table, score on another.
 
     Args:
@@ -76,7 +76,7 @@ def evaluate(
     """
     if synthetic.labels is None or test.labels is None:
         raise ConfigError("classifiers need labels", "Give the schema a label.")
-    scores: dict[str, Score] = {}
+    scores: dict[str, ClassifierScore] = {}
     train_x, test_x = columns(synthetic, schema, one_hot), columns(test, schema, one_hot)
     for name in names or available():
         if len(np.unique(synthetic.labels)) < 2:
@@ -90,10 +90,10 @@ def evaluate(
     return scores
 
 
-def mean(scores: Mapping[str, Score]) -> Score:
+def mean(scores: Mapping[str, ClassifierScore]) -> ClassifierScore:
     """Average over classifiers."""
     table = np.array([[s.roc, s.prc, s.f1, s.accuracy, s.auc] for s in scores.values()])
-    return Score(*(float(x) for x in table.mean(axis=0)))
+    return ClassifierScore(*(float(x) for x in table.mean(axis=0)))
 
 
 def columns(table: Table, schema: Schema, one_hot: Collection[str] = ()) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ def columns(table: Table, schema: Schema, one_hot: Collection[str] = ()) -> NDAr
 
 def _score(
     model: Any, train_x: NDArray[Any], train_y: NDArray[Any], test_x: NDArray[Any], test_y: NDArray[Any]
-) -> Score:
+) -> ClassifierScore:
     model.fit(train_x, train_y)
     predicted = np.asarray(model.predict(test_x), dtype=np.int64)
     ranking = None
@@ -123,18 +123,18 @@ def _score(
     return _figures(test_y, predicted, ranking)
 
 
-def _constant(label: int, test_y: NDArray[Any]) -> Score:
+def _constant(label: int, test_y: NDArray[Any]) -> ClassifierScore:
     return _figures(test_y, np.full(len(test_y), label), None)
 
 
-def _figures(truth: NDArray[Any], predicted: NDArray[Any], ranking: NDArray[Any] | None) -> Score:
+def _figures(truth: NDArray[Any], predicted: NDArray[Any], ranking: NDArray[Any] | None) -> ClassifierScore:
     from sklearn import metrics
 
     classes = np.unique(truth)
     positives = classes[1:] if len(classes) == 2 else classes
     roc = [metrics.roc_auc_score(truth == c, predicted == c) for c in positives]
     prc = [metrics.average_precision_score(truth == c, predicted == c) for c in positives]
-    return Score(
+    return ClassifierScore(
         float(np.mean(roc)),
         float(np.mean(prc)),
         float(metrics.f1_score(truth, predicted, average="weighted")),

@@ -17,7 +17,7 @@ from sim.experiments.synthesis import Method
 from sim.scenarios.base import place
 
 
-class Name(StrEnum):
+class ExperimentName(StrEnum):
     """Name of a figure or table that can be reproduced."""
 
     BALOG_FIG1 = "balog-fig1"
@@ -59,7 +59,7 @@ Run = Callable[[Path, bool], None]
 
 
 def reproduce(
-    name: Annotated[Name, typer.Argument(help="A figure or table.")],
+    name: Annotated[ExperimentName, typer.Argument(help="A figure or table.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes, not hours.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The papers' sizes, where they are larger.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the numbers, one JSON file a name.")] = Path("runs"),
@@ -74,7 +74,7 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made: {error.strerror}", "Choose another --out.") from None
-    for chosen in _RUNS if name is Name.ALL else (name,):
+    for chosen in _RUNS if name is ExperimentName.ALL else (name,):
         typer.echo(f"{chosen}:")
         if full and chosen in _FULL:
             _FULL[chosen](out / f"{chosen}.json", quick)
@@ -133,41 +133,41 @@ def _data() -> Path:
     return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
 
 
-_FULL: Mapping[Name, Run] = {
-    Name.BALOG_FIG1: partial(_figure, "fig1", balog.FULL),
-    Name.BALOG_FIG2: partial(_figure, "fig2", balog.FULL),
+_FULL: Mapping[ExperimentName, Run] = {
+    ExperimentName.BALOG_FIG1: partial(_figure, "fig1", balog.FULL),
+    ExperimentName.BALOG_FIG2: partial(_figure, "fig2", balog.FULL),
 }
-_RUNS: Mapping[Name, Run] = {
-    Name.BALOG_FIG1: partial(_figure, "fig1", None),
-    Name.BALOG_FIG2: partial(_figure, "fig2", None),
-    Name.MERF_ADULT: partial(_table, ("--only", "adult", "--methods", "merf")),
-    Name.HERMITE_ADULT: partial(_table, ("--only", "adult", "--methods", "hermite")),
-    Name.ADULT_MARGINALS: partial(_table, ("--only", "marginals")),
-    Name.MERF_CENSUS: partial(_scores, "census", "merf"),
-    Name.HERMITE_CENSUS: partial(_scores, "census", "hermite"),
-    Name.MERF_CREDIT: partial(_scores, "credit", "merf"),
-    Name.HERMITE_CREDIT: partial(_scores, "credit", "hermite"),
-    Name.MERF_CERVICAL: partial(_scores, "cervical", "merf"),
-    Name.HERMITE_CERVICAL: partial(_scores, "cervical", "hermite"),
-    Name.MERF_EPILEPTIC: partial(_scores, "epileptic", "merf"),
-    Name.HERMITE_EPILEPTIC: partial(_scores, "epileptic", "hermite"),
-    Name.MERF_ISOLET: partial(_scores, "isolet", "merf"),
-    Name.HERMITE_ISOLET: partial(_scores, "isolet", "hermite"),
-    Name.MERF_INTRUSION: partial(_scores, "intrusion", "merf"),
-    Name.HERMITE_INTRUSION: partial(_scores, "intrusion", "hermite"),
-    Name.MERF_COVTYPE: partial(_scores, "covtype", "merf"),
-    Name.HERMITE_COVTYPE: partial(_scores, "covtype", "hermite"),
-    Name.MERF_MNIST: partial(_images, "mnist", "merf"),
-    Name.HERMITE_MNIST: partial(_images, "mnist", "hermite"),
-    Name.MERF_FASHION: partial(_images, "fashion", "merf"),
-    Name.HERMITE_FASHION: partial(_images, "fashion", "hermite"),
-    Name.ENCODED_MNIST: partial(_encoded, "mnist"),
-    Name.ENCODED_FASHION: partial(_encoded, "fashion"),
-    Name.MIXTURE_NLL: _mixtures,
-    Name.CELLS: _cells,
-    Name.AIM_MARGINALS: _aim,
-    Name.MERF_WINE: partial(_regression, "wine", "merf"),
-    Name.HERMITE_WINE: partial(_regression, "wine", "hermite"),
-    Name.MERF_STUDENT: partial(_regression, "student", "merf"),
-    Name.HERMITE_STUDENT: partial(_regression, "student", "hermite"),
+_RUNS: Mapping[ExperimentName, Run] = {
+    ExperimentName.BALOG_FIG1: partial(_figure, "fig1", None),
+    ExperimentName.BALOG_FIG2: partial(_figure, "fig2", None),
+    ExperimentName.MERF_ADULT: partial(_table, ("--only", "adult", "--methods", "merf")),
+    ExperimentName.HERMITE_ADULT: partial(_table, ("--only", "adult", "--methods", "hermite")),
+    ExperimentName.ADULT_MARGINALS: partial(_table, ("--only", "marginals")),
+    ExperimentName.MERF_CENSUS: partial(_scores, "census", "merf"),
+    ExperimentName.HERMITE_CENSUS: partial(_scores, "census", "hermite"),
+    ExperimentName.MERF_CREDIT: partial(_scores, "credit", "merf"),
+    ExperimentName.HERMITE_CREDIT: partial(_scores, "credit", "hermite"),
+    ExperimentName.MERF_CERVICAL: partial(_scores, "cervical", "merf"),
+    ExperimentName.HERMITE_CERVICAL: partial(_scores, "cervical", "hermite"),
+    ExperimentName.MERF_EPILEPTIC: partial(_scores, "epileptic", "merf"),
+    ExperimentName.HERMITE_EPILEPTIC: partial(_scores, "epileptic", "hermite"),
+    ExperimentName.MERF_ISOLET: partial(_scores, "isolet", "merf"),
+    ExperimentName.HERMITE_ISOLET: partial(_scores, "isolet", "hermite"),
+    ExperimentName.MERF_INTRUSION: partial(_scores, "intrusion", "merf"),
+    ExperimentName.HERMITE_INTRUSION: partial(_scores, "intrusion", "hermite"),
+    ExperimentName.MERF_COVTYPE: partial(_scores, "covtype", "merf"),
+    ExperimentName.HERMITE_COVTYPE: partial(_scores, "covtype", "hermite"),
+    ExperimentName.MERF_MNIST: partial(_images, "mnist", "merf"),
+    ExperimentName.HERMITE_MNIST: partial(_images, "mnist", "hermite"),
+    ExperimentName.MERF_FASHION: partial(_images, "fashion", "merf"),
+    ExperimentName.HERMITE_FASHION: partial(_images, "fashion", "hermite"),
+    ExperimentName.ENCODED_MNIST: partial(_encoded, "mnist"),
+    ExperimentName.ENCODED_FASHION: partial(_encoded, "fashion"),
+    ExperimentName.MIXTURE_NLL: _mixtures,
+    ExperimentName.CELLS: _cells,
+    ExperimentName.AIM_MARGINALS: _aim,
+    ExperimentName.MERF_WINE: partial(_regression, "wine", "merf"),
+    ExperimentName.HERMITE_WINE: partial(_regression, "wine", "hermite"),
+    ExperimentName.MERF_STUDENT: partial(_regression, "student", "merf"),
+    ExperimentName.HERMITE_STUDENT: partial(_regression, "student", "hermite"),
 }

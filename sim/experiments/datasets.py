@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError
+from fedkme.tables.files import read_arrays, read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, read_arrays, read_columns, table_from_columns
+from fedkme.tables.table import Table
 from sim.experiments.adult import Split
 from sim.experiments.census import census_categories
 

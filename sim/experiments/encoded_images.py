@@ -48,7 +48,7 @@ PAPER: Printed = {
 
 
 @dataclass(frozen=True)
-class Size:
+class EncodedImageEffort:
     """Size of an experiment: how much work it is.
 
     Attributes:
@@ -78,7 +78,7 @@ class Size:
     owners: int = 5
 
 
-QUICK = Size(
+QUICK = EncodedImageEffort(
     steps_encoder=40, rate=0.005, features=500, steps=200, rows=2000, names=("LR", "GNB", "LDA"), seeds=1
 )
 
@@ -89,7 +89,7 @@ def run(
     folder: Path,
     quick: bool,
     out: Path | None,
-    size: Size | None = None,
+    size: EncodedImageEffort | None = None,
     told: Told = say,
 ) -> Figures:
     """Score each kind of encoder on one data set; a word where a file is not there.
@@ -106,7 +106,7 @@ def run(
     Raises:
         DataError: a file is there and of another form.
     """
-    size = size or (QUICK if quick else Size())
+    size = size or (QUICK if quick else EncodedImageEffort())
     figures = Figures(range(size.seeds), PAPER, told)
     used = size.names or classifiers.available()
     told(f"{name}: classifiers {', '.join(used)} of {', '.join(classifiers.NAMES)}")
@@ -130,7 +130,7 @@ def synthesise_codes(
     owners: Sequence[Table],
     public: Table | None,
     seed: int,
-    size: Size,
+    size: EncodedImageEffort,
     told: Told,
 ) -> tuple[Table, float]:
     """Train the encoder, release the embedding of codes, train a generator of codes, sample images.
@@ -180,7 +180,9 @@ def synthesise_codes(
     return sample(plan, parameters, trained, size.rows, seed), paid
 
 
-def _scored(name: str, origin: Origin, folder: Path, size: Size, seed: int, told: Told) -> dict[str, float]:
+def _scored(
+    name: str, origin: Origin, folder: Path, size: EncodedImageEffort, seed: int, told: Told
+) -> dict[str, float]:
     owners, test = load_images(folder / FILES[name], size.owners, seed)
     public = None
     if origin == "public":

@@ -29,7 +29,7 @@ from fedkme.features.fourier import SecretFourierSpec
 from fedkme.features.hashes import herd_hashes
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.secret_fourier import SecretFourier
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from sim.attacks.hashes import align, fit_draw, invert, known_draw, squared_distances
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios.base import place

@@ -24,8 +24,9 @@ from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
-from fedkme.tables.table import Table, read_arrays
+from fedkme.tables.table import Table
 from sim.experiments import classifiers
 from sim.experiments.seeds import Figures, Printed, Told, say
 from sim.experiments.synthesis import DELTA, Method, pooled, rkhs_distance
@@ -41,7 +42,7 @@ PAPER: Printed = {
 
 
 @dataclass(frozen=True)
-class Size:
+class ImageEffort:
     """Size of an experiment: how much work it is.
 
     Attributes:
@@ -65,7 +66,9 @@ class Size:
     owners: int = 5
 
 
-QUICK = Size(features=2000, order=10, steps=200, batch=200, rows=3000, names=("LR", "GNB", "LDA"), seeds=1)
+QUICK = ImageEffort(
+    features=2000, order=10, steps=200, batch=200, rows=3000, names=("LR", "GNB", "LDA"), seeds=1
+)
 
 
 def image_schema(side: int = 28) -> Schema:
@@ -97,7 +100,7 @@ def run(
     folder: Path,
     quick: bool,
     out: Path | None,
-    size: Size | None = None,
+    size: ImageEffort | None = None,
     told: Told = say,
 ) -> Figures:
     """Score real images and each method on one data set; a word where its file is not there.
@@ -114,7 +117,7 @@ def run(
     Raises:
         DataError: the file is there and of another form.
     """
-    size = size or (QUICK if quick else Size())
+    size = size or (QUICK if quick else ImageEffort())
     figures = Figures(range(size.seeds), PAPER, told)
     path = folder / FILES[name]
     if not path.exists():
@@ -139,7 +142,7 @@ def synthesise_images(
     owners: Sequence[Table],
     epsilon: float | None,
     seed: int,
-    size: Size,
+    size: ImageEffort,
     told: Told,
 ) -> tuple[Table, float]:
     """Release, train the convolutional generator and sample evenly over classes.
@@ -190,7 +193,7 @@ def accuracy(
 ) -> dict[str, float]:
     """Accuracy on real images of each classifier, and their mean as `accuracy`."""
 
-    def tell(classifier: str, found: classifiers.Score) -> None:
+    def tell(classifier: str, found: classifiers.ClassifierScore) -> None:
         told(f"  {classifier}: accuracy {found.accuracy:.3f}")
 
     scores = classifiers.evaluate(synthetic, test, image_schema(), names, seed, tell)
@@ -201,7 +204,7 @@ def accuracy(
 
 
 def _scored(
-    name: str, path: Path, method: Method | None, size: Size, seed: int, told: Told
+    name: str, path: Path, method: Method | None, size: ImageEffort, seed: int, told: Told
 ) -> dict[str, float]:
     owners, test = load_images(path, size.owners, seed)
     if method is None:

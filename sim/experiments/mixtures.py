@@ -26,8 +26,9 @@ from fedkme.features.sums import Layout
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import Table, read_arrays
+from fedkme.tables.table import Table
 from sim.experiments.balog import BOUND
 from sim.experiments.seeds import Figures, Told, say
 from sim.experiments.synthesis import DELTA, Choice, pooled, rkhs_distance, synthesise
@@ -49,7 +50,7 @@ CHOICE = Choice(
 
 
 @dataclass(frozen=True)
-class Size:
+class MixtureEffort:
     """Size of an experiment: how much work it is.
 
     Attributes:
@@ -71,7 +72,7 @@ class Size:
     owners: int = 5
 
 
-QUICK = Size(steps=200, rows=5000, points=100, features=1000, dimensions=(2,), seeds=1)
+QUICK = MixtureEffort(steps=200, rows=5000, points=100, features=1000, dimensions=(2,), seeds=1)
 
 
 def run(
@@ -79,7 +80,7 @@ def run(
     folder: Path,
     quick: bool,
     out: Path | None,
-    size: Size | None = None,
+    size: MixtureEffort | None = None,
     told: Told = say,
 ) -> Figures:
     """The figure of real rows and of each release; a word where a file is not there.
@@ -95,7 +96,7 @@ def run(
     Raises:
         DataError: a file is there and holds other rows.
     """
-    size = size or (QUICK if quick else Size())
+    size = size or (QUICK if quick else MixtureEffort())
     figures = Figures(range(size.seeds), {}, told)
     for dimension in size.dimensions:
         path = folder / f"balog_mixture_D{dimension}.npz"
@@ -117,7 +118,9 @@ def run(
     return figures
 
 
-def score(values: Any, release: Release | None, size: Size, seed: int, told: Told) -> dict[str, float]:
+def score(
+    values: Any, release: Release | None, size: MixtureEffort, seed: int, told: Told
+) -> dict[str, float]:
     """NLL of held-out rows, and the RKHS distance of what a mixture was fitted to."""
     schema = Schema(columns=(Numeric(name="x", bounds=(-BOUND, BOUND), count=values.shape[1], clip=True),))
     order = np.random.default_rng(np.random.SeedSequence([seed, 6])).permutation(len(values))
@@ -147,7 +150,7 @@ def mixture_nll(rows: Any, held: Any, seed: int) -> float:
     return -float(mixture.fit(rows).score(held))
 
 
-def _balog(schema: Schema, owners: Sequence[Table], size: Size, seed: int) -> tuple[Table, float]:
+def _balog(schema: Schema, owners: Sequence[Table], size: MixtureEffort, seed: int) -> tuple[Table, float]:
     from curator.releases.reduced_set import ReducedSet, algorithm2
 
     # A length scale of 100 a column: fine enough for components 30 wide, coarse enough for the noise.

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Numeric, Schema
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 from sim.experiments.classifiers import columns
 from sim.experiments.seeds import Figures, Told, say
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
@@ -28,7 +29,7 @@ NAMES = ("Ridge", "RF", "GBM", "kNN", "MLP")
 
 
 @dataclass(frozen=True)
-class Target:
+class RegressionData:
     """A data set with a continuous label.
 
     Attributes:
@@ -45,7 +46,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Size:
+class RegressionEffort:
     """Size of an experiment: steps of training, synthetic rows, regressors, seeds, owners."""
 
     steps: int = 800
@@ -55,7 +56,7 @@ class Size:
     owners: int = 5
 
 
-QUICK = Size(200, 2000, ("Ridge", "RF"), seeds=1)
+QUICK = RegressionEffort(200, 2000, ("Ridge", "RF"), seeds=1)
 
 _WINE = {
     "fixed_acidity": (3.0, 16.0),
@@ -90,15 +91,15 @@ _PUPILS = {
 _YES_NO = ["schoolsup", "famsup", "paid", "activities", "nursery", "higher", "internet", "romantic"]
 
 
-def _wine() -> Target:
+def _wine() -> RegressionData:
     numbers = [Numeric(name=name, bounds=bounds, clip=True) for name, bounds in _WINE.items()]
     colour = Category(name="colour", categories=("red", "white"))
     scales = {"chlorides": 2.0, "quality": 4.0}
     choice = Choice(gamma=2.0, joint=True, scales=scales, hermite={"epochs": 12, "product_columns": 2})
-    return Target("wine_quality.parquet", Schema(columns=(*numbers, colour)), "quality", choice)
+    return RegressionData("wine_quality.parquet", Schema(columns=(*numbers, colour)), "quality", choice)
 
 
-def _student() -> Target:
+def _student() -> RegressionData:
     bounds: dict[str, tuple[int, int]] = {
         **_GRADES,
         **dict.fromkeys(_TO_FOUR, (1, 4)),
@@ -112,10 +113,12 @@ def _student() -> Target:
     choice = Choice(
         features=500, gamma=0.5, joint=True, scales=scales, hermite={"epochs": 10, "product_columns": 2}
     )
-    return Target("student_performance.parquet", Schema(columns=(*numbers, *categories)), "G3", choice)
+    return RegressionData(
+        "student_performance.parquet", Schema(columns=(*numbers, *categories)), "G3", choice
+    )
 
 
-TARGETS: Mapping[str, Callable[[], Target]] = {"wine": _wine, "student": _student}
+TARGETS: Mapping[str, Callable[[], RegressionData]] = {"wine": _wine, "student": _student}
 
 
 def run(
@@ -124,7 +127,7 @@ def run(
     folder: Path,
     quick: bool,
     out: Path | None,
-    size: Size | None = None,
+    size: RegressionEffort | None = None,
     told: Told = say,
 ) -> Figures:
     """Errors of regressors trained on real rows and on each method's; a word where a file is not there.
@@ -141,7 +144,7 @@ def run(
     Raises:
         DataError: the file is there and of another form.
     """
-    size = size or (QUICK if quick else Size())
+    size = size or (QUICK if quick else RegressionEffort())
     figures = Figures(range(size.seeds), {}, told)
     target = TARGETS[name]()
     if not (folder / target.file).exists():
@@ -159,7 +162,7 @@ def run(
 
 
 def score(
-    target: Target, table: Table, method: Method | None, size: Size, seed: int, told: Told
+    target: RegressionData, table: Table, method: Method | None, size: RegressionEffort, seed: int, told: Told
 ) -> dict[str, float]:
     """RMSE on held-out rows of each regressor, their mean, and that of the constant."""
     order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(len(table))
@@ -185,7 +188,7 @@ def score(
     }
 
 
-def _parted(target: Target, table: Table) -> tuple[Any, Any]:
+def _parted(target: RegressionData, table: Table) -> tuple[Any, Any]:
     """Part a table into what regressors see, and the label in its own units."""
     place = target.schema.names.index(target.label)
     seen = columns(table, target.schema, [c.name for c in target.schema.columns if isinstance(c, Category)])

@@ -66,7 +66,7 @@ CHOICES: Mapping[str, Choice] = {
 
 
 @dataclass(frozen=True)
-class Size:
+class ScoreEffort:
     """Size of an experiment: how much work it is.
 
     Attributes:
@@ -84,7 +84,7 @@ class Size:
     owners: int = 5
 
 
-QUICK = Size(300, 4000, ("LR", "GNB", "LDA", "DT"), seeds=1)
+QUICK = ScoreEffort(300, 4000, ("LR", "GNB", "LDA", "DT"), seeds=1)
 
 
 def run(
@@ -93,7 +93,7 @@ def run(
     folder: Path,
     quick: bool,
     out: Path | None,
-    size: Size | None = None,
+    size: ScoreEffort | None = None,
     told: Told = say,
 ) -> Figures:
     """Score real rows (of seed 0) and each method on one data set; a word where its file is not there.
@@ -110,7 +110,7 @@ def run(
     Raises:
         DataError: the file is there and of another form.
     """
-    size = size or (QUICK if quick else Size())
+    size = size or (QUICK if quick else ScoreEffort())
     figures = Figures(range(size.seeds), PAPER, told)
     source = SOURCES[name]()
     if not (folder / source.file).exists():
@@ -130,7 +130,7 @@ def run(
 
 
 def score(
-    name: str, source: Source, method: Method | None, folder: Path, size: Size, seed: int, told: Told
+    name: str, source: Source, method: Method | None, folder: Path, size: ScoreEffort, seed: int, told: Told
 ) -> dict[str, float]:
     """Scores on real test rows after training on synthetic rows, or on real ones (method None).
 
@@ -156,7 +156,7 @@ def score(
         )
     distance = rkhs_distance(split.owners, synthetic, source.schema, seed)
 
-    def tell(classifier: str, found: classifiers.Score) -> None:
+    def tell(classifier: str, found: classifiers.ClassifierScore) -> None:
         told(f"  {name} {classifier}: ROC {found.roc:.3f} PRC {found.prc:.3f} F1 {found.f1:.3f}")
 
     scores = classifiers.evaluate(

@@ -37,7 +37,7 @@ _ADULT = Choice(scales={"capital-gain": 20.0, "capital-loss": 10.0})
 
 
 @dataclass(frozen=True)
-class Size:
+class TableEffort:
     """Size of an experiment: how much work it is.
 
     Attributes:
@@ -53,11 +53,11 @@ class Size:
     names: tuple[str, ...] | None = None
 
 
-QUICK = Size(300, 5000, 100, ("LR", "GNB", "LDA", "DT"))
+QUICK = TableEffort(300, 5000, 100, ("LR", "GNB", "LDA", "DT"))
 
 
 def adult(
-    path: Path, method: Method | Literal["real"], owners: int, seed: int, size: Size, told: Told
+    path: Path, method: Method | Literal["real"], owners: int, seed: int, size: TableEffort, told: Told
 ) -> dict[str, float]:
     """Scores on real test rows after training on synthetic ones at (1, 1e-5), or on real ones."""
     schema, split = load_adult(path, owners, seed)
@@ -77,7 +77,7 @@ def adult(
 
 
 def codes(
-    path: Path, method: Method, epsilon: float, owners: int, seed: int, size: Size, told: Told
+    path: Path, method: Method, epsilon: float, owners: int, seed: int, size: TableEffort, told: Told
 ) -> dict[str, float]:
     """Distances of marginals of discretised Adult, by both metrics."""
     schema, table = load_codes(path)
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--out", type=Path, help="also write the figures here as JSON")
     chosen = parser.parse_args(arguments)
-    size = QUICK if chosen.quick else Size()
+    size = QUICK if chosen.quick else TableEffort()
     size = size if chosen.steps is None else replace(size, steps=chosen.steps)
     seeds = range(1 if chosen.quick else chosen.seeds)
     print(

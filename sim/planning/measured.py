@@ -22,7 +22,7 @@ P = (50, 100, 200)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MeasuredPoint:
     """One measured mean.
 
     Attributes:
@@ -162,7 +162,7 @@ _CLOCK: Sequence[tuple[str, int, int, int, float, tuple[float, ...], tuple[int, 
 """Data, m, K, median m_j, epsilon, MMD^2 over uniform's and rows accessed at P."""
 
 
-def points() -> Iterator[Point]:
+def points() -> Iterator[MeasuredPoint]:
     """All of them."""
     for data, layout, m, owners, size, rho, values in _CELLS:
         bias = formulas.PURE_BIAS if layout == "group" else formulas.MIXED_BIAS
@@ -170,12 +170,12 @@ def points() -> Iterator[Point]:
             if not math.isnan(value):
                 facts = PublicFacts(m, (size,) * owners, p, 1.0, 1e-5)
                 name = f"{data} {layout}{owners}, m = {m}, cells rho {rho:g}"
-                yield Point(name, facts, rho, bias, value / base)
+                yield MeasuredPoint(name, facts, rho, bias, value / base)
     for rho, values in _PRUNED:
         for p, value, base in zip(P, values, _UNIFORM["MNIST"], strict=True):
             facts = PublicFacts(250, (2400,) * 5, p, 1.0, 1e-5)
             name = f"MNIST group5, m = 250, uniform {rho:g}p + prune"
-            yield Point(name, facts, rho, None, value / base)
+            yield MeasuredPoint(name, facts, rho, None, value / base)
     for data, m, owners, mean, median, *methods in _SITES:
         sizes = _sizes(owners, mean, median)
         told: tuple[float | None, ...] = (formulas.MIDDLE_BIAS, None)
@@ -183,11 +183,13 @@ def points() -> Iterator[Point]:
             for rho, ratios in by_rho.items():
                 name = f"{data}, m = {m}, {method} {rho:g}{'' if kind else 'p + prune'}"
                 for p, ratio in zip(P, ratios, strict=True):
-                    yield Point(name, PublicFacts(m, sizes, p, 1.0, 1e-5), float(rho), kind, ratio, site=True)
+                    yield MeasuredPoint(
+                        name, PublicFacts(m, sizes, p, 1.0, 1e-5), float(rho), kind, ratio, site=True
+                    )
     for data, m, owners, size, epsilon, ratios, accessed in _CLOCK:
         for p, ratio, rows in zip(P, ratios, accessed, strict=True):
             facts = PublicFacts(m, (size,) * owners, p, epsilon, 1e-5, seed_rows=150)
-            yield Point(f"{data}, m = {m}, clock, epsilon {epsilon:g}", facts, 0.0, None, ratio, rows)
+            yield MeasuredPoint(f"{data}, m = {m}, clock, epsilon {epsilon:g}", facts, 0.0, None, ratio, rows)
 
 
 def _sizes(owners: int, mean: int, median: int) -> tuple[int, ...]:
@@ -197,7 +199,7 @@ def _sizes(owners: int, mean: int, median: int) -> tuple[int, ...]:
 
 def table() -> str:
     """Markdown: measured / predicted for each p, and rows accessed where they had to be predicted."""
-    groups: dict[str, list[Point]] = {}
+    groups: dict[str, list[MeasuredPoint]] = {}
     for point in points():
         groups.setdefault(point.name, []).append(point)
     lines = ["| | p = 50 | p = 100 | p = 200 |", "|---|---|---|---|"]
@@ -207,13 +209,13 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def spread(chosen: Sequence[Point]) -> tuple[float, float, float]:
+def spread(chosen: Sequence[MeasuredPoint]) -> tuple[float, float, float]:
     """Factor between predicted and measured, whichever is larger: median, nine of ten, worst."""
     off = sorted(max(point.factor, 1 / point.factor) for point in chosen)
     return off[len(off) // 2], off[math.ceil(0.9 * len(off)) - 1], off[-1]
 
 
-def _cell(point: Point) -> str:
+def _cell(point: MeasuredPoint) -> str:
     rows = ""
     if point.accessed is not None:
         rows = f"; {point.accessed:g} / {formulas.clock_rows(point.facts):.0f}"

@@ -27,7 +27,7 @@ _CLOCK_BELOW, _CLOCK_ABOVE = 1.9, 1.75
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Forecast:
     """One way to run.
 
     Attributes:
@@ -66,7 +66,7 @@ class Plan:
     """
 
     facts: PublicFacts
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[Forecast, ...]
     recommended: str
     reason: str
     cautions: tuple[str, ...]
@@ -107,17 +107,17 @@ def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = Tru
     return Plan(facts, estimates, chosen.name, _reason(chosen, best, estimates), tuple(_cautions(facts)))
 
 
-def _estimates(facts: PublicFacts) -> list[Estimate]:
+def _estimates(facts: PublicFacts) -> list[Forecast]:
     p = facts.rows
     base = formulas.uniform(p)
-    found = [Estimate("uniform", "protocol=uniform", 1.0, 1.0, 1.0, p, sound=True)]
+    found = [Forecast("uniform", "protocol=uniform", 1.0, 1.0, 1.0, p, sound=True)]
     for rho in formulas.UNIFORM_LEFT:
         value = formulas.uniform_pruned(facts, rho) / base
         rows = math.ceil(rho * p)
         concern = "" if rows <= facts.pool else "owners have fewer rows"
         name = f"uniform {rho:g}p + prune"
         found.append(
-            Estimate(
+            Forecast(
                 name,
                 f"protocol=uniform uniform_ratio={rho:g}",
                 value,
@@ -132,7 +132,7 @@ def _estimates(facts: PublicFacts) -> list[Estimate]:
     value = formulas.clock(facts)
     rows = math.ceil(formulas.clock_rows(facts))
     concern = "no better than uniform" if value > 1 / EQUAL else ""
-    clock = Estimate(
+    clock = Forecast(
         "algorithm3, clock",
         "protocol=algorithm3",
         value,
@@ -143,7 +143,7 @@ def _estimates(facts: PublicFacts) -> list[Estimate]:
         concern=concern,
     )
     rows = math.ceil(formulas.privauction_rows(facts))
-    published = Estimate(
+    published = Forecast(
         "algorithm3, published", "preset=published", 1.0, 0.4, 1.9, rows, False, concern="no finite epsilon"
     )
     found += [clock, published]
@@ -154,7 +154,7 @@ def _estimates(facts: PublicFacts) -> list[Estimate]:
         )
         rows = math.ceil(rho * p)
         found.append(
-            Estimate(
+            Forecast(
                 f"cells, rho {rho:g}",
                 f"protocol=cells cells.rho={rho:g}",
                 value,
@@ -181,7 +181,7 @@ def _concern(facts: PublicFacts, rho: float, rows: int) -> str:
     return ""
 
 
-def _reason(chosen: Estimate, best: Estimate, estimates: tuple[Estimate, ...]) -> str:
+def _reason(chosen: Forecast, best: Forecast, estimates: tuple[Forecast, ...]) -> str:
     what = f"about {chosen.mmd2:.2g} x uniform's MMD^2 with {chosen.accessed:,} rows accessed"
     if chosen is not best:
         what += f"; {best.name} is not clearly better ({best.mmd2:.2g}) and accesses {best.accessed:,}"

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedkme.errors import ConfigError
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from sim.report.formatting import Metrics, distance, method, model, number, percent, size
 from sim.report.release_page import ReleaseRun, render_release
 from sim.report.summary_page import Run, render

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError, DataError
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 from sim.experiments.adult import adult_schema
 from sim.scenarios.base import Fraction, Scenario, generator, locate, owner_names, random_rows
 

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.errors import DataError
+from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, read_columns, table_from_columns
+from fedkme.tables.table import Table
 from sim.scenarios.base import Fraction, Scenario, cut, generator, locate, random_rows
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedkme.errors import DataError
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
-from fedkme.tables.table import Table, read_arrays, table_from_arrays
+from fedkme.tables.table import Table, table_from_arrays
 from sim.scenarios.base import DigitSplit, Scenario, cut, deal, draw, generator, locate, sample_targets
 
 CLASSES = tuple("0123456789")

@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt
 
 from fedkme.config import Settings
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 from sim.scenarios.base import Scenario, generator, locate, random_rows
 
 

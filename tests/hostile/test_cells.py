@@ -22,7 +22,7 @@ from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, Protocol
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.protocol import CellAssignment
-from fedkme.tables.table import save_table
+from fedkme.tables.files import save_table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb

@@ -25,7 +25,7 @@ from fedkme.errors import (
     ProtocolError,
     StoreError,
 )
-from fedkme.protocol import Row
+from fedkme.tables.row import Row
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2

@@ -19,8 +19,9 @@ from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.ops.supervision import StatusReporter
 from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
+from fedkme.tables.files import save_table
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb

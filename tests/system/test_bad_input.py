@@ -23,7 +23,8 @@ from fedkme.errors import (
     SchemaError,
     StoreError,
 )
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.files import save_table
+from fedkme.tables.table import Table
 from tests.system.launches import HEADER, SCHEMA, read_json, write_own_files
 
 Refused = Callable[..., str]

@@ -42,7 +42,7 @@ from fedkme.privacy.budget import Budget
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
-from fedkme.tables.table import save_table
+from fedkme.tables.files import save_table
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.agent import join
 from owner.cells.responder import HistogramResponder

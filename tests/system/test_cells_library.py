@@ -15,7 +15,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.noise import simulated
 from fedkme.tables.schema import Numeric, Schema
 from sim.experiments import cells
-from sim.experiments.cells_data import Layout, layouts
+from sim.experiments.cells_data import ExperimentDraw, layouts
 
 SCHEMA = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=20),))
 SPEC = spec_for(SCHEMA, 3, 8)
@@ -89,11 +89,11 @@ def test_nonsense_is_no_code_book() -> None:
 
 
 @pytest.fixture(scope="module", params=["digits-group5", "digits-mixed5"])
-def layout(request: pytest.FixtureRequest) -> Layout:
+def layout(request: pytest.FixtureRequest) -> ExperimentDraw:
     return layouts()[request.param](Path(), 250, 0)
 
 
-def test_cells_beat_uniform_and_pruned_uniform(layout: Layout) -> None:
+def test_cells_beat_uniform_and_pruned_uniform(layout: ExperimentDraw) -> None:
     # At epsilon 1, delta 1e-5 for owners and D_v: a third of uniform's error at rho = 1, and at rho = 2 below
     # uniform 5 p + prune, which touches 2.5 times as many rows. Ratios measured: .17 to .21, .3 to .5.
     found = {score.method: score for score in cells.rivals(layout, 0, [60])}
@@ -105,7 +105,7 @@ def test_cells_beat_uniform_and_pruned_uniform(layout: Layout) -> None:
     assert 115 <= found["cells rho=2"].accessed <= 120  # a short owner sends fewer and is not asked again
 
 
-def test_the_table_is_a_table(layout: Layout) -> None:
+def test_the_table_is_a_table(layout: ExperimentDraw) -> None:
     scores = list(cells.cells(layout, cells.Variant(book="kmeans"), 0, [20], [1.0]))
     lines = cells.table(scores).strip().splitlines()
     assert lines[0].startswith(f"**{layout.name}**")

@@ -10,7 +10,7 @@ import pytest
 
 import sim.engines.children
 from fedkme.errors import OwnerLostError, PartyFailedError, QuorumError
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from sim.engines.children import Child
 from tests.system.launches import Watcher, alive, launch, read_json, read_lines, rounds, rows_in
 

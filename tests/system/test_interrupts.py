@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import InterruptedRunError
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from tests.system.launches import (
     WAIT_S,
     Start,

@@ -27,8 +27,8 @@ from fedkme.errors import ConfigError, ProtocolError, SealedBoxError
 from fedkme.features.fourier import FourierSpec
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import load_table, save_table
 from fedkme.wire.sealed import gifts_from_wire
 from owner.settings import PolicySettings
 from sim.config import load_simulation

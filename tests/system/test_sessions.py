@@ -17,7 +17,7 @@ import pytest
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, FencedError, IdentityError
 from fedkme.privacy.settings import ExactSettings, GaussianSettings
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority, Identity
 from fedkme.wire.v1 import summaries_pb2 as pb

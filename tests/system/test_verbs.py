@@ -11,7 +11,7 @@ import pytest
 
 from fedkme.errors import ConnectionFailedError, InterruptedRunError
 from fedkme.ledgers.reconcile import verify
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from fedkme.wire.tls import LOOPBACK, Authority
 from tests.system.launches import Start, end_of, line_with, read_json, rows_in, write_own_files
 from tests.system.market import write_ledger

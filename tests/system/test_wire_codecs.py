@@ -14,7 +14,7 @@ from fedkme import errors
 from fedkme.errors import FedkmeError, ProtocolError
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT
 from fedkme.features.fourier import FourierSpec
-from fedkme.protocol import Row
+from fedkme.tables.row import Row
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
 from fedkme.wire.v1 import types_pb2

@@ -20,7 +20,7 @@ from fedkme.errors import (
     ProtocolVersionError,
     SchemaError,
 )
-from fedkme.protocol import Row
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error

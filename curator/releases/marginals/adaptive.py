@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.releases.marginals.budget import Budget, measurement_sigma
+from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
 from curator.releases.marginals.model import MODEL_CELLS, Measurement, Model, fit, model_cells
 from curator.releases.marginals.oracles import CountOracle, add_noise
@@ -94,7 +94,7 @@ async def aim(
     """
     settings = settings or AimSettings()
     check_domain(sizes, settings.ways, WORKLOAD_CELLS)
-    budget = Budget(epsilon, delta)
+    budget = BudgetFilter(epsilon, delta)
     candidates = _candidates(len(sizes), settings.ways)
     exact = dict(zip(candidates, await oracle.counts(tuple(candidates)), strict=True))
     if any(int(counts.sum()) != rows for counts in exact.values()):

@@ -67,7 +67,7 @@ def measurement_sigma(cost: float) -> float:
     return L2_STEP / math.sqrt(cost)
 
 
-class Budget:
+class BudgetFilter:
     """A filter: refuses what would go over (epsilon, delta)."""
 
     def __init__(self, epsilon: float, delta: float) -> None:

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from curator.releases.marginals.budget import Budget, measurement_sigma
+from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
 from curator.releases.marginals.model import Measurement, Model, check_size, fit
 from curator.releases.marginals.oracles import NoisyOracle
@@ -82,7 +82,7 @@ async def mst(
     """
     settings = settings or MstSettings()
     check_domain(sizes, min(2, len(sizes)), PAIR_CELLS)
-    budget = Budget(epsilon, delta)
+    budget = BudgetFilter(epsilon, delta)
     columns = [(column,) for column in range(len(sizes))]
     if len(sizes) < 2:
         return await independent(oracle, sizes, rows, epsilon, delta)
@@ -111,14 +111,14 @@ async def independent(
     Arguments and errors: see `mst`.
     """
     check_domain(sizes, 1, PAIR_CELLS)
-    budget = Budget(epsilon, delta)
+    budget = BudgetFilter(epsilon, delta)
     columns = [(column,) for column in range(len(sizes))]
     measured = await _measure(oracle, budget, columns, budget.total, sizes)
     return finished(fit(sizes, measured, rows), measured, rows, budget)
 
 
 async def _measure(
-    oracle: NoisyOracle, budget: Budget, cliques: Sequence[Clique], cost: float, sizes: Sequence[int]
+    oracle: NoisyOracle, budget: BudgetFilter, cliques: Sequence[Clique], cost: float, sizes: Sequence[int]
 ) -> list[Measurement]:
     """One query for all cliques at this cost, evenly."""
     sigmas = [measurement_sigma(cost / len(cliques))] * len(cliques)

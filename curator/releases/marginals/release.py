@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.releases.marginals.budget import Budget
+from curator.releases.marginals.budget import BudgetFilter
 from curator.releases.marginals.model import Measurement, Model
 from fedkme.errors import ConfigError
 from fedkme.features.binning import Binning
@@ -55,6 +55,8 @@ class MarginalRelease:
         return binning.decode(self.model.sample(rows, generator), generator)
 
 
-def finished(model: Model, measured: Sequence[Measurement], rows: int, budget: Budget) -> MarginalRelease:
+def finished(
+    model: Model, measured: Sequence[Measurement], rows: int, budget: BudgetFilter
+) -> MarginalRelease:
     """A release of what was measured under a budget."""
     return MarginalRelease(model, tuple(measured), rows, budget.event, budget.pieces)

@@ -19,8 +19,8 @@ from fedkme.operate.doctor.findings import Finding, failed, looked
 from fedkme.party import PartySettings, StoredPartySettings
 from fedkme.privacy.events import CURATOR
 from fedkme.store.migrations import SQLITE, is_current
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import load_table
 from owner.consent.policy import check_columns
 from owner.settings import OwnerSettings
 

@@ -31,9 +31,10 @@ from fedkme.features.maps import EmbeddingMap, make_map, spec_from_json, spec_to
 from fedkme.features.sums import Layout, ReleasedEmbedding, diameter, pool, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.tables.files import save_table
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import Table, save_table
-from sim.experiments.balog import BOUND, SELF_KERNEL, Setting, Sizes, reproduce
+from fedkme.tables.table import Table
+from sim.experiments.balog import BOUND, SELF_KERNEL, BalogData, Sizes, reproduce
 from tests.places import DATA
 
 FloatArray = NDArray[np.float64]
@@ -346,7 +347,7 @@ def test_the_papers_data_and_kernel(dimension: int) -> None:
     with np.load(path) as archive:
         x = archive["X_private"]
     assert np.abs(x).max() < BOUND
-    setting = Setting(x, Sizes(), seed=0)
+    setting = BalogData(x, Sizes(), seed=0)
     z = x[:977]
     missing = setting.projected(z, kernel_mean_at(z, x, setting.gamma), 1e-7)[3]
     assert {2: 0.21215986, 5: 0.16729850}[dimension] == pytest.approx(SELF_KERNEL[dimension], abs=5e-9)
@@ -357,7 +358,7 @@ def test_the_figures_sums_are_those_that_owners_pool(monkeypatch: pytest.MonkeyP
     # The experiment passes over the rows once for all bases; owners' sums in each basis are the same numbers.
     monkeypatch.setattr("sim.experiments.balog.ROWS", 3000)
     x = 100.0 + 150.0 * np.random.default_rng(0).standard_normal((3000, 2))
-    setting = Setting(x, Sizes(owners=3), seed=0)
+    setting = BalogData(x, Sizes(owners=3), seed=0)
     z = gaussian_points(50, 2, 300.0, seed=1)
     features, sums, _, _ = setting.projected(z, kernel_mean_at(z, x, setting.gamma), 1e-6)
     parts = (pooled_sum(owner, features, Layout()) for owner in setting.owners)

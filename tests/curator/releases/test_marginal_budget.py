@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from curator.releases.marginals.budget import (
-    Budget,
+    BudgetFilter,
     measurement_cost,
     measurement_sigma,
     selection_cost,
@@ -65,7 +65,7 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
     assert 0.2 * span < widest <= span
 
     # `Budget.select` draws by exactly these chances.
-    budget = Budget(5.0, 1e-5)
+    budget = BudgetFilter(5.0, 1e-5)
     budget.total, noise = 1e9, simulated(0, "curator", "test")
     errors = [
         np.abs(marginal_counts(table, c, sizes) - m).sum() for c, m in zip(cliques, models, strict=True)
@@ -82,7 +82,7 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (4.0, 1e-9)])
 def test_what_is_spent_never_exceeds_the_target_by_the_sound_accountant(epsilon: float, delta: float) -> None:
-    budget = Budget(epsilon, delta)
+    budget = BudgetFilter(epsilon, delta)
     noise = simulated(0, "curator", "test")
     piece = budget.total / 12
     for _ in range(6):
@@ -96,7 +96,7 @@ def test_what_is_spent_never_exceeds_the_target_by_the_sound_accountant(epsilon:
 
 
 def test_a_budget_refuses_before_it_pays() -> None:
-    budget = Budget(1.0, 1e-5)
+    budget = BudgetFilter(1.0, 1e-5)
     budget.measure([measurement_sigma(0.6 * budget.total)])
     spent = budget.spent
     with pytest.raises(BudgetError, match="over its epsilon"):
@@ -109,6 +109,6 @@ def test_a_budget_refuses_before_it_pays() -> None:
 
 def test_a_budget_of_no_epsilon_is_refused() -> None:
     with pytest.raises(ConfigError):
-        Budget(-1.0, 1e-5)
+        BudgetFilter(-1.0, 1e-5)
     with pytest.raises(ConfigError):
-        Budget(1.0, 0.0)
+        BudgetFilter(1.0, 0.0)

@@ -29,8 +29,9 @@ from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.file import from_bytes
 from fedkme.sums.values import Marginals, SumQuery
 from fedkme.sums.vector import SumVector
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 
 NUMBERS = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 MIXED = Schema(

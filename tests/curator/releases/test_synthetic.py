@@ -13,8 +13,9 @@ from curator.releases.synthetic import DataCard, columns_of, write_synthetic
 from fedkme.errors import DataError
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, load_table
+from fedkme.tables.table import Table
 
 SCHEMA = Schema(
     columns=(

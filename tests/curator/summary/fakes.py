@@ -21,8 +21,9 @@ from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.noise import SimulatedNoise
 from fedkme.privacy.settings import AnyMean, ExactSettings
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing, Row
+from fedkme.protocol import Assignment, Bid, Broadcast, Closing
 from fedkme.sealed import AnyRow
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate

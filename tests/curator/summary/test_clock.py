@@ -26,8 +26,9 @@ from fedkme.party import noise_for
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
-from fedkme.protocol import Assignment, Broadcast, Row
+from fedkme.protocol import Assignment, Broadcast
 from fedkme.sealed import AnyRow
+from fedkme.tables.row import Row
 from owner.summary.bidder import Bidder
 from sim.engines.inprocess import DirectPort
 from sim.evaluation.baselines import Nobody

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.tables.table import read_arrays
+from fedkme.tables.files import read_arrays
 from sim.config import load_simulation
 from sim.report.progress import PlainProgress
 from sim.run import simulate

@@ -16,7 +16,6 @@ from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError
 from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
 from fedkme.features.fourier import Kind
 from fedkme.features.hashes import fault_of_hashes, hashed_kernel, herd_hashes
-from fedkme.protocol import Row
 from fedkme.sealed import (
     GroupSecret,
     HashedRow,
@@ -31,6 +30,7 @@ from fedkme.sealed import (
     taken_at_their_word,
 )
 from fedkme.secagg.keys import public_bytes
+from fedkme.tables.row import Row
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec
 from tests.leaks import Seen

@@ -13,8 +13,8 @@ from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.uniform import shares
 from fedkme.errors import NotEnoughRowsError
-from fedkme.protocol import Row
 from fedkme.sealed import AnyRow
+from fedkme.tables.row import Row
 from tests.curator.summary.fakes import Forger, Listener, Mortal, Tardy, bidder, make_task, owners, ports, run
 
 UNIFORM = SummarySettings(protocol="uniform")

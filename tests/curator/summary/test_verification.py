@@ -13,7 +13,8 @@ from curator.summary.auctions import AnyAuction, AskEveryoneSettings, WinnerOnly
 from curator.summary.record import SummaryRecord
 from curator.summary.task import verify
 from fedkme.features.fixed_point import ScoredFeatures
-from fedkme.protocol import Bid, Broadcast, Row
+from fedkme.protocol import Bid, Broadcast
+from fedkme.tables.row import Row
 from tests.curator.summary.fakes import (
     Forger,
     Mortal,

@@ -25,8 +25,9 @@ from fedkme.releases.settings import (
     settings_from_json,
     settings_to_json,
 )
+from fedkme.tables.files import save_table
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.table import Table
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 

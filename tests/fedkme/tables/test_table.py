@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.tables.files import load_table, read_columns, save_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.tables.table import Table, load_table, read_columns, save_table
+from fedkme.tables.table import Table
 
 SCHEMA = Schema(
     columns=(

@@ -21,7 +21,8 @@ from fedkme.features.fixed_point import MeanVector, ScoredFeatures, quantize_mea
 from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger, file_writer
-from fedkme.protocol import Assignment, Bid, Broadcast, Row
+from fedkme.protocol import Assignment, Bid, Broadcast
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate

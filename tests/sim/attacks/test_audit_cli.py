@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fedkme.errors import AuditError, ConfigError
 from sim.attacks import public, subjects
 from sim.attacks.cli import app
-from sim.attacks.finding import Claim, Effort, Finding, Subject
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from tests.sim.attacks.faults import AwayFromZero
 
 
@@ -72,8 +72,8 @@ def test_one_repetition_that_fails_is_named_and_fails_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The same rule: one of three that is broken is error 51, with its seed and its finding.
-    def check(effort: Effort) -> Finding:
-        return Finding("law", "a coin", effort.seed == 8, 0.0, 1.0)
+    def check(effort: Effort) -> CheckResult:
+        return CheckResult("law", "a coin", effort.seed == 8, 0.0, 1.0)
 
     subject = Subject("coin", "sound", Claim(0.0, 0.0, ""), (check,))
     monkeypatch.setattr(subjects, "SUBJECTS", {"coin": lambda: subject})

@@ -14,7 +14,7 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.means import GaussianMean
-from fedkme.protocol import Row
+from fedkme.tables.row import Row
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.runs import RunManager
 from owner.summary.bidder import Bidder

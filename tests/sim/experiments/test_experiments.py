@@ -15,7 +15,7 @@ from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.cli import app
 from sim.experiments import classifiers, datasets, encoded_images, images, mixtures, regression, scores, seeds
-from sim.experiments.cli import Name
+from sim.experiments.cli import ExperimentName
 from sim.experiments.synthesis import Choice, rkhs_distance, synthesise
 from tests.places import DATA
 
@@ -166,7 +166,7 @@ def test_a_continuous_label_is_a_column_and_is_never_shown_to_a_regressor() -> N
     place = target.schema.names.index
     values[:, place("alcohol")], values[:, place("quality")] = alcohol, alcohol - 6
     table = Table(values)
-    size = regression.Size(names=("Ridge",), owners=2)
+    size = regression.RegressionEffort(names=("Ridge",), owners=2)
     found = regression.score(target, table, None, size, 0, lambda _: None)
     assert found["Ridge"] < 0.2 * found["constant"]
     shuffled = Table(values.copy())
@@ -198,19 +198,21 @@ def test_images_are_spread_over_owners_and_come_back_as_images(tmp_path: Path) -
     owners, test = images.load_images(tmp_path / "mnist.npz", 4, 0)
     assert [len(part) for part in owners] == [10] * 4
     assert len(test) == 5
-    size = images.Size(features=20, steps=1, batch=40, rows=50)
+    size = images.ImageEffort(features=20, steps=1, batch=40, rows=50)
     made, paid = images.synthesise_images("merf", "mnist", owners, 1.0, 0, size, lambda _: None)
     images.image_schema(8).check(made, "synthetic images")
     assert paid == pytest.approx(1.0, rel=1e-6)
-    small = encoded_images.Size(code=2, steps_encoder=1, features=10, steps=1, rows=20)
+    small = encoded_images.EncodedImageEffort(code=2, steps_encoder=1, features=10, steps=1, rows=20)
     public = Table(owners[0].values)
     made, paid = encoded_images.synthesise_codes("mnist", "public", owners, public, 0, small, lambda _: None)
     images.image_schema(8).check(made, "synthetic images")
     assert 0.98 < paid <= 1.0
 
 
-@pytest.mark.parametrize("name", [name for name in Name if name is not Name.ALL])
-def test_every_verb_says_what_it_lacks(name: Name, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", [name for name in ExperimentName if name is not ExperimentName.ALL])
+def test_every_verb_says_what_it_lacks(
+    name: ExperimentName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
     result = CliRunner().invoke(app, ["reproduce", name, "--quick", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output

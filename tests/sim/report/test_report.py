@@ -20,7 +20,8 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.files import save_table
+from fedkme.tables.table import Table
 from sim.report.html import Bar, bars, curve
 from sim.report.write import print_summary, write_report
 

@@ -11,7 +11,8 @@ import pytest
 
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError, SchemaError
-from fedkme.tables.table import Table, save_table
+from fedkme.tables.files import save_table
+from fedkme.tables.table import Table
 from sim.scenarios import Csv, build_scenario
 
 SCHEMA_TOML = """
