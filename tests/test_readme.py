@@ -1,10 +1,49 @@
-"""The README and the documents: lines that can be read in a terminal."""
+"""The README and the documents: what they name is there, what they show can be typed."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from fedkme.cli import _VERBS, _load, main
+from fedkme.protocols import PROTOCOLS
 from tests.places import ROOT
 
-DOCUMENTS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "CHANGELOG.md"])
+README = ROOT / "README.md"
+DOCUMENTS = sorted([README, *(ROOT / "docs").rglob("*.md"), ROOT / "CHANGELOG.md"])
+FOLDERS = (
+    "fedkme",
+    "curator",
+    "owner",
+    "consumer",
+    "sim",
+    "protos",
+    "tests",
+    "docs",
+    "examples",
+    "deploy",
+    "tools",
+)
+COMING = ("docs/extending.md", "examples/extension", "fedkme/directives.py", "curator/runs/lifecycle.py")
+"""Files that documents name before they are there."""
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    """Code blocks of a language in a document."""
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+def commands() -> list[str]:
+    """Commands of fedkme in the README, without their comments."""
+    lines = [line for block in blocks(README, "bash") for line in block.splitlines()]
+    return [line.partition(" #")[0].strip() for line in lines if line.startswith("fedkme ")]
 
 
 def test_lines_of_documents_are_short() -> None:
@@ -16,3 +55,78 @@ def test_lines_of_documents_are_short() -> None:
         if len(line) > 120
     ]
     assert not long
+
+
+def named_in(text: str) -> set[str]:
+    """Files of the repository that a text names in backticks; .jsonl files are in folders of runs."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`([^`\n]+)`", prose)
+    return {
+        span for span in spans if re.fullmatch(rf"({'|'.join(FOLDERS)})(/[\w.-]+)*/?", span) and "/" in span
+    }
+
+
+def linked_in(text: str) -> set[str]:
+    """Targets of links in a text that are no addresses of the web."""
+    return {target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_documents_name_are_there(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    missing = {name for name in named_in(text) if not (ROOT / name).exists()}
+    missing |= {name for name in linked_in(text) if not (document.parent / name).exists()}
+    assert not {name for name in missing if not name.endswith(COMING)}
+
+
+def test_missing_files_are_found() -> None:
+    assert named_in("See `curator/nowhere.py` and `docs/`; `p = 3`.\n```\n`sim/code.py`\n```\n") == {
+        "curator/nowhere.py",
+        "docs/",
+    }
+    assert linked_in("[a](nowhere.md#part) [b](https://example.org)") == {"nowhere.md"}
+
+
+def test_the_page_of_concepts_has_the_table_of_protocols() -> None:
+    # Issue 11: "protocols in a table that agrees with fedkme/protocols.py".
+    text = (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+?) \| .* \|$", text, re.MULTILINE)
+    assert dict(rows) == {name: row.title for name, row in PROTOCOLS.items()}
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_of_the_readme_exist(command: str) -> None:
+    verb, *words = shlex.split(command)[1:]
+    assert verb in _VERBS
+    found: Any = typer.main.get_command(_load(verb))
+    while hasattr(found, "commands"):
+        found = found.commands[words.pop(0)]
+    options = {name for parameter in found.params for name in parameter.opts}
+    taken = found.context_settings.get("ignore_unknown_options", False)
+    assert taken or {word for word in words if word.startswith("--")} <= options
+
+
+def test_the_readme_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # CONVENTIONS, Habits: "README code blocks are executed by a test": those that need no other process.
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    smaller = "--set p=10 --set downstream=false --set 'baselines=[]'"
+    for line in commands():
+        if line.startswith("fedkme plan"):
+            typed = line
+        elif line.startswith("fedkme sim run"):
+            typed = f"{line} {smaller}" if "inprocess" in line else f"{line} --engine inprocess {smaller}"
+        elif line.startswith("fedkme audit ledger"):
+            typed = line
+        else:
+            continue
+        monkeypatch.setattr("sys.argv", shlex.split(typed))
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert not end.value.code, typed
+    said = capfd.readouterr().out
+    assert "take " in said
+    assert "report:" in said
+    assert "against owners and curator" in said or "D_v" in said
