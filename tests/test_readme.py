@@ -61,9 +61,8 @@ def named_in(text: str) -> set[str]:
     """Files of the repository that a text names in backticks; .jsonl files are in folders of runs."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     spans = re.findall(r"`([^`\n]+)`", prose)
-    return {
-        span for span in spans if re.fullmatch(rf"({'|'.join(FOLDERS)})(/[\w.-]+)*/?", span) and "/" in span
-    }
+    files = {span for span in spans if "/" in span and not span.endswith(".jsonl")}
+    return {name for name in files if re.fullmatch(rf"({'|'.join(FOLDERS)})(/[\w.-]+)*/?", name)}
 
 
 def linked_in(text: str) -> set[str]:
