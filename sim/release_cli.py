@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -84,6 +82,8 @@ def _run(method: str, scenario: str, assignments: list[str], out: Path | None) -
 
 def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
     """The lines that end a release on a terminal."""
+    from sim.report import privacy
+
     made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
     trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
     console.print(
@@ -91,15 +91,8 @@ def print_release(metrics: Mapping[str, Any], directory: Path, console: Console)
         f"{trust}",
         highlight=False,
     )
-    table = Table(title="what each owner's row costs towards the consumer")
-    for column in ("accountant", "epsilon", "delta", "how"):
-        table.add_column(column)
-    for name, figure in metrics["privacy"].items():
-        epsilon = figure["epsilon"]
-        shown = "inf" if epsilon is None or math.isinf(float(epsilon)) else f"{float(epsilon):.4g}"
-        table.add_row(name, shown, f"{figure['delta']:g}", figure.get("reason") or figure["method"])
-    if metrics["privacy"]:
-        console.print(table)
+    for line in privacy.lines(metrics["privacy"]):
+        console.print(line, highlight=False, soft_wrap=True)
     for name, values in metrics["evaluation"].items():
         if isinstance(values, list):
             continue  # what the page draws

@@ -22,9 +22,10 @@ from curator.sums.disclosures import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from fedkme.config import dump_toml
 from fedkme.errors import FedkmeError, InterruptedRunError
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.statements import statements
 from fedkme.party import noise_for
-from fedkme.privacy.accountants import Published, Sound
-from fedkme.privacy.events import CONSUMER, CURATOR, Event, event_from_json
+from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import Ledger
 from fedkme.releases.settings import read_points
 from fedkme.sums.values import Enrolment
@@ -238,7 +239,7 @@ def _metrics(
     total_s: float,
 ) -> dict[str, Any]:
     """Everything that metrics.json says; docs/metrics.md explains it."""
-    events = [event_from_json(event) for event in record["planned"]]
+    privacy = statements(read_ledgers([directory]), settings.release.delta)
     return {
         "status": record["status"],
         "reason": record["reason"],
@@ -251,19 +252,12 @@ def _metrics(
         "K": len(record["owner_rows"]),
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
-        "privacy": epsilons(events, settings.release.delta) if record["files"] else {},
+        "privacy": [each.to_json() for each in privacy],
         "evaluation": _evaluation(scenario, settings, directory, record) if record["files"] else {},
         "files": record["files"],
         "bytes": record["bytes"],
         "faults": record["faults"],
         "timing": {"total_s": total_s},
-    }
-
-
-def epsilons(events: list[Event], delta: float) -> dict[str, Any]:
-    """What an owner's rows cost towards the consumer, by both accountants; infinite without noise."""
-    return {
-        accountant.name: accountant.epsilon(events, delta).to_json() for accountant in (Sound(), Published())
     }
 
 

@@ -17,6 +17,8 @@ from curator.runs.record_files import write_run
 from curator.summary.record import RoundRecord, SummaryRecord, columns
 from fedkme.cells.prune import prune
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.statements import statements
 from fedkme.party import fault_of_name
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger
@@ -146,7 +148,8 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
                 failure = error
         timing["total_s"] = time.monotonic() - started
         evaluation = _read_evaluation(directory)
-        metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing)
+        privacy = statements(read_ledgers([directory]), settings.summary.privacy.delta)
+        metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing, privacy)
         write_metrics(directory, metrics)
         write_report(directory)
     if failure is not None:

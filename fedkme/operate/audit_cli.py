@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -15,17 +17,9 @@ from rich.table import Table
 from fedkme.errors import LedgerError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
-from fedkme.privacy.accountants import (
-    Bound,
-    Published,
-    Row,
-    Sound,
-    by_owner,
-    cells_of,
-    composed,
-    paid,
-    with_coalition,
-)
+from fedkme.ledgers.statements import statements
+from fedkme.privacy.accountants import Published, paid
+from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
 from sim.attacks.cli import attack
 
@@ -76,6 +70,7 @@ def ledger(
     ],
     delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
     run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as in metrics.json.")] = False,
 ) -> None:
     """Print what each observer can learn of each data set: epsilon by both accountants, and rows seen.
 
@@ -85,27 +80,27 @@ def ledger(
     books = read_ledgers(paths)
     if run is not None:
         books = books.of(run)
-    found = books.disclosures()
-    cells = with_coalition(by_owner(cells_of(found), books.present))
+    found = statements(books, delta)
+    if as_json:
+        typer.echo(json.dumps([each.to_json() for each in found], indent=2))
+        return
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    sound, published = composed(cells, Sound(), delta), composed(cells, Published(), delta)
     console.print(_title(books.runs), highlight=False)
-    notes = list(dict.fromkeys(row.figure.reason for row in sound if row.figure.reason))
-    console.print(as_table(sound, published, delta, notes))
+    notes = list(dict.fromkeys(each.reason for each in found if math.isinf(each.epsilon)))
+    console.print(as_table(found, delta, notes))
     for number, note in enumerate(notes, start=1):
         console.print(f"note {number}: {note}", highlight=False)
-    for (protected, observer), cell in _published_cells(found).items():
+    for (protected, observer), cell in _published_cells(books.disclosures()).items():
         console.print(f"published arithmetic for {protected}, seen by {observer}:", highlight=False)
         for line in Published().steps(paid(cell), delta):
             console.print(f"  {line}", highlight=False, soft_wrap=True)
 
 
-def as_table(sound: list[Row], published: list[Row], delta: float, notes: Sequence[str]) -> Table:
-    """The matrix; both lists have the same pairs in the same order. Reasons are numbered as in `notes`."""
-    relations = ", ".join(sorted({row.relation for row in sound}))
+def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[str]) -> Table:
+    """The matrix, a line for each data set and observer. Why there is no bound is numbered as in `notes`."""
+    relations = sorted({each.neighbouring for each in found} - {"any"})
     table = Table(
-        title=f"epsilon at delta = {delta:g}, {relations}; only 'sound' is proven; -: no claim",
-        caption="owners: every other owner",
+        title=f"epsilon at delta = {delta:g}, {', '.join(relations)}; only 'sound' is proven; -: no claim"
     )
     for column in ("protected", "observer"):
         table.add_column(column, overflow="fold")
@@ -113,21 +108,22 @@ def as_table(sound: list[Row], published: list[Row], delta: float, notes: Sequen
         table.add_column(column, no_wrap=True, justify="right")
     table.add_column("how", no_wrap=True)
     before = ""
-    for proven, claimed in zip(sound, published, strict=True):
-        if proven.protected != before:
+    for (protected, observer), pair in groupby(found, lambda each: (each.protected, each.observer)):
+        by_name = {each.accountant: each for each in pair}
+        proven, claimed = by_name["sound"], by_name.get("published")
+        if before != observer:
             table.add_section()
-        how = (
-            f"note {notes.index(proven.figure.reason) + 1}" if proven.figure.reason else proven.figure.method
-        )
+        infinite = math.isinf(proven.epsilon)
+        how = f"note {notes.index(proven.reason) + 1}" if infinite else proven.reason
         table.add_row(
-            proven.protected if proven.protected != before else "",
-            proven.observer,
-            _number(proven.figure),
-            "-" if claimed.figure.method == "none" else _number(claimed.figure),
-            str(proven.raw_rows),
-            how if "," not in relations else f"{how}, {proven.relation}",
+            protected,
+            observer,
+            _number(proven.epsilon),
+            "-" if claimed is None else _number(claimed.epsilon),
+            str(proven.raw_points),
+            how if len(relations) < 2 else f"{how}, {proven.neighbouring}",
         )
-        before = proven.protected
+        before = observer
     return table
 
 
@@ -137,8 +133,8 @@ def _title(runs: list[str]) -> str:
     return f"run {runs[0]}" if len(runs) == 1 else f"{len(runs)} runs together: {runs[0]} to {runs[-1]}"
 
 
-def _number(figure: Bound) -> str:
-    return "inf" if math.isinf(figure.epsilon) else f"{figure.epsilon:.4g}"
+def _number(epsilon: float) -> str:
+    return "inf" if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 
 def _published_cells(found: list[Disclosure]) -> dict[tuple[str, str], list[Disclosure]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedkme.privacy.accounting import PrivacyStatement
 from sim.config import Baseline, SimulationSettings
 from sim.evaluation.baselines import BaselineResult
-from sim.evaluation.privacy_list import privacy_list, published_variant
+from sim.evaluation.published_variant import published_variant
 
 Metrics = dict[str, Any]
 
@@ -24,6 +25,7 @@ def assemble(
     evaluation: Mapping[str, Any] | None,
     baselines: Mapping[Baseline, BaselineResult],
     timing: Mapping[str, float],
+    privacy: Sequence[PrivacyStatement],
 ) -> Metrics:
     """Everything that metrics.json says.
 
@@ -34,6 +36,7 @@ def assemble(
         evaluation: the consumer's evaluation.json; None when it received nothing.
         baselines: results by name.
         timing: startup_s, launch_s and total_s.
+        privacy: what the run's ledgers say.
     """
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else {"summary": evaluation}
     evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
@@ -64,11 +67,9 @@ def assemble(
             for name, values in evaluations.items()
             if name != "summary" and values["downstream"]
         },
-        "privacy": [
-            statement.to_json() for statement in privacy_list(settings.summary, record, settings.security)
-        ],
+        "privacy": [each.to_json() for each in privacy],
         "privacy_published": [
-            statement.to_json() for statement in published_variant(settings.summary, record)
+            each.to_json() for each in published_variant(settings.summary, len(record["owner_rows"]))
         ],
         "timing": dict(timing) | _round_times(rounds),
         "bytes": record["bytes"],

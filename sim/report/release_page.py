@@ -5,12 +5,13 @@ A section of which nothing is known is the empty string. Every word that comes f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from fedkme.privacy.events import CONSUMER
+from sim.report import privacy
 from sim.report.formatting import Metrics, distance, number, short, size
 from sim.report.html import Bar, banner, bars, document, faults, figure, listing, pair, table, tiles
 
@@ -101,10 +102,12 @@ def _tiles(run: ReleaseRun) -> str:
         ("rows behind it", number(m["N"]), f"N, of K = {number(m['K'])} owners"),
         ("trust", _trust(m)[0], may),
     ]
-    if sound := m.get("privacy", {}).get("sound"):
-        epsilon = _epsilon(sound)
-        note = f"proven, at δ = {number(sound.get('delta'))}" if epsilon != "inf" else "nothing is proven"
-        shown.insert(2, ("ε towards the consumer", epsilon, note))
+    towards = [each for each in m.get("privacy", []) if each.get("observer") == CONSUMER]
+    if proven := [each for each in towards if each.get("accountant") == "sound"]:
+        worst = max(proven, key=lambda each: float(each["epsilon"]))
+        bounded = worst["epsilon"] != "inf"
+        note = f"proven, at δ = {number(worst['delta'])}" if bounded else "nothing is proven"
+        shown.insert(2, ("ε towards the consumer", number(worst["epsilon"]), note))
     utility = run.card.get("utility", {})
     if DISTANCE in utility:
         note = f"the noise in it has length {number(utility.get(NOISE))}"
@@ -121,55 +124,10 @@ def _tiles(run: ReleaseRun) -> str:
     return tiles(shown)
 
 
-def _epsilon(figure: Mapping[str, Any]) -> str:
-    epsilon = figure.get("epsilon")
-    return "inf" if epsilon is None or math.isinf(float(epsilon)) else short(float(epsilon))
-
-
 def _privacy(m: Metrics) -> str:
-    rows = [
-        (
-            name,
-            _epsilon(figure),
-            number(figure.get("delta")),
-            "replace-one",
-            str(figure.get("method") or ""),
-            str(figure.get("reason") or ""),
-        )
-        for name, figure in m.get("privacy", {}).items()
-    ]
-    header = ("accountant", ">ε", ">δ", "neighbouring", "how", "reason")
-    costs = table("What a row of an owner costs towards the consumer.", header, rows)
-    note = (
-        '<p class="note">For any one row of any owner replaced by another, the number of rows of each being '
-        "public. Only the <em>sound</em> accountant states what is proven of what the code did; "
-        "<em>published</em> repeats the paper's own arithmetic. ε = inf: nothing is proven, or there is no "
-        "noise.</p>"
-    )
-    if not rows:
-        nothing = "No release reached the consumer. What was disclosed before the end, the ledgers say:"
-        return f'<p class="note">{nothing} fedkme audit ledger DIR.</p>'
-    return costs + note + _observers(m)
-
-
-def _observers(m: Metrics) -> str:
-    """The line of docs/releases.md, "Whom to trust with what", that is this run's."""
-    security = m.get("security")
-    unbounded = _epsilon(m["privacy"].get("sound", {})) == "inf"
-    curator, others = "each owner's exact sums: it is trusted with them", "nothing"
-    if security:
-        others = "keys and shares of masks"
-        curator = "the exact total of all owners, and of no owner alone"
-        if security.get("distributed_noise", True):
-            bound = "no bound either" if unbounded else "(ε, δ) as well"
-            curator = f"the total with the owners' noise: {bound}"
-    rows = [
-        ("consumer", f"the release: {'no bound' if unbounded else 'with noise, (ε, δ)'}"),
-        ("curator", curator),
-        ("other owners", others),
-    ]
-    caption = f"Who sees what {_trust(m)[1]}. Sums over all runs: fedkme audit ledger DIR."
-    return table(caption, ("observer", "sees"), rows)
+    caption = "What each observer can learn of each owner's rows, by the ledgers of this run."
+    shown = privacy.section(m.get("privacy", []), caption)
+    return shown + privacy.NOTE if shown else '<p class="note">Nothing was disclosed.</p>'
 
 
 def _columns(m: Metrics) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.report import privacy
 from sim.report.formatting import Metrics, distance, method, model, number, percent, short, size, verdict
 from sim.report.html import (
     Bar,
@@ -224,34 +225,15 @@ def _downstream(m: Metrics) -> str:
 
 
 def _privacy(m: Metrics) -> str:
-    rows = _statements(m.get("privacy", []))
-    published = _statements(m.get("privacy_published", []))
-    header = ("protected", "observer", "accountant", ">ε", ">δ", "neighbouring", ">raw rows seen", "reason")
-    note = (
-        '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did; '
-        "<em>published</em> repeats the paper's own arithmetic. ε = inf means that no finite bound is "
-        "proven: the observer may tell whether a row was there. Raw rows seen are outside any ε.</p>"
+    shown = privacy.section(
+        m.get("privacy", []), "What each observer can learn of each data set, by the ledgers of this run."
     )
-    about = "What the paper's variant of this run (preset published) would claim, and what is true of it."
-    shown = (
-        table("What each observer can learn of each protected data set.", header, rows) + note if rows else ""
+    published = privacy.section(
+        m.get("privacy_published", []),
+        "What the paper's variant of this run (preset published) would claim, by its settings, and what is "
+        "true of it.",
     )
-    return shown + (table(about, header, published) if published else "")
-
-
-def _statements(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    keys = ("protected", "observer", "accountant")
-    return [
-        (
-            *(str(entry.get(key, "")) for key in keys),
-            number(entry.get("epsilon")),
-            number(entry.get("delta")),
-            str(entry.get("neighbouring") or ""),
-            number(entry.get("raw_points")),
-            str(entry.get("reason") or ""),
-        )
-        for entry in entries
-    ]
+    return shown + (privacy.NOTE if shown else "") + published
 
 
 def _cost(m: Metrics) -> str:

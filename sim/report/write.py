@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rich.console import Console
@@ -15,12 +15,13 @@ from rich.text import Text
 
 from fedkme.errors import ConfigError
 from fedkme.tables.files import read_arrays
+from sim.report import privacy
 from sim.report.formatting import Metrics, distance, method, model, number, percent, size
 from sim.report.release_page import ReleaseRun, render_release
 from sim.report.summary_page import Run, render
 
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
-LISTS = ("privacy", "faults")
+LISTS = ("privacy", "privacy_published", "faults")
 TABLES = (
     *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
     *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
@@ -28,8 +29,8 @@ TABLES = (
 OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
 OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
     {"status": str, "scenario": str, "method": str, "K": int, "N": int, "rows": int},
-    dict.fromkeys(("privacy", "evaluation", "bytes", "timing"), dict)
-    | dict.fromkeys(("faults", "files"), list),
+    dict.fromkeys(("evaluation", "bytes", "timing"), dict)
+    | dict.fromkeys(("privacy", "faults", "files"), list),
 )
 """What metrics.json of a release must and may have."""
 REMEDY = "Give the directory of a run that has ended."
@@ -120,9 +121,13 @@ def print_summary(metrics: Metrics, console: Console) -> None:
         console: a terminal or a file.
     """
     lines = [_outcome(metrics), _table(metrics), *_access(metrics), *_privacy(metrics), *_cost(metrics)]
+    width = min(console.width, 100)
     for line in lines:
-        if line is not None:
-            console.print(Text(line) if isinstance(line, str) else line, width=min(console.width, 100))
+        if isinstance(line, str):
+            indent = "    " if line.startswith(" ") else ""
+            console.print(Text(fill(line, width, subsequent_indent=indent)))
+        elif line is not None:
+            console.print(line, width=width)
 
 
 def _outcome(m: Metrics) -> str:
@@ -179,31 +184,15 @@ def _access(m: Metrics) -> list[str]:
 
 
 def _privacy(m: Metrics) -> list[str]:
-    """Epsilons one a line with why there is none; rows seen as they are, summed."""
-    raw: Counter[str] = Counter()
-    lines = []
-    for entry in m.get("privacy", []):
-        if entry["raw_points"] or entry["observer"] == "consumer":
-            raw[entry["observer"]] += entry["raw_points"]
-        else:
-            lines.append(_statement(entry))
-    if raw:
-        seen = ", ".join(f"{observer} {count}" for observer, count in raw.items())
-        lines.append(f"  rows seen as they are: {seen}")
-    if lines:
-        lines.insert(0, "privacy (only 'sound' is proven; inf: no bound)")
+    shown = privacy.lines(m.get("privacy", []))
+    if shown:
+        shown.insert(0, "privacy, by the run's ledgers (only 'sound' is proven; inf: no bound)")
     if published := m.get("privacy_published"):
-        lines += ["the variant as published (--set preset=published) would claim, and what is true of it"]
-        lines += map(_statement, published)
-    return lines
-
-
-def _statement(entry: Mapping[str, Any]) -> str:
-    why = f" ({entry['reason']})" if entry["epsilon"] == "inf" else ""
-    return (
-        f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: epsilon "
-        f"{number(entry['epsilon'])} at delta {number(entry['delta'])}{why}"
-    )
+        shown += [
+            "the variant as published (preset=published) would claim, by its settings, and what is true of it"
+        ]
+        shown += privacy.lines(published)
+    return shown
 
 
 def _cost(m: Metrics) -> list[str]:

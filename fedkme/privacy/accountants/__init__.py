@@ -7,6 +7,7 @@ events only. Nothing here belongs on the path of a round: the first numerical fi
 from fedkme.privacy.accountants.bound import Accountant, Bound, Support
 from fedkme.privacy.accountants.matrix import (
     TOGETHER,
+    Cells,
     Row,
     by_owner,
     cells_of,
@@ -24,6 +25,7 @@ __all__ = [
     "TOGETHER",
     "Accountant",
     "Bound",
+    "Cells",
     "Published",
     "Row",
     "Sound",

@@ -105,7 +105,7 @@ def _refusal(event: Event) -> str:
         case HashedRows():
             return "h1 of single rows is seen without noise"
         case ExactStatistic(what):
-            return f"{what} is released without noise"
+            return f"released without noise: {what}"
         case _:
             return f"nothing is proven for events of kind '{event.kind}'"
 

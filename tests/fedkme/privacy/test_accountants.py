@@ -290,7 +290,7 @@ def _one_range(span: float, t: float, p: float, steps: int, epsilon: float) -> f
         (AUCTION, "best bidder is always asked"),
         (RawRows(3), "rows are seen"),
         (HashedRows(3), "without noise"),
-        (ExactStatistic("the winner of a round"), "the winner of a round is released without noise"),
+        (ExactStatistic("the winner of a round"), "released without noise: the winner of a round"),
     ],
 )
 def test_no_proof_means_inf_with_the_reason(event: Event, reason: str) -> None:

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from consumer.summary.evaluation import Evaluation
 from curator.runs.record_files import write_run
 from curator.summary.record import SummaryRecord
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.statements import statements
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import DirectPort, Market, run_in_process
+from sim.engines.run_folder import run_ledgers
 from sim.evaluation.baselines import BaselineResult, Nobody
 from sim.evaluation.metrics import Metrics, assemble, over_greedy, payouts, read_rounds, write_metrics
 from sim.scenarios import Digits
@@ -56,14 +59,16 @@ def metrics_of(
     market = Market(SCHEMA, owner_ports, SCHEMA.encode(table(3, 7).values), {})
     record, facts = SummaryRecord(), dict[str, Any]()
     parts = summary.curator_part(), summary.consumer_part()
-    asyncio.run(run_in_process(market, table(6, 8), *parts, 4, record, Nobody(), facts))
+    with run_ledgers(directory, []) as ledgers:
+        asyncio.run(run_in_process(market, table(6, 8), *parts, 4, record, Nobody(), facts, ledgers))
     write_run(directory, record, facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = EVALUATION.to_json() if record.selected else None
     baselines: dict[Baseline, BaselineResult] = (
         {"greedy": BaselineResult(GREEDY, P)} if record.selected else {}
     )
-    metrics = assemble(settings, on_disk, read_rounds(directory), evaluation, baselines, TIMING)
+    privacy = statements(read_ledgers([directory]), 1e-5)
+    metrics = assemble(settings, on_disk, read_rounds(directory), evaluation, baselines, TIMING, privacy)
     write_metrics(directory, metrics)
     assert json.loads((directory / "metrics.json").read_text()) == metrics
     return metrics, record

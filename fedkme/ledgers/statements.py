@@ -1,0 +1,101 @@
+"""Privacy statements: what each observer can learn of each data set, by what ledgers say was disclosed.
+
+The one source of the figures in metrics.json, on the terminal, on the page of a run and in `fedkme audit
+ledger`. Settings say what a run may cost at most; these say what it has cost so far, also where it failed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from fedkme.ledgers.ledger_set import LedgerSet
+from fedkme.privacy.accountants import (
+    Cells,
+    Published,
+    Row,
+    Sound,
+    by_owner,
+    cells_of,
+    composed,
+    is_consumer,
+    with_coalition,
+)
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
+
+EACH_OWNER = "each owner"
+"""In place of owners' names, where an observer can learn the same of each of several owners."""
+_OBSERVERS = ("owners and curator", "owners", "other owners", CURATOR)
+"""The order of statements; consumers come last."""
+
+
+def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
+    """Compose everything that ledgers hold, by both accountants; `published` where the paper has arithmetic.
+
+    Owners stand under their names where figures, reasons or numbers of rows seen differ. An owner of which
+    an observer was told nothing costs epsilon 0, where the books say that they have the ledger of each owner.
+
+    Args:
+        books: ledgers of one run or of several.
+        delta: at which epsilons are stated.
+    """
+    cells = with_coalition(by_owner(_with_silent(cells_of(books.disclosures()), books), books.present))
+    rows = zip(composed(cells, Sound(), delta), composed(cells, Published(), delta), strict=True)
+    found: dict[str, dict[str, list[PrivacyStatement]]] = {}
+    for sound, published in rows:
+        kept = found.setdefault(sound.observer, {})
+        kept[sound.protected] = [_statement(sound, "sound")]
+        if sound.relation and published.figure.method != "none":
+            kept[sound.protected].insert(0, _statement(published, "published"))
+    return sorted(_joined(found), key=_place)
+
+
+def _with_silent(cells: Cells, books: LedgerSet) -> Cells:
+    """Add an empty cell for each owner and each observer that was told nothing of it."""
+    owners = {owner for run in books.runs for owner in books.rosters.get(run, ())}
+    observers = {CURATOR, OWNERS, *(observer for _, observer in cells if is_consumer(observer))}
+    return {**{(owner, observer): [] for owner in owners for observer in observers}, **cells}
+
+
+def _statement(row: Row, accountant: Literal["published", "sound"]) -> PrivacyStatement:
+    figure = row.figure
+    return PrivacyStatement(
+        row.protected if row.protected != validation_of(CONSUMER) else VALIDATION,
+        row.observer if row.observer != OWNERS or is_validation(row.protected) else "other owners",
+        accountant,
+        figure.epsilon,
+        figure.delta if row.relation and math.isfinite(figure.epsilon) else 0.0,
+        row.relation or "any",
+        row.raw_rows,
+        figure.reason or figure.method,
+    )
+
+
+def _joined(found: Mapping[str, Mapping[str, list[PrivacyStatement]]]) -> Iterator[PrivacyStatement]:
+    """Put one statement in place of several that say the same of all owners, or of D_v to all parties."""
+    owners = {name for told in found.values() for name in told if not is_validation(name)}
+    for observer, told in found.items():
+        named = [told[owner] for owner in sorted(owners & told.keys())]
+        alike = len(owners) == len(named) > 1 and len({_nameless(one) for one in named}) == 1
+        for one in named[:1] if alike else named:
+            yield from (replace(each, protected=EACH_OWNER) if alike else each for each in one)
+        for about in (name for name in told if is_validation(name)):
+            other = found.get({CURATOR: OWNERS, OWNERS: CURATOR}.get(observer, ""), {}).get(about)
+            if other is None or _nameless(other) != _nameless(told[about]):
+                yield from told[about]
+            elif observer == CURATOR:
+                yield from (replace(each, observer="owners and curator") for each in told[about])
+
+
+def _nameless(about: Sequence[PrivacyStatement]) -> tuple[PrivacyStatement, ...]:
+    return tuple(replace(each, protected="", observer="") for each in about)
+
+
+def _place(about: PrivacyStatement) -> tuple[bool, str, int, str]:
+    """The place in the list: validation sets, then owners towards each observer."""
+    rank = _OBSERVERS.index(about.observer) if about.observer in _OBSERVERS else len(_OBSERVERS)
+    validation = about.protected.startswith(VALIDATION)
+    return not validation, about.protected if validation else "", rank, about.observer

@@ -1,0 +1,58 @@
+"""Claims of the paper for its variant of a run, from settings alone.
+
+They stand at the deltas at which the paper states its figures, and count what a whole run may release at
+most. What a run has disclosed is in its ledgers (fedkme/ledgers/statements.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+from curator.summary.auctions import PrivAuctionSettings
+from fedkme.privacy.accountants import Bound, Published, Sound
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.events import Event
+from fedkme.privacy.settings import target_event
+from sim.config import SummaryTable
+
+TARGET_DELTA = 0.01
+"""delta at which the paper states D_v's epsilon."""
+SUMMARY_DELTA = 1e-4
+"""delta at which the paper states the summary's epsilon; the auction's own is added."""
+
+
+def published_variant(table: SummaryTable, owners: int) -> list[PrivacyStatement]:
+    """List what the paper claims for its variant of a run, and what is proven of the same events.
+
+    Args:
+        table: the run's settings; with `preset = "published"` they are the variant's.
+        owners: K.
+    """
+    if table.protocol == "cells":
+        return []
+    if table.preset != "published":
+        table = SummaryTable.model_validate({"p": table.p, "preset": "published"})
+    claimed = SUMMARY_DELTA
+    if isinstance(table.auction, PrivAuctionSettings):
+        claimed += table.auction.delta
+    between = table.between_owners(table.p, owners)
+    return [
+        *_figures("D_v", "owners and curator", [target_event(table.target)], TARGET_DELTA, TARGET_DELTA),
+        *_figures("each owner", "other owners", between, claimed, table.privacy.delta),
+    ]
+
+
+def _figures(
+    protected: str, observer: str, events: list[Event], published: float, sound: float
+) -> Iterator[PrivacyStatement]:
+    accountants: tuple[tuple[Literal["published", "sound"], Bound], ...] = (
+        ("published", Published().epsilon(events, published)),
+        ("sound", Sound().epsilon(events, sound)),
+    )
+    for name, figure in accountants:
+        if name == "sound" or figure.method != "none":
+            delta = figure.delta if math.isfinite(figure.epsilon) else 0.0
+            reason = figure.reason or figure.method
+            yield PrivacyStatement(protected, observer, name, figure.epsilon, delta, "replace-one", 0, reason)

@@ -1,0 +1,94 @@
+"""Privacy statements as people read them, of summaries and releases, on the page and on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedkme.privacy.events import VALIDATION
+from sim.report.formatting import number
+from sim.report.html import table
+
+Statements = Sequence[Mapping[str, Any]]
+"""A list of metrics.json (`PrivacyStatement.to_json`)."""
+
+NOTE = (
+    '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did; '
+    "<em>published</em> repeats the paper's own arithmetic. ε = inf means that no finite bound is "
+    "proven: the observer may tell whether a row was there. Rows seen are outside any ε.</p>"
+)
+NAMED = 3
+"""Owners that a line names; of more it says how many."""
+
+
+def section(entries: Statements, caption: str) -> str:
+    """A table of statements; owners of which an observer can learn the same share a line."""
+    header = (
+        "protected",
+        "observer",
+        "accountant",
+        ">ε",
+        ">δ",
+        ">rows seen",
+        "how, or why there is no bound",
+    )
+    rows = [
+        (
+            str(entry.get("protected", "")),
+            str(entry.get("observer", "")),
+            str(entry.get("accountant", "")),
+            number(entry.get("epsilon")),
+            number(entry.get("delta")) if _bounded(entry) else "-",
+            number(entry.get("raw_points")),
+            _reason(entry),
+        )
+        for entry in _joined(entries)
+    ]
+    return table(caption, header, rows)
+
+
+def lines(entries: Statements) -> list[str]:
+    """The same for a terminal, a line each; why there is no bound stands with those that have none."""
+    return [_line(entry) for entry in _joined(entries)]
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    text = f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: "
+    if _bounded(entry):
+        text += f"epsilon {number(entry['epsilon'])} at delta {number(entry['delta'])}"
+    else:
+        text += f"epsilon inf ({entry['reason']})"
+    return f"{text}; rows seen: {entry['raw_points']}" if entry["raw_points"] else text
+
+
+def _bounded(entry: Mapping[str, Any]) -> bool:
+    return entry.get("epsilon") != "inf"
+
+
+def _reason(entry: Mapping[str, Any]) -> str:
+    """The reason with the neighbouring relation of a bound."""
+    relation = str(entry.get("neighbouring") or "any")
+    reason = str(entry.get("reason") or "")
+    return f"{reason}, {relation}" if _bounded(entry) and relation != "any" else reason
+
+
+def _joined(entries: Statements) -> list[dict[str, Any]]:
+    """Statements that differ in names and rows seen alone, as one with all names and the sum of the rows."""
+    alike: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        same = tuple(value for key, value in entry.items() if key not in ("protected", "raw_points"))
+        validation = str(entry.get("protected")).startswith(VALIDATION)
+        alike.setdefault((validation, bool(entry.get("raw_points")), *same), []).append(entry)
+    return [
+        dict(group[0])
+        | {
+            "protected": _names([str(entry.get("protected", "")) for entry in group]),
+            "raw_points": sum(entry.get("raw_points") or 0 for entry in group),
+        }
+        for group in alike.values()
+    ]
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

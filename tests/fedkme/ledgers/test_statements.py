@@ -1,0 +1,125 @@
+"""Statements follow from what ledgers hold, and from nothing else (issue 11, item 5)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fedkme.ledgers.ledger_set import LedgerSet
+from fedkme.ledgers.statements import EACH_OWNER, statements
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    Disclosure,
+    Event,
+    ExactStatistic,
+    Gaussian,
+    HashedRows,
+    MwemCall,
+    RawRows,
+    SealedRows,
+    validation_of,
+)
+
+D_V = validation_of(CONSUMER)
+NOISY = Gaussian(5.0)
+SUMS = ExactStatistic("sums")
+
+
+def told(protected: str, observer: str, event: Event, nonce: str = "n") -> Disclosure:
+    return Disclosure("run-1", 1, protected, observer, event, "replace-one", None, nonce)
+
+
+def of(*lines: Disclosure, owners: tuple[str, ...] = ("a", "b")) -> list[PrivacyStatement]:
+    """Statements of a run in whose folder these owners have a ledger."""
+    books = LedgerSet([("run-1", line) for line in lines], {"run-1": frozenset(owners)}, {})
+    return statements(books, 1e-5)
+
+
+def found(
+    *lines: Disclosure, owners: tuple[str, ...] = ("a", "b")
+) -> dict[tuple[str, str], PrivacyStatement]:
+    """The `sound` ones by data set and observer."""
+    every = [each for each in of(*lines, owners=owners) if each.accountant == "sound"]
+    assert len({(each.protected, each.observer) for each in every}) == len(every)
+    return {(each.protected, each.observer): each for each in every}
+
+
+def test_owners_of_which_the_same_was_told_share_a_line() -> None:
+    (about,) = of(told(OWNERS, OWNERS, NOISY), told("a", CURATOR, NOISY), told("b", CURATOR, NOISY))[:1]
+    assert (about.protected, about.observer, about.accountant) == (EACH_OWNER, "other owners", "sound")
+    assert (about.delta, about.neighbouring, about.raw_points) == (1e-5, "replace-one", 0)
+    assert about.reason == "exact Gaussian"
+    assert set(found(told("a", CURATOR, NOISY), told("b", CURATOR, NOISY))) == {
+        (EACH_OWNER, "other owners"),
+        (EACH_OWNER, CURATOR),
+    }
+
+
+@pytest.mark.parametrize("event", [Gaussian(4.0), RawRows(2)])
+def test_owners_are_named_where_anything_differs(event: Event) -> None:
+    # Figures, reasons or numbers of rows: the worst is not hidden behind the others, nor they behind it.
+    every = found(told("a", CURATOR, NOISY), told("b", CURATOR, event))
+    assert {name for name, observer in every if observer == CURATOR} == {"a", "b"}
+    assert every["b", CURATOR].epsilon > every["a", CURATOR].epsilon
+
+
+def test_an_owner_that_sent_no_row_is_given_no_reason_of_rows() -> None:
+    # The fault that item 5 names: "gives an owner that sent nothing the reason 'sees rows as they are'".
+    lines = [told("a", CURATOR, SUMS), told("b", CURATOR, SUMS), told("a", CURATOR, RawRows(3), "row 1")]
+    every = found(*lines)
+    assert "rows are seen" in every["a", CURATOR].reason
+    assert every["a", CURATOR].raw_points == 3
+    assert every["b", CURATOR].reason == "released without noise: sums"
+    assert every["b", CURATOR].raw_points == 0
+
+
+def test_an_owner_of_which_nothing_was_told_costs_nothing() -> None:
+    # The books have its ledger, so that what is not in them did not happen.
+    every = found(told("a", CURATOR, RawRows(1)), told("a", CONSUMER, RawRows(1)))
+    for observer in (CURATOR, CONSUMER):
+        assert (every["b", observer].epsilon, every["b", observer].delta) == (0.0, 0.0)
+    assert every[EACH_OWNER, "other owners"].epsilon == 0.0
+    assert "nothing" in every["b", CURATOR].reason
+    assert not [pair for pair in found(told("a", CURATOR, NOISY), owners=()) if pair[1] == "other owners"]
+
+
+def test_a_run_that_ended_early_states_what_was_disclosed_so_far() -> None:
+    whole = found(*(told(OWNERS, OWNERS, NOISY, f"round {at}") for at in range(4)))
+    half = found(*(told(OWNERS, OWNERS, NOISY, f"round {at}") for at in range(2)))
+    pair = (EACH_OWNER, "other owners")
+    assert 0 < half[pair].epsilon < whole[pair].epsilon
+    assert of(owners=()) == []
+
+
+def test_the_validation_set_has_a_line_for_all_or_one_for_each_observer() -> None:
+    alike = found(told(D_V, CURATOR, NOISY), told(D_V, OWNERS, NOISY), owners=())
+    assert set(alike) == {("D_v", "owners and curator")}
+    trusted = found(told(D_V, CURATOR, RawRows(40)), told(D_V, OWNERS, NOISY), owners=())
+    assert set(trusted) == {("D_v", "owners"), ("D_v", CURATOR)}
+    assert trusted["D_v", CURATOR].raw_points == 40
+    assert math.isinf(trusted["D_v", CURATOR].epsilon)
+    assert math.isfinite(trusted["D_v", "owners"].epsilon)
+
+
+def test_the_paper_s_figure_stands_before_the_proven_one_where_it_has_one() -> None:
+    claimed, proven = of(told(D_V, CURATOR, MwemCall(0.01, 100)), owners=())
+    assert (claimed.accountant, proven.accountant) == ("published", "sound")
+    assert claimed.epsilon < proven.epsilon
+    assert {each.accountant for each in of(told(D_V, CURATOR, NOISY), owners=())} == {"sound"}
+
+
+def test_boxes_cost_nothing_and_hashes_have_no_bound() -> None:
+    every = found(told("a", CURATOR, SealedRows(2)), told("b", CURATOR, HashedRows(2)))
+    assert every["a", CURATOR].epsilon == 0.0
+    assert (every["b", CURATOR].epsilon, every["b", CURATOR].delta) == (math.inf, 0.0)
+    assert every["b", CURATOR].to_json()["epsilon"] == "inf"
+
+
+def test_consumers_are_named_and_stand_last() -> None:
+    lines = [told("a", "north", RawRows(1)), told("a", "south", RawRows(2)), told("a", CURATOR, RawRows(3))]
+    observers = [each.observer for each in of(*lines, owners=("a",))]
+    assert observers == ["other owners", CURATOR, "consumers together", "north", "south"]
