@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedkme.errors import ConfigError
+from fedkme.extensions import Kinds
 
 
 class Settings(BaseModel):
@@ -39,11 +40,11 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}", "Correct the line that it names.") from None
 
 
-def validate(model: type[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
+def validate(model: type[SettingsT] | Kinds[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
     """Turn plain values into settings.
 
     Args:
-        model: the settings to make.
+        model: the settings to make, or all kinds of which the values name one.
         values: what a TOML file or a message said.
         source: where they come from, for the error.
 
@@ -59,20 +60,22 @@ def validate(model: type[SettingsT], values: Mapping[str, Any], source: str) -> 
 
 
 def _explain(
-    model: type[Settings], kind: str, location: Sequence[int | str], message: str, source: str
+    model: type[Settings] | Kinds[Any], kind: str, location: Sequence[int | str], message: str, source: str
 ) -> ConfigError:
     key = ".".join(str(part) for part in location) or "(top level)"
     if kind == "extra_forbidden":
         return ConfigError(f"{source}: '{key}' is not a key", _suggestion(model, location))
     if kind == "missing":
         return ConfigError(f"{source}: '{key}' is missing", "Add it.")
-    text = message.removeprefix("Value error, ")
-    return ConfigError(f"{source}: '{key}' is wrong: {text}", "Correct the value.")
+    cause, _, remedy = message.partition(". ") if kind == "kind" else (message, "", "Correct the value.")
+    return ConfigError(f"{source}: '{key}' is wrong: {cause.removeprefix('Value error, ')}", remedy)
 
 
-def _suggestion(model: type[Settings], location: Sequence[int | str]) -> str:
+def _suggestion(model: type[Settings] | Kinds[Any], location: Sequence[int | str]) -> str:
     """The key that was probably meant: one of the same table, else one of another, with its path."""
     known = sorted(set(_key_paths(model, "")))
+    if ".".join(map(str, location)) in known:
+        return "It belongs to another kind of this table."
     names = {path.rpartition(".")[2] for path in known}
     # pydantic names the member of a union in a location, which is no part of a key's path
     table = ".".join(str(part) for part in location[:-1] if part in names)
@@ -89,9 +92,11 @@ def _key_paths(annotation: Any, prefix: str) -> Iterator[str]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         for name, field in annotation.model_fields.items():
             yield prefix + name
-            yield from _key_paths(field.annotation, f"{prefix}{name}.")
+            for part in (field.annotation, *field.metadata):
+                yield from _key_paths(part, f"{prefix}{name}.")
     else:
-        for part in getattr(annotation, "__args__", ()):
+        parts = annotation.classes() if isinstance(annotation, Kinds) else getattr(annotation, "__args__", ())
+        for part in parts:
             yield from _key_paths(part, prefix)
 
 

@@ -58,6 +58,13 @@ class MissingDependencyError(FedkmeError):
     title = "missing package"
 
 
+class ExtensionError(FedkmeError):
+    """A package registers an extension that cannot be used."""
+
+    code = 14
+    title = "extension"
+
+
 class NotEnoughRowsError(FedkmeError):
     """The summary asked for is larger than the rows that exist."""
 

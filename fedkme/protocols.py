@@ -15,8 +15,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from functools import cached_property
 from typing import Literal
+
+from fedkme.errors import ExtensionError
+from fedkme.extensions import AUCTIONS, RELEASES, registered
 
 Family = Literal["auction", "uniform", "cells", "sums"]
 """How a run goes: rounds of Algorithm 3 by an auction, uniform draws, one order by cells, sums over rows."""
@@ -44,7 +47,9 @@ class Protocol:
         title: what a person reads.
         rows: what of a row may leave.
         base: the name of the protocol of which this is a variant; its own name otherwise.
-        settings: table of settings in which a run is configured: `summary`, or the release's own.
+        settings: `module:Class` of the settings of an auction or a release method, empty for other protocols;
+            imported by the roles that read such settings, and not by owners.
+        method: `module:name` of what makes the method of a release; imported by the curator alone.
     """
 
     name: str
@@ -53,7 +58,8 @@ class Protocol:
     title: str
     rows: RowsLeave = "raw"
     base: str = ""
-    settings: str = "summary"
+    settings: str = ""
+    method: str = ""
 
     @property
     def sealed(self) -> bool:
@@ -68,31 +74,76 @@ class Protocol:
 
 _RANKED: frozenset[Question] = frozenset({"broadcast", "ask"})
 _SUMS: frozenset[Question] = frozenset({"embed", "aggregate"})
+_GROUPS: Mapping[str, Family] = {AUCTIONS: "auction", RELEASES: "sums"}
 
 
-def sums_protocol(name: str, title: str) -> Protocol:
+def release_protocol(name: str, title: str, *, settings: str, method: str) -> Protocol:
     """The row of a release method: it asks for sums over all rows and for nothing of a row."""
-    return Protocol(name, "sums", _SUMS, title, rows="none", settings="release")
+    return Protocol(name, "sums", _SUMS, title, rows="none", settings=settings, method=method)
 
 
-def auction_protocol(name: str, title: str, questions: Iterable[Question] = _RANKED) -> Protocol:
+def auction_protocol(
+    name: str, title: str, *, settings: str, questions: Iterable[Question] = _RANKED
+) -> Protocol:
     """The row of an auction of Algorithm 3."""
-    return Protocol(name, "auction", frozenset(questions), title)
+    return Protocol(name, "auction", frozenset(questions), title, settings=settings)
 
 
 _ROWS = (
-    auction_protocol("ask-everyone", "Algorithm 3, everyone is asked"),
-    auction_protocol("clock", "Algorithm 3, descending clock", ("quote", "sell")),
-    auction_protocol("privauction", "Algorithm 3, PRIVAUCTION as published"),
-    auction_protocol("winner-only", "Algorithm 3, the best bidder alone is asked"),
+    auction_protocol(
+        "ask-everyone",
+        "Algorithm 3, everyone is asked",
+        settings="curator.summary.auctions.ask_everyone:AskEveryoneSettings",
+    ),
+    auction_protocol(
+        "clock",
+        "Algorithm 3, descending clock",
+        questions=("quote", "sell"),
+        settings="curator.summary.auctions.clock:ClockSettings",
+    ),
+    auction_protocol(
+        "privauction",
+        "Algorithm 3, PRIVAUCTION as published",
+        settings="curator.summary.auctions.privauction:PrivAuctionSettings",
+    ),
+    auction_protocol(
+        "winner-only",
+        "Algorithm 3, the best bidder alone is asked",
+        settings="curator.summary.auctions.winner_only:WinnerOnlySettings",
+    ),
     Protocol("cells", "cells", frozenset({"tally", "herd"}), "orders by public cells"),
     Protocol("uniform", "uniform", frozenset({"draw"}), "uniform sampling"),
-    sums_protocol("balog1", "weighted public points (Balog 2018, Algorithm 1)"),
-    sums_protocol("balog2", "weighted generated points (Balog 2018, Algorithm 2)"),
-    sums_protocol("hermite", "DP-HP, generated rows"),
-    sums_protocol("marginals", "rows of a model of noisy marginals"),
-    sums_protocol("merf", "DP-MERF, generated rows"),
-    sums_protocol("sketch", "sketch of owners' rows for public cells"),
+    release_protocol(
+        "balog1",
+        "weighted public points (Balog 2018, Algorithm 1)",
+        settings="fedkme.releases.settings:Balog1Settings",
+        method="curator.releases.methods.balog1:Balog1",
+    ),
+    release_protocol(
+        "balog2",
+        "weighted points found against the release (Balog 2018, Algorithm 2)",
+        settings="fedkme.releases.settings:Balog2Settings",
+        method="curator.releases.methods.balog2:Balog2",
+    ),
+    release_protocol(
+        "hermite",
+        "rows of a generator trained on Hermite features (DP-HP, Vinaroz 2022)",
+        settings="fedkme.releases.settings:HermiteSettings",
+        method="curator.releases.methods.hermite:Hermite",
+    ),
+    release_protocol(
+        "marginals",
+        "rows of a model of noisy marginals (AIM or MST-like, by the package mbi)",
+        settings="fedkme.releases.settings:MarginalsSettings",
+        method="curator.releases.methods.marginals:MarginalsMethod",
+    ),
+    release_protocol(
+        "merf",
+        "rows of a generator trained on random features (DP-MERF, Harder 2021)",
+        settings="fedkme.releases.settings:MerfSettings",
+        method="curator.releases.methods.merf:Merf",
+    ),
+    Protocol("sketch", "sums", _SUMS, "sketch of owners' rows for public cells", rows="none"),
 )
 
 
@@ -105,11 +156,75 @@ def _variants(row: Protocol) -> Iterator[Protocol]:
         yield replace(row, name=f"{row.name}-{suffix}", title=title, rows="hashed", base=row.name)
 
 
-PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
-    {row.name: row for each in _ROWS for row in _variants(each)}
-)
-"""Every protocol that this package knows, by name."""
+def _by_name(rows: Iterable[Protocol]) -> dict[str, Protocol]:
+    """Rows and their variants by name.
 
+    Raises:
+        ExtensionError: two rows have one name.
+    """
+    found: dict[str, Protocol] = {}
+    for row in (variant for each in rows for variant in _variants(each)):
+        if found.setdefault(row.name, row) is not row:
+            raise ExtensionError(
+                f"two protocols are called '{row.name}'", "Uninstall the package that brings one of them."
+            )
+    return found
+
+
+_by_name(_ROWS)  # every row of this package has a name of its own
+
+
+class _Table(Mapping[str, Protocol]):
+    """The rows of this package, and after them those of others, which are looked for at the first use."""
+
+    @cached_property
+    def _rows(self) -> Mapping[str, Protocol]:
+        """All rows by name.
+
+        Raises:
+            ExtensionError: an extension cannot be used.
+        """
+        others = [
+            _checked(name, row, group, family)
+            for group, family in _GROUPS.items()
+            for name, row in registered(group).items()
+        ]
+        return _by_name([*_ROWS, *others])
+
+    def __getitem__(self, name: str) -> Protocol:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _checked(name: str, row: object, group: str, family: Family) -> Protocol:
+    """The row that an entry point registered.
+
+    Raises:
+        ExtensionError: it registered something else.
+    """
+    rows = "none" if family == "sums" else "raw"
+    if (
+        not isinstance(row, Protocol)
+        or (row.name, row.family, row.rows) != (name, family, rows)
+        or not row.settings
+    ):
+        raise ExtensionError(
+            f"'{name}' in {group} has no row for the table of protocols",
+            "Register what auction_protocol or release_protocol returns, under the name of the row.",
+        )
+    return row
+
+
+PROTOCOLS: Mapping[str, Protocol] = _Table()
+"""Every protocol by name: this package's, and those of packages that are installed here."""
+
+ALGORITHM3 = "algorithm3"
+"""The word in settings of summaries that stands for the protocol of the auction that they name."""
 SKETCH = "sketch"
 """The protocol of sums by which a summary by cells makes its public code book."""
 
@@ -123,6 +238,21 @@ _ALLOWED: Mapping[RowsLeave, frozenset[RowsLeave]] = {
 def names(family: Family | None = None) -> tuple[str, ...]:
     """Names of all protocols, or of a family's, in the order of the table."""
     return tuple(name for name, row in PROTOCOLS.items() if family in (None, row.family))
+
+
+def summaries() -> tuple[str, ...]:
+    """Ways to make a summary, by their words in settings: auctions together, and every other protocol."""
+    return (ALGORITHM3, *(row.name for row in _own("cells", "uniform")))
+
+
+def configured(family: Family) -> dict[str, str]:
+    """`module:Class` of the settings of a family's own protocols, by the name that is their kind."""
+    return {row.name: row.settings for row in _own(family) if row.settings}
+
+
+def _own(*families: Family) -> Iterator[Protocol]:
+    """Rows of families that are variants of no other."""
+    return (row for row in PROTOCOLS.values() if row.family in families and row.base == row.name)
 
 
 def variant(base: str, sealed: bool) -> Protocol:

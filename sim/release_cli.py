@@ -10,6 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedkme.protocols import PROTOCOLS
+from fedkme.releases.settings import METHODS
+
 app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -31,14 +34,6 @@ Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the method.")
 ]
-
-METHODS = {
-    "balog1": "Weighted public points (Balog 2018, Algorithm 1).",
-    "balog2": "Weighted points found against the release (Balog 2018, Algorithm 2).",
-    "merf": "Rows of a generator trained on random features (DP-MERF, Harder 2021).",
-    "marginals": "Rows of a model of noisy marginals (AIM or MST-like, by the package mbi).",
-    "hermite": "Rows of a generator trained on Hermite features (DP-HP, Vinaroz 2022).",
-}
 
 
 def _add(method: str, text: str) -> None:
@@ -65,8 +60,8 @@ def _add(method: str, text: str) -> None:
     app.command(method)(verb)
 
 
-for _method, _text in METHODS.items():
-    _add(_method, _text)
+for _method in METHODS.table():
+    _add(_method, f"Release {PROTOCOLS[_method].title}.")
 
 
 def _run(method: str, scenario: str, assignments: list[str], out: Path | None) -> None:

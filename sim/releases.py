@@ -14,8 +14,7 @@ import numpy as np
 
 from consumer.releases.client import ReleaseConsumerSettings
 from curator.owners.roster import Fault
-from curator.releases.method import Finished, Method
-from curator.releases.methods import make_method
+from curator.releases.method import Finished, Method, make_method
 from curator.releases.record import ReleaseRecord, write_release
 from curator.runs.public_draws import public_seed
 from curator.sums.disclosures import SumDisclosures

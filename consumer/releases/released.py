@@ -24,7 +24,7 @@ from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_space import kernel_units, to_model
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.tables.files import load_table, read_arrays
@@ -58,7 +58,7 @@ class Released:
     @cached_property
     def features(self) -> tuple[EmbeddingMap, ...]:
         """The feature map of each released embedding."""
-        return tuple(make_map(each.map_spec, self.schema) for each in self.stored.embeddings)
+        return tuple(each.map_spec.make(self.schema) for each in self.stored.embeddings)
 
     @cached_property
     def release(self) -> Release:
@@ -163,6 +163,6 @@ def load_release(folder: Path) -> Released:
         raise DataError(f"{weighted} holds no weighted points", "Fetch the release again.")
     table = Table(arrays["x"])
     stored.schema.check(table, "weighted points")
-    gain, shift, _ = kernel_units(make_map(stored.embeddings[0].map_spec, stored.schema))
+    gain, shift, _ = kernel_units(stored.embeddings[0].map_spec.make(stored.schema))
     at = Domain(stored.schema).encode(table.values) * gain + shift
     return Released(stored, WeightedPoints(at, arrays["weight"].astype(np.float64)), table, rows)

@@ -14,13 +14,13 @@ import secrets
 from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
 from curator.consumers.call import ConsumerCall, Context
-from curator.releases.methods import make_method
+from curator.releases.method import make_method
 from curator.releases.record import read_release
-from curator.releases.settings import settings_from_json
 from curator.runs.public_draws import public_seed
 from curator.runs.queue import Run, RunQueue, next_run
 from curator.runs.release_run import ReleaseRun
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, FedkmeError, SchemaError
+from fedkme.releases.settings import settings_from_json
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
 from fedkme.wire.v1 import journals_pb2, releases_pb2_grpc

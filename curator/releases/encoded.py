@@ -27,7 +27,7 @@ from curator.releases.networks import TableNetwork
 from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding, counted
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Composed, Event, ExactStatistic, Gaussian, Relation
@@ -84,7 +84,7 @@ class EncodedPlan:
     @cached_property
     def map(self) -> EmbeddingMap:
         """Features of codes."""
-        return make_map(self.spec, self.network.code_schema)
+        return self.spec.make(self.network.code_schema)
 
     @cached_property
     def multiplier(self) -> float | None:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
-from fedkme.features.maps import make_map
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.npz import npz_bytes
@@ -100,7 +99,7 @@ def distance_to_release(stored: StoredRelease, table: Table) -> dict[str, float]
     part = table.take(np.arange(min(len(table), MEASURED_ROWS)))
     squared = noise = 0.0
     for each in stored.embeddings:
-        at = pooled_sum(part, make_map(each.map_spec, stored.schema), each.layout).sum / len(part)
+        at = pooled_sum(part, each.map_spec.make(stored.schema), each.layout).sum / len(part)
         squared += float(np.square(at - each.mean).sum())
         noise += each.mean.size * each.sigma**2
     return distances(squared, noise)

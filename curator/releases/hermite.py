@@ -29,7 +29,7 @@ from curator.releases.merf import targets
 from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec, draw_dimensions
-from fedkme.features.maps import EmbeddingMap, MapSpec, make_map
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.features.sums import Layout, PooledSum
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
@@ -121,7 +121,7 @@ class HermitePlan:
     @cached_property
     def maps(self) -> tuple[EmbeddingMap, ...]:
         """The feature maps."""
-        return tuple(make_map(spec, self.schema) for spec in self.specs)
+        return tuple(spec.make(self.schema) for spec in self.specs)
 
     @cached_property
     def calibration(self) -> PooledRelease | None:

@@ -27,7 +27,7 @@ from curator.releases.joint import FloatArray, JointRelease, calibrate, release
 from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
@@ -67,7 +67,7 @@ class MerfPlan:
     @cached_property
     def map(self) -> EmbeddingMap:
         """The feature map."""
-        return make_map(self.spec, self.schema)
+        return self.spec.make(self.schema)
 
     @cached_property
     def calibration(self) -> PooledRelease | None:
@@ -139,6 +139,6 @@ def targets(
         columns = each.layout.columns
         scale = np.ones(columns) if masses is None else np.maximum(masses, 1e-6)
         floor = len(each.mean) * each.sigma**2 * float((1.0 / scale**2).sum())
-        embed = embedding_by(make_map(each.map_spec, schema))
+        embed = embedding_by(each.map_spec.make(schema))
         found.append(Target(each.mean, embed, gamma, scale, floor))
     return found

@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
+from fedkme.extensions import implementation
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
+from fedkme.protocols import PROTOCOLS
+from fedkme.releases.settings import ReleaseSettings
 from fedkme.sums.values import Marginals, SumQuery
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 Tell = Callable[[str, str, float], None]
 """Stage, a line for a person, and how far the stage is, 0 to 1."""
@@ -109,7 +114,7 @@ class Method(Protocol):
 
     @property
     def protocol(self) -> str:
-        """The name that owners' policies and ledgers know: balog1, balog2, merf, hermite, marginals."""
+        """The name that owners' policies and ledgers know."""
         ...
 
     def planned(self) -> tuple[Event, ...]:
@@ -128,3 +133,23 @@ class Method(Protocol):
     def finish(self, release: bytes, tell: Tell) -> Finished:
         """Post-processing of a release, in a thread of its own; the same bytes give the same files."""
         ...
+
+
+def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, public_seed: int) -> Method:
+    """The method of settings; whatever is wrong with them is said here, before an owner is asked.
+
+    Args:
+        settings: the kind of method, and its parameters.
+        schema: the public domain.
+        seeds: public rows, D_init; None or empty without them.
+        public_seed: for settings without a seed.
+
+    Raises:
+        ConfigError: the settings do not go with the schema, with the seeds or with the wire's limits.
+        DataError: public rows that do not fit the schema.
+        ExtensionError: the method is of another package, and cannot be imported.
+        MissingDependencyError: a package that the post-processing needs is not installed.
+    """
+    make = implementation(PROTOCOLS[settings.kind].method, settings.kind)
+    method: Method = make(settings, schema, seeds, public_seed)
+    return method

@@ -17,10 +17,8 @@ from typing import Any
 
 from curator.owners.members import Members
 from curator.owners.roster import Fault
-from curator.releases.method import Finished, Method
-from curator.releases.methods import make_method
+from curator.releases.method import Finished, Method, make_method
 from curator.releases.record import ReleaseRecord, write_release
-from curator.releases.settings import settings_from_json
 from curator.runs.queue import Run, Status
 from curator.settings import CuratorSettings
 from curator.sums.disclosures import SumDisclosures, unwritten
@@ -37,6 +35,7 @@ from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure, disclosure_from_json
 from fedkme.privacy.ledger import Ledger, disclosures_in
+from fedkme.releases.settings import settings_from_json
 from fedkme.store import Store
 from fedkme.sums.values import Enrolment
 from fedkme.tables.schema import Schema

@@ -13,7 +13,7 @@ import numpy as np
 
 from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
-from curator.summary.auctions import Auction
+from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord

@@ -17,7 +17,6 @@ from fedkme.errors import NotEnoughRowsError
 from fedkme.party import NoiseFor
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.means import MeanRelease, later_cost
-from fedkme.privacy.settings import make_release
 from fedkme.protocol import Assignment
 
 
@@ -39,9 +38,7 @@ async def run_summary(
     h2 = None
     if settings.protocol != "uniform":
         spec = task.h1.spec
-        h2 = make_release(
-            settings.broadcast, spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast")
-        )
+        h2 = settings.broadcast.make(spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast"))
     owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
     assignment = _assignment(task, settings, owners, h2, gate)
     arguments = {
@@ -89,18 +86,11 @@ def _assignment(
         task.schema.digest(),
         task.target,
         task.consumer,
-        _protocol(task, settings),
+        settings.row.name,
         settings.drawn(task.rows),
         tuple(settings.between_owners(task.rows, owners)),
         heard,
     )
-
-
-def _protocol(task: SummaryTask, settings: SummarySettings) -> str:
-    """The name that owners' policies know."""
-    if settings.protocol == "uniform":
-        return "uniform" if task.gifts is None else "uniform-sealed"
-    return settings.auction.kind if task.hashed is None else f"{settings.auction.kind}-hashed"
 
 
 async def close(roster: Roster[OwnerPort], record: SummaryRecord) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from curator.cells.settings import CellsSettings
-from curator.summary.auctions import AnyAuction, ClockSettings
+from curator.summary.auctions.base import AnyAuction
+from curator.summary.auctions.clock import ClockSettings
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, AnyTarget, GaussianSettings, broadcast_events
+from fedkme.protocols import ALGORITHM3, Protocol, summaries, variant
+
+
+def _known_protocol(name: str) -> str:
+    if name not in (known := summaries()):
+        raise ValueError(f"{name[:40]!r} makes no summary; choose one of {', '.join(known)}")
+    return name
 
 
 class FeatureSettings(Settings):
@@ -31,8 +39,9 @@ class SummarySettings(Settings):
     """Where mechanisms that are not written down come from: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
-    protocol: Literal["algorithm3", "cells", "uniform"] = "algorithm3"
-    """`cells`: owners fill an order by cells of a public code book, in one round (docs/decisions/008).
+    protocol: Annotated[str, AfterValidator(_known_protocol)] = ALGORITHM3
+    """`algorithm3`: rounds by the auction. `cells`: owners fill an order by cells of a public code book, in
+    one round (docs/decisions/008).
     `uniform` draws p/K rows from each owner and looks at nothing."""
     content: Literal["rows", "hashed"] = "rows"
     """What of a row the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone can
@@ -63,6 +72,12 @@ class SummarySettings(Settings):
     def sealed(self) -> bool:
         """Check whether rows go through the curator in boxes."""
         return self.content == "hashed"
+
+    @property
+    def row(self) -> Protocol:
+        """The protocol that owners are asked to take part in."""
+        base = self.auction.kind if self.protocol == ALGORITHM3 else self.protocol
+        return variant(base, self.sealed)
 
     def drawn(self, rows: int) -> int:
         """Rows that uniform sampling asks owners for, for a summary of so many."""

@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
+from typing_extensions import override
 
-from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units
+from fedkme.features.maps import MapSpec
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -24,7 +25,7 @@ _MAX_DIMENSION = 2**20
 _MAX_DRAW = 2**28  # frequencies: 2 GiB of float64
 
 
-class _Draw(Settings):
+class _Draw(MapSpec):
     dimension: int = Field(ge=2, le=_MAX_DIMENSION, multiple_of=2)
     """d, Fourier features: twice the number of frequencies."""
     gamma: FiniteFloat = Field(gt=0)
@@ -33,6 +34,10 @@ class _Draw(Settings):
     """Public."""
     scales: tuple[FiniteFloat, ...] | None = None
     """A factor for each column of the schema, before the kernel; none: 1."""
+
+    @override
+    def numbers(self, schema: Schema) -> tuple[int, int]:
+        return schema.encoded_width * self.dimension // 2, self.dimension
 
 
 class FourierMapSpec(_Draw):
@@ -44,6 +49,10 @@ class FourierMapSpec(_Draw):
     kind: Literal["fourier"] = "fourier"
     units: Units = "model"
     """What gamma is measured in."""
+
+    @override
+    def make(self, schema: Schema) -> FourierMap:
+        return FourierMap(self, schema)
 
 
 class MixedSpec(_Draw):
@@ -58,6 +67,10 @@ class MixedSpec(_Draw):
         if self.weight > 1e6:
             raise ValueError("a weight is at most a million")
         return self
+
+    @override
+    def make(self, schema: Schema) -> MixedMap:
+        return MixedMap(self, schema)
 
 
 def frequencies(width: int, dimension: int, gamma: float, seed: int) -> FloatArray:

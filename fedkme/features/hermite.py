@@ -27,17 +27,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
+from typing_extensions import override
 
-from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Dimension, Domain, gaussian_spread
+from fedkme.features.maps import MapSpec
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 _MAX_DIMENSION = 2**22
 
 
-class _Series(Settings):
+class _Series(MapSpec):
     order: int = Field(ge=0, le=10_000)
     """C: orders 0 to C, C + 1 features of a number."""
     length: FiniteFloat = Field(gt=1e-4, lt=1e4)
@@ -50,6 +51,10 @@ class HermiteSumSpec(_Series):
     """Features of each dimension side by side, scaled by 1/sqrt(D) (DP-HP, eq. 10)."""
 
     kind: Literal["hermite-sum"] = "hermite-sum"
+
+    @override
+    def make(self, schema: Schema) -> HermiteSum:
+        return HermiteSum(self, schema)
 
 
 class HermiteProductSpec(_Series):
@@ -64,6 +69,10 @@ class HermiteProductSpec(_Series):
         if len(set(self.columns)) < len(self.columns) or min(self.columns) < 0:
             raise ValueError("columns of a product are counted from 0 and named once each")
         return self
+
+    @override
+    def make(self, schema: Schema) -> HermiteProduct:
+        return HermiteProduct(self, schema)
 
 
 def draw_dimensions(width: int, count: int, seed: int, epoch: int) -> tuple[int, ...]:

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from scipy.linalg import solve_triangular
+from typing_extensions import override
 
-from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units, gaussian_spread
+from fedkme.features.maps import MapSpec
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +31,7 @@ _LARGEST_ERROR = 1e-2
 _UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: the slack of fedkme.features.pooling covers it
 
 
-class PointsSpec(Settings):
+class PointsSpec(MapSpec):
     """Public points and a basis of their span; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
@@ -52,6 +53,14 @@ class PointsSpec(Settings):
                 if not values.size or values.size % self.count or not np.isfinite(values).all():
                     raise ValueError("points and whitening are finite matrices of `count` points")
         return self
+
+    @override
+    def make(self, schema: Schema) -> PointsMap:
+        return PointsMap(self, schema)
+
+    @override
+    def numbers(self, schema: Schema) -> tuple[int, int]:
+        return self.count**2, 0
 
     @classmethod
     def of(

@@ -1,32 +1,53 @@
 """Feature maps of embeddings: phi takes a row to J numbers, the same for every party that holds its spec.
 
-`make_map(spec, schema)` builds the map of a spec; a spec is plain, immutable and JSON-able, so it is what
-travels in a request. Nothing in it is a claim: dimension, norm bound and diameter are properties of the
+`spec.make(schema)` builds the map of a spec; a spec is plain, immutable and JSON-able, so it is what travels
+in a request. Nothing in it is a claim: dimension, norm bound and diameter are properties of the
 map that each party builds, hence computed by every party for itself and never typed by hand or believed.
 
-Kinds: see the spec classes. All kinds accept the rows of the public schema's domain and no others.
+All kinds accept the rows of the public schema's domain and no others. Another package adds a kind by an entry
+point of the group `fedkme.feature_maps`; every party of a run needs that package (docs/extending.md).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from abc import abstractmethod
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from fedkme.config import Settings
 from fedkme.errors import ConfigError
-from fedkme.features.fourier_map import FourierMap, FourierMapSpec, MixedMap, MixedSpec
-from fedkme.features.hermite import HermiteProduct, HermiteProductSpec, HermiteSum, HermiteSumSpec
-from fedkme.features.kernel_points import PointsMap, PointsSpec
+from fedkme.extensions import FEATURE_MAPS, Kinds, beside
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
-MapSpec = Annotated[
-    FourierMapSpec | MixedSpec | HermiteSumSpec | HermiteProductSpec | PointsSpec,
-    Field(discriminator="kind"),
-]
-_ADAPTER: TypeAdapter[MapSpec] = TypeAdapter(MapSpec)
+
+
+class MapSpec(Settings):
+    """Base of the specs of all kinds."""
+
+    kind: str = ""
+    """The name of the kind, on the wire and in release files."""
+
+    @abstractmethod
+    def make(self, schema: Schema) -> EmbeddingMap:
+        """The map of this spec over a schema.
+
+        Raises:
+            ConfigError: the spec does not go with the schema.
+        """
+
+    def numbers(self, schema: Schema) -> tuple[int, int]:
+        """Numbers that an owner would have to hold, which it refuses to exceed before it makes the map.
+
+        Returns:
+            Entries of the matrices that the map is made of, and coordinates J, 0 where the map itself refuses
+            too large a J.
+        """
+        return 0, 0
 
 
 class EmbeddingMap(Protocol):
@@ -74,23 +95,15 @@ class EmbeddingMap(Protocol):
         ...
 
 
-def make_map(spec: MapSpec, schema: Schema) -> EmbeddingMap:
-    """The map of a spec over a schema.
-
-    Raises:
-        ConfigError: the spec does not go with the schema.
-    """
-    match spec:
-        case FourierMapSpec():
-            return FourierMap(spec, schema)
-        case MixedSpec():
-            return MixedMap(spec, schema)
-        case HermiteSumSpec():
-            return HermiteSum(spec, schema)
-        case HermiteProductSpec():
-            return HermiteProduct(spec, schema)
-        case PointsSpec():
-            return PointsMap(spec, schema)
+_OWN = {
+    "fourier": "fedkme.features.fourier_map:FourierMapSpec",
+    "mixed": "fedkme.features.fourier_map:MixedSpec",
+    "hermite-sum": "fedkme.features.hermite:HermiteSumSpec",
+    "hermite-product": "fedkme.features.hermite:HermiteProductSpec",
+    "points": "fedkme.features.kernel_points:PointsSpec",
+}
+MAPS: Kinds[MapSpec] = Kinds(MapSpec, "feature map", "kind", partial(beside, _OWN, FEATURE_MAPS))
+"""Specs of every feature map by its kind."""
 
 
 def spec_to_json(spec: MapSpec) -> dict[str, Any]:
@@ -105,10 +118,11 @@ def spec_from_json(plain: object) -> MapSpec:
         ConfigError: an unknown kind, a missing or a strange field, or a value out of its range.
     """
     try:
-        return _ADAPTER.validate_python(plain)
+        return MAPS.model_validate(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "kind"
+        kind = plain.get("kind") if isinstance(plain, dict) else "kind"
+        where = ".".join(str(part) for part in first["loc"]) or str(kind)[:40]
         raise ConfigError(
             f"a feature map's '{where}' is wrong: {first['msg'].removeprefix('Value error, ')}",
             "Correct the feature map that the request names.",

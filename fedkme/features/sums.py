@@ -76,7 +76,7 @@ class ReleasedEmbedding:
     """A mean embedding with noise; whatever is computed from it is post-processing.
 
     Attributes:
-        map_spec: of phi; with the public schema, `make_map` makes the map again.
+        map_spec: of phi; with the public schema, it makes the map again.
         layout: what the columns stand for.
         mean: (J, C) float64, sum over the rows of each class of phi, over all N rows: column c estimates
             P(class c) E[phi | class c].

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fixed_point import FEATURE_UNIT, quantize_features
-from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall
+from fedkme.privacy.events import Event, ExactStatistic, Gaussian, Laplace, MwemCall, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.mwem import Estimate, Mwem, quantize
 from fedkme.privacy.noise import NoiseSource
@@ -39,14 +39,23 @@ class Cost:
     sensitivity: float | None
 
     def of_rows(self, count: int) -> Cost:
-        """Cost where up to `count` rows are replaced at once; h2's pieces are linear in its parameter."""
+        """Cost where up to `count` rows are replaced at once; h2's pieces are linear in its parameter.
+
+        An event without a rule here, as another package may bring, has no figure for several rows.
+        """
         match self.event:
             case Gaussian(multiplier, releases):
                 event: Event = Gaussian(multiplier / count, releases)
             case MwemCall(epsilon, iterations):
                 event = MwemCall(epsilon * count, iterations)
-            case _:
+            case Laplace(multiplier, releases):
+                event = Laplace(multiplier / count, releases)
+            case PureDp(epsilon, releases):
+                event = PureDp(epsilon * count, releases)
+            case _ if count == 1 or isinstance(self.event, ExactStatistic):
                 return self
+            case other:
+                return Cost(ExactStatistic(f"a mean of h1, by '{other.kind}' of {count} rows at once"), None)
         return Cost(event, None if self.sensitivity is None else self.sensitivity * count)
 
 

@@ -1,29 +1,59 @@
-"""Settings of the mechanisms that release a mean of h1, and the one place that makes them."""
+"""Settings of the mechanisms that release a mean of h1: each makes the mechanism of a run.
+
+Another package adds one by an entry point of the group `fedkme.mechanisms` (docs/extending.md).
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field, SerializeAsAny
+from typing_extensions import override
 
 from fedkme.config import Settings
+from fedkme.extensions import MECHANISMS, Kinds, beside
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import FourierFeatures
-from fedkme.privacy.events import Event, Gaussian, MwemCall
+from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
 from fedkme.privacy.noise import NoiseSource, SecureNoise
 
 
-class ExactSettings(Settings):
+class MechanismSettings(Settings):
+    """Parameters of a mechanism."""
+
+    mechanism: str = ""
+    """Its name in settings."""
+
+    @abstractmethod
+    def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> MeanRelease:
+        """The mechanism of one run.
+
+        Args:
+            dimension: d.
+            norm_bound: largest norm of h1.
+            releases: how many releases are planned: p for the summary, 1 for D_v.
+            noise: private randomness of the party that runs it.
+        """
+
+
+class ExactSettings(MechanismSettings):
     """The exact mean: no privacy at all, the paper's non-private baseline."""
 
     mechanism: Literal["exact"] = "exact"
 
+    @override
+    def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> ExactMean:
+        return ExactMean(dimension)
 
-class MwemSettings(Settings):
+
+class MwemSettings(MechanismSettings):
     """h2 (Sarpatwar 2019, Algorithm 2) with the warm start of Section 4; defaults are the paper's."""
 
     mechanism: Literal["mwem"] = "mwem"
@@ -44,16 +74,40 @@ class MwemSettings(Settings):
         """Parameter of one iteration after the first call, in a run of p releases (Table 1)."""
         return self.epsilon if self.epsilon is not None else 0.01 / math.sqrt(self.iterations * releases)
 
+    @override
+    def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> MwemMean:
+        return MwemMean(
+            dimension,
+            noise,
+            grid_step=self.grid_step,
+            initial_epsilon=self.initial_epsilon,
+            initial_iterations=self.initial_iterations,
+            epsilon=self.later_epsilon(releases),
+            iterations=self.iterations,
+            estimate=self.estimate,
+        )
 
-class GaussianSettings(Settings):
+
+class GaussianSettings(MechanismSettings):
     """One Gaussian mechanism per release, calibrated jointly to a total (epsilon, delta)."""
 
     mechanism: Literal["gaussian"] = "gaussian"
     epsilon: float = Field(1.0, gt=0)
     delta: float = Field(1e-5, gt=0, lt=1)
 
+    @override
+    def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> GaussianMean:
+        return GaussianMean(
+            dimension,
+            noise,
+            norm_bound=norm_bound,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            releases=releases,
+        )
 
-class MwemTargetSettings(Settings):
+
+class MwemTargetSettings(MechanismSettings):
     """h2 of D_v: one call; defaults are the paper's."""
 
     mechanism: Literal["mwem"] = "mwem"
@@ -66,79 +120,38 @@ class MwemTargetSettings(Settings):
     estimate: Literal["last", "average"] = "last"
     """Which distribution's mean is released: the last iterate P_T, or the printed average P_avg."""
 
-    def single_call(self) -> MwemSettings:
-        """Settings of a run of h2 that ends with its first call."""
-        return MwemSettings(
+    @override
+    def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> MwemMean:
+        # A run of h2 that ends with its first call.
+        single = MwemSettings(
             initial_iterations=self.iterations,
             initial_epsilon=self.epsilon,
             grid_step=self.grid_step,
             estimate=self.estimate,
         )
+        return single.make(dimension, norm_bound, 1, noise)
 
 
-def _mechanism(settings: Any) -> str:
-    """A table that changes a parameter of h2 need not name the mechanism: it is the default."""
-    mechanism = settings.get("mechanism", "mwem") if isinstance(settings, dict) else settings.mechanism
-    return str(mechanism)
+def _kinds(mwem: type[MechanismSettings]) -> Kinds[MechanismSettings]:
+    """Mechanisms by name; a table that changes a parameter of h2 need not name it: it is the default."""
+    own: Mapping[str, type[MechanismSettings]] = {
+        "exact": ExactSettings,
+        "mwem": mwem,
+        "gaussian": GaussianSettings,
+    }
+    return Kinds(MechanismSettings, "mechanism", "mechanism", partial(beside, own, MECHANISMS), "mwem")
 
 
-AnyMean = Annotated[
-    Annotated[ExactSettings, Tag("exact")]
-    | Annotated[MwemSettings, Tag("mwem")]
-    | Annotated[GaussianSettings, Tag("gaussian")],
-    Discriminator(_mechanism),
-]
+MEANS = _kinds(MwemSettings)
+TARGETS = _kinds(MwemTargetSettings)
+AnyMean = Annotated[SerializeAsAny[MechanismSettings], MEANS]
 """How the mean of the current summary is broadcast."""
-AnyTarget = Annotated[
-    Annotated[ExactSettings, Tag("exact")]
-    | Annotated[MwemTargetSettings, Tag("mwem")]
-    | Annotated[GaussianSettings, Tag("gaussian")],
-    Discriminator(_mechanism),
-]
+AnyTarget = Annotated[SerializeAsAny[MechanismSettings], TARGETS]
 """How the mean of D_v is released."""
 
 
-def make_release(
-    settings: ExactSettings | MwemSettings | GaussianSettings,
-    dimension: int,
-    norm_bound: float,
-    releases: int,
-    noise: NoiseSource,
-) -> MeanRelease:
-    """The mechanism of one run.
-
-    Args:
-        settings: which, and its parameters.
-        dimension: d.
-        norm_bound: largest norm of h1.
-        releases: how many releases are planned: p for the summary, 1 for D_v.
-        noise: private randomness of the party that runs it.
-    """
-    if isinstance(settings, ExactSettings):
-        return ExactMean(dimension)
-    if isinstance(settings, GaussianSettings):
-        return GaussianMean(
-            dimension,
-            noise,
-            norm_bound=norm_bound,
-            epsilon=settings.epsilon,
-            delta=settings.delta,
-            releases=releases,
-        )
-    return MwemMean(
-        dimension,
-        noise,
-        grid_step=settings.grid_step,
-        initial_epsilon=settings.initial_epsilon,
-        initial_iterations=settings.initial_iterations,
-        epsilon=settings.later_epsilon(releases),
-        iterations=settings.iterations,
-        estimate=settings.estimate,
-    )
-
-
 def release_target(
-    settings: ExactSettings | MwemTargetSettings | GaussianSettings,
+    settings: MechanismSettings,
     h1: FourierFeatures,
     validation: NDArray[np.float32],
     noise: NoiseSource,
@@ -151,22 +164,18 @@ def release_target(
         validation: encoded rows of D_v, (m, n).
         noise: private randomness of the party that holds D_v.
     """
-    single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
-    release = make_release(single, h1.dimension, h1.norm_bound, 1, noise)
+    release = settings.make(h1.dimension, h1.norm_bound, 1, noise)
     release.add(normalised_features(h1.fixed_point(validation)))
     cost = release.cost
     return quantize_mean(release.release()), cost
 
 
-def target_event(settings: ExactSettings | MwemTargetSettings | GaussianSettings) -> Event:
+def target_event(settings: MechanismSettings) -> Event:
     """Cost that the release of D_v's mean will have, before anything is computed."""
-    single = settings.single_call() if isinstance(settings, MwemTargetSettings) else settings
-    return make_release(single, 2, 1.0, 1, SecureNoise()).cost.event
+    return settings.make(2, 1.0, 1, SecureNoise()).cost.event
 
 
-def broadcast_events(
-    settings: ExactSettings | MwemSettings | GaussianSettings, releases: int, exchanged: int
-) -> list[Event]:
+def broadcast_events(settings: MechanismSettings, releases: int, exchanged: int) -> list[Event]:
     """Cost to owners' rows of all broadcasts of a run, before anything is computed.
 
     Args:
@@ -174,11 +183,11 @@ def broadcast_events(
         releases: p; each is counted, although the first reads the public seed set alone.
         exchanged: rows of the summary that one replaced row of an owner may replace.
     """
-    mechanism = make_release(settings, 2, 1.0, releases, SecureNoise())
+    mechanism = settings.make(2, 1.0, releases, SecureNoise())
     mechanism.release()  # of nothing: the first call's parameters are spent on it
     event = mechanism.cost.of_rows(exchanged).event
     if isinstance(event, Gaussian):
         return [Gaussian(event.noise_multiplier, releases)]
     if isinstance(event, MwemCall):
         return [MwemCall(event.epsilon, event.iterations * releases)]
-    return [event]
+    return [event] if isinstance(event, ExactStatistic) else [event] * releases

@@ -17,7 +17,7 @@ from pydantic import Field, FiniteFloat, ValidationError
 
 from fedkme.config import Settings
 from fedkme.errors import DataError, FedkmeError
-from fedkme.features.maps import make_map, spec_from_json, spec_to_json
+from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.privacy.events import Event, event_from_json
 from fedkme.tables.npz import npz_arrays, npz_bytes
@@ -127,7 +127,7 @@ def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
         for i, part in enumerate(about.embeddings):
             mean = _floats(arrays[f"mean{i}"])
             spec = spec_from_json(part.map)
-            features = make_map(spec, about.schema_)
+            features = spec.make(about.schema_)
             if mean.shape != (features.dimension, layout.columns):
                 raise ValueError("an embedding that is not its map's")
             embeddings.append(ReleasedEmbedding(spec, layout, mean, part.sigma, part.rows))

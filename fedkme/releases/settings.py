@@ -1,5 +1,7 @@
 """Settings of releases: what is released and how, one class for each kind of method.
 
+A method's row in fedkme/protocols.py names its class.
+
 They travel as one JSON object (`ReleaseRequest.settings`) and stand in a scenario as `[release]`. Columns and
 units are those of the public schema. The schema's label, if it has one, is a class: DP-MERF and DP-HP embed
 rows by class and make labelled rows; Balog's methods leave it out. A continuous label is a numeric column of
@@ -10,10 +12,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +26,7 @@ from pydantic import (
     FiniteFloat,
     PlainSerializer,
     PlainValidator,
+    SerializeAsAny,
     TypeAdapter,
     ValidationInfo,
     field_validator,
@@ -31,7 +34,9 @@ from pydantic import (
 
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError
+from fedkme.extensions import Kinds
 from fedkme.features.domain import Units
+from fedkme.protocols import configured
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 
@@ -70,8 +75,11 @@ Positive = Annotated[FiniteFloat, Field(gt=0)]
 Epsilon = Annotated[float, Field(gt=0), PlainSerializer(_plain, when_used="json")]
 
 
-class _Release(Settings):
-    """Settings that every method has."""
+class ReleaseSettings(Settings):
+    """Base of the settings of every method."""
+
+    kind: str = ""
+    """The name of the method, in settings, owners' policies and ledgers."""
 
     epsilon: Epsilon = 1.0
     """Of the whole release, for any one row of any owner (replace-one, the number of rows being public). inf:
@@ -134,7 +142,7 @@ class GivenPoints(Settings):
 Z = Annotated[SeedPoints | GaussianPoints | FilePoints | GivenPoints, Field(discriminator="kind")]
 
 
-class Balog1Settings(_Release):
+class Balog1Settings(ReleaseSettings):
     """Balog 2018, Algorithm 1: public points z whose weights carry the release.
 
     `rows`: so many equally weighted rows are drawn from the weighted points besides; by default none.
@@ -172,7 +180,7 @@ class Balog1Settings(_Release):
         return prior
 
 
-class Balog2Settings(_Release):
+class Balog2Settings(ReleaseSettings):
     """Balog 2018, Algorithm 2: random features, and a reduced set that is found for their released mean.
 
     `rows`: so many equally weighted rows are drawn from the weighted points besides; by default none.
@@ -205,7 +213,7 @@ class Balog2Settings(_Release):
     """Steps that they climb."""
 
 
-class _Generated(_Release):
+class _Generated(ReleaseSettings):
     """Settings of methods that train a generator; `rows` is as many as owners have by default."""
 
     class_weights: bool = True
@@ -268,7 +276,7 @@ class HermiteSettings(_Generated):
     """Weight of all product kernels together in the objective (eq. 16)."""
 
 
-class MarginalsSettings(_Release):
+class MarginalsSettings(ReleaseSettings):
     """Noisy marginals and a graphical model of them (McKenna 2021, 2022; the package mbi).
 
     `rows`: synthetic rows, by default as many as owners have.
@@ -287,40 +295,21 @@ class MarginalsSettings(_Release):
     """Of the last fit."""
 
 
-AnyRelease = Annotated[
-    Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings | MarginalsSettings,
-    Field(discriminator="kind"),
-]
-"""Settings of any method; another one is one more class here."""
-ReleaseSettings = AnyRelease
-KINDS: Mapping[str, type[Settings]] = {
-    "balog1": Balog1Settings,
-    "balog2": Balog2Settings,
-    "merf": MerfSettings,
-    "hermite": HermiteSettings,
-    "marginals": MarginalsSettings,
-}
-"""Settings by the name of the method."""
-_ANY: TypeAdapter[AnyRelease] = TypeAdapter(AnyRelease)
+METHODS: Kinds[ReleaseSettings] = Kinds(ReleaseSettings, "method", "kind", partial(configured, "sums"))
+"""Settings of every method by its name."""
+AnyRelease = Annotated[SerializeAsAny[ReleaseSettings], METHODS]
 
 
-def release_settings(values: Mapping[str, Any], source: str = "release") -> AnyRelease:
+def release_settings(values: Mapping[str, Any], source: str = "release") -> ReleaseSettings:
     """Settings of plain values, such as a scenario's `[release]`.
 
     Raises:
         ConfigError: names the wrong key.
     """
-    kind = values.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        what = "is missing" if kind is None else f"is wrong: {str(kind)[:40]!r} is no method"
-        close = difflib.get_close_matches(str(kind), KINDS, n=1)
-        remedy = f"Did you mean '{close[0]}'?" if close else f"Methods: {', '.join(KINDS)}."
-        raise ConfigError(f"{source}: 'kind' {what}", remedy)
-    validate(KINDS[kind], values, source)  # for its errors, which name the key as it is written
-    return _ANY.validate_python(values)
+    return validate(METHODS, values, source)
 
 
-def settings_from_json(text: str) -> AnyRelease:
+def settings_from_json(text: str) -> ReleaseSettings:
     """Settings of one JSON object.
 
     Raises:
@@ -335,12 +324,12 @@ def settings_from_json(text: str) -> AnyRelease:
     return release_settings(values)
 
 
-def settings_to_json(settings: AnyRelease) -> str:
+def settings_to_json(settings: ReleaseSettings) -> str:
     """Write settings as JSON, which `settings_from_json` reads back to equal settings."""
     return json.dumps(settings.model_dump(mode="json"), sort_keys=True, allow_nan=False)
 
 
-def read_points(settings: AnyRelease, schema: Schema, folder: Path) -> AnyRelease:
+def read_points(settings: ReleaseSettings, schema: Schema, folder: Path) -> ReleaseSettings:
     """Put the rows of a file of points into settings in place of its path.
 
     Whoever asks for the release does this, since nobody else has the file; a curator opens no path that a

@@ -23,7 +23,7 @@ from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import L2_STEP, marginal_cells, marginal_counts
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ROW_UNIT, SLACK, PooledSum, pooled_sum
 from fedkme.privacy.sums import PooledRelease, Query, count_query, embedding_query
 from fedkme.secagg.parameters import MAX_LENGTH
@@ -68,7 +68,7 @@ class SumVector:
                 f"sums by {query.layout.classes} classes are asked for, the schema has {len(schema.classes)}",
                 "Give all parties the same schema file.",
             )
-        self.maps = tuple(maps) or tuple(make_map(spec, schema) for spec in query.specs)
+        self.maps = tuple(maps) or tuple(spec.make(schema) for spec in query.specs)
         columns = query.layout.columns
         self._projection = None if query.sketch is None else Projection(query.sketch, schema)
         self._binning: Binning | None = None

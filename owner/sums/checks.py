@@ -13,8 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedkme.errors import ConfigError, PolicyError, ProtocolError
-from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.sums import ROW_UNIT
 from fedkme.privacy.events import Event, Gaussian, leaves
 from fedkme.secagg import Parameters
@@ -79,14 +77,9 @@ def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVect
     """
     matrices = numbers = 0
     for spec in query.specs:
-        match spec:
-            case FourierMapSpec() | MixedSpec():
-                matrices += schema.encoded_width * spec.dimension // 2
-                numbers += query.layout.columns * spec.dimension
-            case PointsSpec():
-                matrices += spec.count**2
-            case _:  # series, which need no matrices
-                pass
+        entries, coordinates = spec.numbers(schema)
+        matrices += entries
+        numbers += query.layout.columns * coordinates
     if matrices > MATRIX_SHARE * most or numbers > most:
         raise _too_long(owner, most)
     try:

@@ -13,12 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.summary.auctions import (
-    AskEveryoneSettings,
-    Auction,
-    PrivAuctionSettings,
-    WinnerOnlySettings,
-)
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import Auction
+from curator.summary.auctions.privauction import PrivAuctionSettings
+from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.privacy.events import PrivAuction as PrivAuctionEvent
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid

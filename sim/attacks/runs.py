@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
 from curator.summary.algorithm3 import algorithm3
-from curator.summary.auctions import Auction
+from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import SummaryRecord
 from curator.summary.task import SummaryTask

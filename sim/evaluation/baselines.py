@@ -13,7 +13,8 @@ import numpy as np
 
 from consumer.summary.evaluation import Evaluation, evaluate_tables
 from curator.owners.roster import Fault
-from curator.summary.auctions import AskEveryoneSettings, WinnerOnlySettings
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from fedkme.cells.prune import prune
 from fedkme.privacy.settings import ExactSettings

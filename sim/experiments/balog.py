@@ -28,7 +28,7 @@ from fedkme.embeddings.weighted_points import WeightedPoints, inner, uniform_poi
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
@@ -258,7 +258,7 @@ class BalogData:
 
         Coordinates are linear in the k(z, .), so one pass over the rows, for `means`, does for every basis.
         """
-        features = make_map(subspace(z, self.gamma, tolerance=tolerance, units="table"), self.schema)
+        features = subspace(z, self.gamma, tolerance=tolerance, units="table").make(self.schema)
         assert isinstance(features, PointsMap)
         place_of = {row.tobytes(): index for index, row in enumerate(z)}
         own = [place_of[row.tobytes()] for row in features.spec.matrix()]
@@ -275,7 +275,7 @@ class BalogData:
         from curator.releases.reduced_set import ReducedSet, algorithm2  # jax: only where it is needed
 
         spec = FourierMapSpec(dimension=self.sizes.features, gamma=self.gamma, seed=self.seed, units="table")
-        features = make_map(spec, self.schema)
+        features = spec.make(self.schema)
         pooled = self._pooled(features)
         query = embedding_query(features, Layout())
         for epsilon in (*EPSILONS, math.inf):

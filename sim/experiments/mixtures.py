@@ -21,7 +21,6 @@ import numpy as np
 
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.maps import make_map
 from fedkme.features.sums import Layout
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
@@ -155,7 +154,7 @@ def _balog(schema: Schema, owners: Sequence[Table], size: MixtureEffort, seed: i
 
     # A length scale of 100 a column: fine enough for components 30 wide, coarse enough for the noise.
     spec = FourierMapSpec(dimension=size.features, gamma=0.5e-4, seed=seed, units="table")
-    features = make_map(spec, schema)
+    features = spec.make(schema)
     plan = PooledRelease((embedding_query(features, Layout()),), EPSILON, DELTA)
     total = pooled(owners, features, Layout())
     released = release_embedding(total, features, Layout(), plan.sigmas[0], simulated(seed, "curator", "nll"))

@@ -19,7 +19,7 @@ from curator.releases.progress import Report
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
@@ -153,7 +153,7 @@ def rkhs_distance(owners: Sequence[Table], synthetic: Table, schema: Schema, see
     except DataError:  # most rows are equal
         gamma = 3.0 / schema.width
     spec = FourierMapSpec(dimension=2000, gamma=gamma, seed=2**40 + seed)
-    features = make_map(spec, schema)
+    features = spec.make(schema)
     real = pooled([Table(part.values) for part in owners], features, Layout())
     drawn = pooled([Table(synthetic.values)], features, Layout())
     return float(np.linalg.norm(real.sum / real.rows - drawn.sum / drawn.rows))

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import math
 
-from curator.summary.auctions import ClockSettings, PrivAuctionSettings
+from curator.summary.auctions.clock import ClockSettings
+from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.privacy.gaussian import gaussian_sigma
 from sim.planning.facts import PublicFacts
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from curator.cells.settings import CellsSettings
-from curator.summary.auctions import ClockSettings, PrivAuctionSettings
+from curator.summary.auctions.clock import ClockSettings
+from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.privacy.events import OWNERS, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in

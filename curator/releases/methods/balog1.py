@@ -16,7 +16,6 @@ from curator.releases.subspace import gaussian_points, matched_tolerance, subspa
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_points import PointsMap, PointsSpec
-from fedkme.features.maps import make_map
 from fedkme.features.sums import Layout
 from fedkme.privacy.sums import PooledRelease, embedding_query
 from fedkme.releases.file import StoredRelease
@@ -61,7 +60,7 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
         )
         if settings.basis == "cholesky":  # every party finds L^-1 for itself, the matrix need not travel
             spec = PointsSpec.of(spec.matrix(), spec.gamma, None, spec.units)
-        features = make_map(spec, self.schema)
+        features = spec.make(self.schema)
         layout = Layout()
         release = None
         if not quiet:
@@ -72,7 +71,7 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
         settings = self.settings
         released = stored.embeddings[0]
-        features = make_map(released.map_spec, self.schema)
+        features = released.map_spec.make(self.schema)
         if not isinstance(features, PointsMap) or "z" not in stored.public:
             raise ConfigError("the release has no basis of points", "Take a release of balog1.")
         z = _in_kernel(stored.public["z"], self.schema, settings)

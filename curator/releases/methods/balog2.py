@@ -18,7 +18,6 @@ from curator.releases.methods.base import (
 from curator.releases.methods.points import finished_points
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.maps import make_map
 from fedkme.features.sums import Layout
 from fedkme.privacy.sums import PooledRelease, embedding_query
 from fedkme.releases.file import StoredRelease
@@ -43,7 +42,7 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         gamma = settled_gamma(settings.gamma, known * gain + shift)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
         spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, units=settings.units)
-        self._map = make_map(spec, schema)
+        self._map = spec.make(schema)
         self.question(1, settings.epsilon).check(schema)
 
     @override
@@ -60,7 +59,7 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
 
         settings = self.settings
         released = stored.embeddings[0]
-        features = make_map(released.map_spec, self.schema)
+        features = released.map_spec.make(self.schema)
         search = ReducedSet(
             settings.points,
             settings.weights,

@@ -24,13 +24,13 @@ from fedkme.privacy.events import Event, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.file import StoredRelease, from_bytes, to_bytes
-from fedkme.releases.settings import Balog1Settings, Balog2Settings, HermiteSettings, MerfSettings
+from fedkme.releases.settings import ReleaseSettings
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
-SettingsT = TypeVar("SettingsT", bound=Balog1Settings | Balog2Settings | MerfSettings | HermiteSettings)
+SettingsT = TypeVar("SettingsT", bound=ReleaseSettings)
 
 _LARGEST_SPECS = 7 * 2**20
 """Characters of all feature maps of a question: they travel in one message of at most 8 MiB."""

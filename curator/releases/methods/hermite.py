@@ -19,12 +19,15 @@ from curator.releases.methods.generated import (
 from fedkme.releases.file import StoredRelease
 from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 
 class Hermite(EmbeddingMethod[HermiteSettings]):
     """The sum kernel, a product kernel for each epoch, class counts: all in one question."""
 
-    def __init__(self, settings: HermiteSettings, schema: Schema, public_seed: int) -> None:
+    def __init__(
+        self, settings: HermiteSettings, schema: Schema, seeds: Table | None, public_seed: int
+    ) -> None:
         need_jax()
         check_image(settings, schema)
         seed = as_seed(settings, public_seed)

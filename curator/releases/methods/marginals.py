@@ -33,6 +33,7 @@ from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 CELLS_AT_ONCE = 2**20
@@ -49,7 +50,9 @@ class MarginalsMethod:
 
     protocol = "marginals"
 
-    def __init__(self, settings: MarginalsSettings, schema: Schema, public_seed: int) -> None:
+    def __init__(
+        self, settings: MarginalsSettings, schema: Schema, seeds: Table | None, public_seed: int
+    ) -> None:
         """Settle what is public.
 
         Raises:

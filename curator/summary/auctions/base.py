@@ -1,20 +1,26 @@
 """The interface of an auction: which rows are asked for in a round.
 
 An auction is a settings class (its parameters, and how to make it for K owners) and the object that it
-makes. To add one, write one file beside this one and name it in `auctions/__init__.py`.
+makes. To add one, write one file beside this one and its row in fedkme/protocols.py; another package does the
+same by an entry point (docs/extending.md).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from functools import partial
+from typing import Annotated, ClassVar, Protocol
+
+from pydantic import SerializeAsAny
 
 from curator.summary.market import Market
 from fedkme.config import Settings
+from fedkme.extensions import Kinds
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
+from fedkme.protocols import configured
 
 
 class Auction(Protocol):
@@ -51,6 +57,11 @@ class AuctionSettings(Settings):
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float | None:
         """Bound on the expected points accessed for a summary of `rows` rows, if there is one (Lemma 5)."""
+
+
+AUCTIONS: Kinds[AuctionSettings] = Kinds(AuctionSettings, "auction", "kind", partial(configured, "auction"))
+"""Settings of every auction by its kind."""
+AnyAuction = Annotated[SerializeAsAny[AuctionSettings], AUCTIONS]
 
 
 class RankAuction(ABC):

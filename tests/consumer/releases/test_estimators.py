@@ -28,7 +28,7 @@ from fedkme.embeddings.weighted_points import WeightedPoints, distance, distance
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf
-from fedkme.features.maps import EmbeddingMap, make_map
+from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, ReleasedEmbedding, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
@@ -49,7 +49,7 @@ def rows(rng: np.random.Generator, count: int, shift: float = 0.0) -> FloatArray
 
 def points_map(count: int = 60, tolerance: float = 1e-4) -> PointsMap:
     z = gaussian_points(count, 2, 2.0, seed=5)
-    features = make_map(subspace(z, GAMMA, tolerance=tolerance, units="table"), SCHEMA)
+    features = subspace(z, GAMMA, tolerance=tolerance, units="table").make(SCHEMA)
     assert isinstance(features, PointsMap)
     return features
 
@@ -117,7 +117,7 @@ def test_the_noise_of_a_function_of_the_kernel_is_that_of_repeated_releases() ->
 def test_a_probability_from_a_reduced_set() -> None:
     # Algorithm 2's points, whose noise is no longer linear: the parts of the error still cover it.
     x = rows(np.random.default_rng(3), 4000)
-    features = make_map(FourierMapSpec(dimension=400, gamma=GAMMA, seed=7, units="table"), SCHEMA)
+    features = FourierMapSpec(dimension=400, gamma=GAMMA, seed=7, units="table").make(SCHEMA)
     embedding = released(features, x, 0.5, 1)
     points = algorithm2(embedding, features, ReducedSet(30, steps=100, candidates=64, climbs=40), seed=1)
     found = probability(Release(points, embedding, features), right)
@@ -154,7 +154,7 @@ def test_the_level_of_the_two_sample_test(kind: str, sigma: float) -> None:
     features = (
         points_map()
         if kind == "points"
-        else make_map(FourierMapSpec(dimension=120, gamma=GAMMA, seed=3, units="table"), SCHEMA)
+        else FourierMapSpec(dimension=120, gamma=GAMMA, seed=3, units="table").make(SCHEMA)
     )
     found = rejections(features, sigma, 0.0, 200, 0.1)
     assert 7 <= found <= 35

@@ -16,7 +16,7 @@ from consumer.releases.estimators import distribution, expectation, mmd, probabi
 from consumer.releases.released import Released, load_release
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.methods import make_method
+from curator.releases.method import make_method
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.sums import Layout
 from fedkme.privacy.noise import NoiseSource, simulated

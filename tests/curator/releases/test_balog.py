@@ -27,7 +27,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMap, FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf
 from fedkme.features.kernel_space import to_table
-from fedkme.features.maps import EmbeddingMap, make_map, spec_from_json, spec_to_json
+from fedkme.features.maps import EmbeddingMap, spec_from_json, spec_to_json
 from fedkme.features.sums import Layout, ReleasedEmbedding, diameter, pool, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
@@ -50,7 +50,7 @@ def rows(count: int, seed: int = 0) -> FloatArray:
 
 
 def points_map(z: FloatArray, method: Method = "cholesky", tolerance: float = 1e-5) -> PointsMap:
-    features = make_map(subspace(z, GAMMA, method, tolerance, units="table"), SCHEMA)
+    features = subspace(z, GAMMA, method, tolerance, units="table").make(SCHEMA)
     assert isinstance(features, PointsMap)
     return features
 
@@ -207,7 +207,7 @@ def test_a_public_prior_helps_where_noise_is_large_and_does_no_harm_where_it_is_
 def test_pooling_over_owners_gives_the_release_of_one_owner() -> None:
     # "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything".
     x = rows(1000)
-    fourier = make_map(FourierMapSpec(dimension=64, gamma=GAMMA, seed=1, units="table"), SCHEMA)
+    fourier = FourierMapSpec(dimension=64, gamma=GAMMA, seed=1, units="table").make(SCHEMA)
     settings = ReducedSet(5, steps=20, restarts=1, candidates=32, climbs=10)
     maps: tuple[EmbeddingMap, EmbeddingMap] = (points_map(rows(30, 9)), fourier)
     expected: list[ReleasedEmbedding] = []
@@ -231,7 +231,7 @@ def test_pooling_over_owners_gives_the_release_of_one_owner() -> None:
 
 
 def fourier(dimension: int = 400) -> FourierMap:
-    features = make_map(FourierMapSpec(dimension=dimension, gamma=GAMMA, seed=7, units="table"), SCHEMA)
+    features = FourierMapSpec(dimension=dimension, gamma=GAMMA, seed=7, units="table").make(SCHEMA)
     assert isinstance(features, FourierMap)
     return features
 

@@ -19,7 +19,6 @@ from curator.releases.networks import ImageNetwork, TableNetwork, decode, soften
 from curator.releases.progress import Report
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.features.maps import make_map
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -30,7 +29,7 @@ SCHEMA = Schema(
     ),
     label=Label(name="y", classes=("no", "yes")),
 )
-MAP = make_map(MixedSpec(dimension=60, gamma=10.0, seed=1), SCHEMA)
+MAP = MixedSpec(dimension=60, gamma=10.0, seed=1).make(SCHEMA)
 NETWORK = TableNetwork(SCHEMA, 2, code=4, hidden=(24,))
 TRAINING = Training(steps=150, batch=128, learning_rate=0.01, reports=3)
 
@@ -146,7 +145,7 @@ def test_training_takes_released_values_and_no_rows() -> None:
 def test_the_objective_has_no_bias_from_the_batch() -> None:
     """At the truth the estimate is zero in the mean, where the norm of one batch's error is its variance."""
     schema = Schema(columns=(Category(name="c", categories=("a", "b")),))
-    features = make_map(MixedSpec(dimension=2, gamma=1.0, seed=0), schema)
+    features = MixedSpec(dimension=2, gamma=1.0, seed=0).make(schema)
     network = TableNetwork(schema, 1, code=2, hidden=(8,))
     truth = np.full((2, 1), 0.5**0.5 / 2.0)  # either category, each over sqrt(2)
     training = Training(batch=8, categories="gumbel")
@@ -193,7 +192,7 @@ def test_an_image_generator_learns_a_picture_per_class() -> None:
     )
     picture = np.zeros((2, 8, 8))
     picture[0, :, :4] = picture[1, :, 4:] = 255.0
-    features = make_map(FourierMapSpec(dimension=100, gamma=0.05, seed=0), schema)
+    features = FourierMapSpec(dimension=100, gamma=0.05, seed=0).make(schema)
     mean = features.features(picture.reshape(2, 64)).T * 0.5
     network = ImageNetwork(schema, 2, code=3, hidden=16, channels=4)
     settings = Training(steps=60, batch=32, learning_rate=0.03, reports=1)

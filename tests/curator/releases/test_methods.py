@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.method import Finished, Method
-from curator.releases.methods import make_method
-from curator.releases.settings import release_settings
+from curator.releases.method import Finished, Method, make_method
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.sums import Layout
 from fedkme.privacy.accountants import Sound
@@ -27,6 +25,7 @@ from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.file import from_bytes
+from fedkme.releases.settings import release_settings
 from fedkme.sums.values import Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.files import load_table

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 import curator.summary.disclosures
 from curator.owners.ports import OwnerPort
-from curator.summary.auctions import AnyAuction, AskEveryoneSettings
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import AnyAuction
 from curator.summary.record import SummaryRecord
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings

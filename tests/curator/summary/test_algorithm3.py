@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 
 from consumer.settings import RequestSettings
 from curator.owners.ports import OwnerPort
-from curator.summary.auctions import (
-    AnyAuction,
-    AskEveryoneSettings,
-    PrivAuctionSettings,
-    WinnerOnlySettings,
-)
-from curator.summary.auctions.ask_everyone import AskEveryone
+from curator.summary.auctions.ask_everyone import AskEveryone, AskEveryoneSettings
+from curator.summary.auctions.base import AnyAuction
+from curator.summary.auctions.privauction import PrivAuctionSettings
+from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.errors import NotEnoughRowsError

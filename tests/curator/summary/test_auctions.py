@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import pairwise
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,18 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from curator.summary.auctions import (
-    AnyAuction,
-    AskEveryoneSettings,
-    AuctionSettings,
-    PrivAuctionSettings,
-    WinnerOnlySettings,
-)
-from curator.summary.auctions.base import RankAuction, ranked
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import AUCTIONS, AuctionSettings, RankAuction, ranked
+from curator.summary.auctions.privauction import PrivAuctionSettings
+from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
 
-EVERY_AUCTION: tuple[type[AuctionSettings], ...] = get_args(get_args(AnyAuction)[0])
+EVERY_AUCTION = AUCTIONS.classes()
 BY_RANK = [kind for kind in EVERY_AUCTION if isinstance(kind().make(6, simulated(0, "a", "b")), RankAuction)]
 NOBODY_BY_COIN = 1e6  # a rate at which exp(-rate) is 0: only rank 1 is asked by its coin
 NEVER = 1e9  # a patience that no test lives to see

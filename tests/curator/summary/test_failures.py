@@ -9,7 +9,7 @@ import pytest
 
 from curator.owners.ports import OwnerPort
 from curator.owners.roster import Fault, Roster
-from curator.summary.auctions import AskEveryoneSettings
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.run import run_summary

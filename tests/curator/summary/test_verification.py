@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from curator.summary.auctions import AnyAuction, AskEveryoneSettings, WinnerOnlySettings
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import AnyAuction
+from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.record import SummaryRecord
 from curator.summary.task import verify
 from fedkme.features.fixed_point import ScoredFeatures

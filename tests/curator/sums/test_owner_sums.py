@@ -16,7 +16,6 @@ from curator.releases import joint
 from curator.releases.joint import JointRelease, calibrate
 from fedkme.errors import ConfigError, QuorumError
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.maps import make_map
 from fedkme.features.sums import ROW_UNIT, Layout, pooled_sum
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import CURATOR, Gaussian
@@ -44,7 +43,7 @@ HIDDEN = Security(dropouts=1, colluders=1, distributed_noise=False)
 
 
 def plan(query: SumQuery = QUERY, epsilon: float = 1.0, delta: float = 1e-5) -> PooledRelease:
-    maps = [make_map(spec, SCHEMA) for spec in query.specs]
+    maps = [spec.make(SCHEMA) for spec in query.specs]
     shares = [1.0 + number for number in range(len(maps))]
     return calibrate(maps, shares, query.layout, epsilon=epsilon, delta=delta, counts=query.counts)
 
@@ -72,7 +71,7 @@ async def test_pooling_over_owners_is_one_owner_to_the_last_bit(
     # "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything (same seed; to
     # float64 rounding)": not only to rounding, with a trusted curator and with an exact total under masks.
     whole, release = table(700), plan(query)
-    maps = [make_map(spec, SCHEMA) for spec in query.specs]
+    maps = [spec.make(SCHEMA) for spec in query.specs]
     alone = joint.release(
         maps,
         [pooled_sum(whole, phi, query.layout) for phi in maps],

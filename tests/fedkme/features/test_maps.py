@@ -25,7 +25,7 @@ from fedkme.features.hermite import (
     rho_of_length,
 )
 from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
-from fedkme.features.maps import EmbeddingMap, MapSpec, make_map, spec_from_json, spec_to_json
+from fedkme.features.maps import EmbeddingMap, MapSpec, spec_from_json, spec_to_json
 from fedkme.tables.schema import Category, Numeric, Schema
 
 Floats = NDArray[np.float64]
@@ -76,7 +76,7 @@ SPECS: list[MapSpec] = [
 class TestEveryMap:
     def test_norm_and_spread_hold_on_corners_and_inside(self, spec: MapSpec) -> None:
         # "phi(x): L2 bound over the public domain": adversarial rows first, the corners of the domain.
-        phi = make_map(spec, SCHEMA)
+        phi = spec.make(SCHEMA)
         features = phi.features(np.concatenate([CORNERS, random_rows(200)]))
         assert features.shape == (len(CORNERS) + 200, phi.dimension)
         assert features.dtype == np.float64
@@ -91,7 +91,7 @@ class TestEveryMap:
         # "spec (frozen, JSON-able: what travels on the wire)"; two parties make the same phi from it.
         again = spec_from_json(json.loads(json.dumps(spec_to_json(spec))))
         assert again == spec
-        mine, theirs = make_map(spec, SCHEMA), make_map(again, SCHEMA)
+        mine, theirs = spec.make(SCHEMA), again.make(SCHEMA)
         assert (mine.norm_bound, mine.spread) == (theirs.norm_bound, theirs.spread)
         assert np.array_equal(mine.features(CORNERS), theirs.features(CORNERS))
 
@@ -101,18 +101,18 @@ class TestEveryMap:
         rows = random_rows(3)
         rows[1, 1] = code
         with pytest.raises(DataError, match=r"column 'sex'.*rows: 1"):
-            make_map(spec, SCHEMA).features(rows)
+            spec.make(SCHEMA).features(rows)
 
     @pytest.mark.parametrize("value", [100.5, -1e300, math.inf, math.nan])
     def test_numbers_outside_the_public_bounds_are_refused(self, spec: MapSpec, value: float) -> None:
         rows = random_rows(3)
         rows[:2, 0] = value
         with pytest.raises(DataError, match=r"column 'age'.*rows: 2") as caught:
-            make_map(spec, SCHEMA).features(rows)
+            spec.make(SCHEMA).features(rows)
         assert not math.isfinite(value) or str(value) not in str(caught.value)
 
     def test_rows_of_another_shape_are_refused(self, spec: MapSpec) -> None:
-        phi = make_map(spec, SCHEMA)
+        phi = spec.make(SCHEMA)
         with pytest.raises(DataError, match="shape"):
             phi.features(np.zeros((2, 4)))
         with pytest.raises(DataError, match="type"):
@@ -122,7 +122,7 @@ class TestEveryMap:
         # Generators are trained through `of_model` with jax.numpy, in float32.
         jax = pytest.importorskip("jax")
         points = SCHEMA.encode(random_rows(20))
-        phi = make_map(spec, SCHEMA)
+        phi = spec.make(SCHEMA)
         traced = jax.jit(lambda p: phi.of_model(p, jax.numpy))(points)
         assert traced.dtype == np.float32
         np.testing.assert_allclose(
@@ -137,11 +137,11 @@ def test_the_draw_is_that_of_h1() -> None:
     # One draw per seed in the whole project: the map is h1 of fedkme.features.fourier in float64.
     points = model_points(9, 1)
     h1 = RandomFourier(FourierSpec("paired", 10, 2.0, SCHEMA.encoded_width, 3))
-    np.testing.assert_allclose(make_map(SPECS[0], SCHEMA).of_model(points), h1(points), atol=1e-14)
+    np.testing.assert_allclose(SPECS[0].make(SCHEMA).of_model(points), h1(points), atol=1e-14)
 
 
 def test_fourier_norm_is_one_exactly() -> None:
-    norms = np.linalg.norm(make_map(SPECS[0], SCHEMA).features(CORNERS), axis=1)
+    norms = np.linalg.norm(SPECS[0].make(SCHEMA).features(CORNERS), axis=1)
     np.testing.assert_allclose(norms, 1.0, atol=1e-14)
 
 
@@ -149,24 +149,24 @@ def test_fourier_estimates_the_kernel_in_table_units() -> None:
     # Balog's set-up: gamma in the units of the table. Error of a mean of 8192 cosines: 5 deviations are 0.04.
     schema = Schema(columns=(Numeric(name="x", bounds=(-500, 500), count=2),))
     rows = np.random.default_rng(0).normal(0, 60, (20, 2))
-    phi = make_map(FourierMapSpec(dimension=2**14, gamma=5e-5, seed=1, units="table"), schema).features(rows)
+    phi = FourierMapSpec(dimension=2**14, gamma=5e-5, seed=1, units="table").make(schema).features(rows)
     np.testing.assert_allclose(phi @ phi.T, rbf(rows, rows, 5e-5), atol=0.04)
 
 
 def test_scales_weigh_columns() -> None:
     # A column of scale 0 takes no part; a block of like numbers has one scale.
-    phi = make_map(FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0, 1)), SCHEMA)
+    phi = FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0, 1)).make(SCHEMA)
     rows = random_rows(4)
     moved = rows.copy()
     moved[:, 2:4] = 0.9
     np.testing.assert_allclose(phi.features(rows), phi.features(moved), atol=1e-12)
     with pytest.raises(ConfigError, match="3 scales"):
-        make_map(FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0)), SCHEMA)
+        FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0)).make(SCHEMA)
 
 
 def test_categories_have_no_table_units() -> None:
     with pytest.raises(ConfigError, match="'sex'"):
-        make_map(FourierMapSpec(dimension=8, gamma=2.0, seed=1, units="table"), SCHEMA)
+        FourierMapSpec(dimension=8, gamma=2.0, seed=1, units="table").make(SCHEMA)
 
 
 # Mixed
@@ -180,7 +180,7 @@ def binary_schema(categories: int) -> Schema:
 @pytest.mark.parametrize("categories", [1, 3])
 def test_mixed_rows_with_01_codes_have_diameter_root_five(categories: int) -> None:
     # MATH.md 3: "diameter under replace-one sqrt(5)/m for 0/1 codes"; reached, by search over pairs of rows.
-    phi = make_map(MixedSpec(dimension=2, gamma=1e3, seed=0), binary_schema(categories))
+    phi = MixedSpec(dimension=2, gamma=1e3, seed=0).make(binary_schema(categories))
     assert phi.spread == pytest.approx(math.sqrt(5), rel=1e-12)
     corners = list(itertools.product(np.linspace(0, 1, 2000), *[(0.0, 1.0)] * categories))
     features = phi.features(np.array(corners))
@@ -193,15 +193,13 @@ def test_mixed_rows_with_01_codes_have_diameter_root_five(categories: int) -> No
 def test_mixed_spread_of_the_codes_is_reached(levels: list[int], weight: float) -> None:
     # Whatever the numbers of names: all categories change at once. With numbers, 4 more in the square.
     codes = tuple(Category(name=f"c{i}", categories=tuple("abcdef"[:n])) for i, n in enumerate(levels))
-    phi = make_map(MixedSpec(dimension=2, gamma=1.0, seed=0, weight=weight), Schema(columns=codes))
+    phi = MixedSpec(dimension=2, gamma=1.0, seed=0, weight=weight).make(Schema(columns=codes))
     rows = np.array([[0.0] * len(levels), [min(1.0, n - 1.0) for n in levels]])
     features = phi.features(rows)
     assert np.linalg.norm(features[0] - features[1]) == pytest.approx(phi.spread, abs=1e-12)
     assert np.linalg.norm(features[0]) == pytest.approx(phi.norm_bound, rel=1e-12)
     number = Numeric(name="x", bounds=(0, 1))
-    both = make_map(
-        MixedSpec(dimension=2, gamma=1.0, seed=0, weight=weight), Schema(columns=(number, *codes))
-    )
+    both = MixedSpec(dimension=2, gamma=1.0, seed=0, weight=weight).make(Schema(columns=(number, *codes)))
     assert both.spread**2 == pytest.approx(4 + phi.spread**2)
     assert both.norm_bound**2 == pytest.approx(1 + phi.norm_bound**2)
     assert weight != 1 or both.spread <= math.sqrt(5) * (1 + 1e-12)
@@ -209,7 +207,7 @@ def test_mixed_spread_of_the_codes_is_reached(levels: list[int], weight: float) 
 
 def test_mixed_features_are_numbers_beside_scaled_codes() -> None:
     # DP-MERF, section 3.3: h(x) = [phi(x_num), x_dis / sqrt(d_dis)], one-hot, d_dis = 6 columns of codes.
-    phi = make_map(SPECS[2], SCHEMA)
+    phi = SPECS[2].make(SCHEMA)
     assert isinstance(phi, MixedMap)
     assert phi.dimension == 6 + 6
     codes = phi.features(np.array([[50.0, 1, 0, 0, 2]]))[0, 6:]
@@ -265,7 +263,7 @@ def test_a_truncation_is_never_longer_than_one(x: float, length: float, order: i
 def test_sum_kernel() -> None:
     # DP-HP eq. 9: the mean over dimensions of their kernels; a category's kernel is [x = y].
     rows = random_rows(30)
-    phi = make_map(HermiteSumSpec(order=300, length=0.3), SCHEMA).features(rows)
+    phi = HermiteSumSpec(order=300, length=0.3).make(SCHEMA).features(rows)
     unit = rows * [0.01, 1, 0.5, 0.5, 1]
     kernels = [np.exp(-((unit[:, None, d] - unit[:, d]) ** 2) / (2 * 0.09)) for d in (0, 2, 3)]
     kernels += [(rows[:, None, d] == rows[:, d]).astype(float) for d in (1, 4)]
@@ -275,7 +273,7 @@ def test_sum_kernel() -> None:
 def test_product_kernel() -> None:
     # DP-HP eq. 7 and 8, over the columns of the draw only.
     rows = random_rows(30)
-    phi = make_map(HermiteProductSpec(order=60, length=0.6, columns=(0, 3, 4)), SCHEMA)
+    phi = HermiteProductSpec(order=60, length=0.6, columns=(0, 3, 4)).make(SCHEMA)
     assert phi.dimension == 61 * 61 * 4
     unit = rows * [0.01, 1, 0.5, 0.5, 1]
     kernel = np.ones((30, 30))
@@ -290,7 +288,7 @@ def test_the_kernel_does_not_depend_on_the_origin() -> None:
     rows = random_rows(10)
     grams = []
     for origin in (0.0, 0.5):
-        phi = make_map(HermiteSumSpec(order=250, length=0.4, origin=origin), SCHEMA).features(rows)
+        phi = HermiteSumSpec(order=250, length=0.4, origin=origin).make(SCHEMA).features(rows)
         grams.append(phi @ phi.T)
     np.testing.assert_allclose(grams[0], grams[1], atol=1e-9)
 
@@ -306,7 +304,7 @@ def test_the_kernel_does_not_depend_on_the_origin() -> None:
 )
 def test_declared_spread_is_reached_where_the_kernel_is(spec: MapSpec) -> None:
     # Opposite corners are as far apart as declared, to truncation: the bound is not loose.
-    phi = make_map(spec, SCHEMA)
+    phi = spec.make(SCHEMA)
     features = phi.features(CORNERS[[0, -1]])
     assert np.linalg.norm(features[0] - features[1]) == pytest.approx(phi.spread, rel=1e-6)
 
@@ -322,9 +320,9 @@ def test_draws_of_dimensions_are_public_and_new_each_epoch() -> None:
 
 def test_products_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ConfigError, match="column 5"):
-        make_map(HermiteProductSpec(order=3, length=0.3, columns=(0, 5)), SCHEMA)
+        HermiteProductSpec(order=3, length=0.3, columns=(0, 5)).make(SCHEMA)
     with pytest.raises(ConfigError, match="larger"):
-        make_map(HermiteProductSpec(order=300, length=0.3, columns=(0, 2, 3)), SCHEMA)
+        HermiteProductSpec(order=300, length=0.3, columns=(0, 2, 3)).make(SCHEMA)
 
 
 # Points
@@ -333,7 +331,7 @@ def test_products_that_do_not_fit_are_refused() -> None:
 def test_points_embed_orthonormally() -> None:
     # MATH.md 2: alpha = L^-1 k_z(x). On the points themselves inner products are the kernel's.
     z = model_points(12, 4)
-    phi = make_map(PointsSpec.of(z, 0.7), SCHEMA)
+    phi = PointsSpec.of(z, 0.7).make(SCHEMA)
     assert isinstance(phi, PointsMap)
     assert phi.norm_bound == 1.0
     features = phi.of_model(z)
@@ -349,10 +347,10 @@ def test_an_eigenbasis_has_norm_one_and_another_basis_its_own() -> None:
     values, vectors = np.linalg.eigh(rbf(z, z, 0.7))
     kept = values > 1e-6
     basis = (vectors[:, kept] / np.sqrt(values[kept])).T
-    phi = make_map(PointsSpec.of(z, 0.7, basis), SCHEMA)
+    phi = PointsSpec.of(z, 0.7, basis).make(SCHEMA)
     assert phi.norm_bound == 1.0
     assert phi.dimension == kept.sum()
-    twice = make_map(PointsSpec.of(z, 0.7, 2 * basis), SCHEMA)
+    twice = PointsSpec.of(z, 0.7, 2 * basis).make(SCHEMA)
     assert twice.norm_bound == pytest.approx(2.0, rel=1e-6)
     assert twice.spread == pytest.approx(2 * phi.spread, rel=1e-6)
 
@@ -360,7 +358,7 @@ def test_an_eigenbasis_has_norm_one_and_another_basis_its_own() -> None:
 def test_raw_kernel_values_have_the_norm_of_their_gram() -> None:
     # W = I: k(z_m, x) themselves. Near-equal points: all M values are 1 at once, so the norm is near sqrt(M).
     z = np.tile(model_points(1, 4), (9, 1)) + 1e-3 * np.random.default_rng(0).standard_normal((9, 9))
-    phi = make_map(PointsSpec.of(z, 0.7, np.eye(9)), SCHEMA)
+    phi = PointsSpec.of(z, 0.7, np.eye(9)).make(SCHEMA)
     assert phi.norm_bound == pytest.approx(3.0, rel=1e-3)
     assert np.linalg.norm(phi.of_model(z), axis=1).max() <= phi.norm_bound
 
@@ -368,14 +366,14 @@ def test_raw_kernel_values_have_the_norm_of_their_gram() -> None:
 def test_dependent_points_are_refused() -> None:
     z = model_points(3, 4)
     with pytest.raises(ConfigError, match="depend"):
-        make_map(PointsSpec.of(np.concatenate([z, z]), 0.7), SCHEMA)
+        PointsSpec.of(np.concatenate([z, z]), 0.7).make(SCHEMA)
     with pytest.raises(ConfigError, match="depend"):
-        make_map(PointsSpec.of(np.concatenate([z, z + 1e-9]), 0.7), SCHEMA)
+        PointsSpec.of(np.concatenate([z, z + 1e-9]), 0.7).make(SCHEMA)
 
 
 def test_points_of_another_space_are_refused() -> None:
     with pytest.raises(ConfigError, match="4 columns"):
-        make_map(PointsSpec.of(np.zeros((2, 4)), 0.7), SCHEMA)
+        PointsSpec.of(np.zeros((2, 4)), 0.7).make(SCHEMA)
 
 
 # Specs
@@ -402,7 +400,7 @@ def test_a_wrong_spec_names_what_is_wrong(plain: object, word: str) -> None:
 
 
 def test_every_map_keeps_the_protocol() -> None:
-    maps: list[EmbeddingMap] = [make_map(spec, SCHEMA) for spec in SPECS]
+    maps: list[EmbeddingMap] = [spec.make(SCHEMA) for spec in SPECS]
     for phi, spec in zip(maps, SPECS, strict=True):
         assert phi.spec == spec
         assert phi.schema is SCHEMA

@@ -15,7 +15,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.kernel_points import PointsSpec
-from fedkme.features.maps import EmbeddingMap, MapSpec, make_map
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, counted, diameter, pool, pooled_sum, row_limit
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import release_embedding
@@ -59,7 +59,7 @@ def parts(whole: Table, owners: int, seed: int) -> list[Table]:
 def test_pooling_over_owners_is_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
     # Issue 5: "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything
     # (same seed; to float64 rounding)". Sums of integers: not only to rounding, and in any order.
-    phi = make_map(spec, SCHEMA)
+    phi = spec.make(SCHEMA)
     whole = table(700)
     alone = pooled_sum(whole, phi, BY_CLASS)
     answers = [
@@ -79,7 +79,7 @@ def test_pooling_over_owners_is_one_owner_to_the_last_bit(spec: MapSpec, owners:
 @maps
 def test_a_sum_is_the_sum_of_features_by_class(spec: MapSpec) -> None:
     # To half a step for each row, against math.fsum of the features themselves.
-    phi = make_map(spec, SCHEMA)
+    phi = spec.make(SCHEMA)
     rows = table(300)
     assert rows.labels is not None
     answer = pooled_sum(rows, phi, BY_CLASS, block_rows=11)
@@ -99,7 +99,7 @@ def test_a_sum_is_the_sum_of_features_by_class(spec: MapSpec) -> None:
 
 def test_memory_is_bounded_whatever_the_number_of_rows() -> None:
     # Issue 5: "in one pass over its rows in blocks (memory bounded whatever N is)".
-    phi = make_map(FourierMapSpec(dimension=512, gamma=1.0, seed=0), SCHEMA)
+    phi = FourierMapSpec(dimension=512, gamma=1.0, seed=0).make(SCHEMA)
 
     def peak(rows: int) -> int:
         data = table(rows)
@@ -137,14 +137,14 @@ def test_a_row_over_the_norm_bound_stops_everything(factor: float, what: str) ->
     # Issue 5: "a norm bound that a row exceeds (a bug, so it stops ...)": it says how many rows, never which.
     rows = table(500)
     wrong = int((rows.values[:, 0] > 2.5).sum())
-    buggy: Any = Stretched(make_map(SPECS[1], SCHEMA), factor)
+    buggy: Any = Stretched(SPECS[1].make(SCHEMA), factor)
     with pytest.raises(DataError, match=what) as caught:
         pooled_sum(rows, buggy, BY_CLASS, block_rows=50)
     assert caught.value.cause.endswith(f": {wrong}")
 
 
 def test_bad_tables_are_refused() -> None:
-    phi = make_map(SPECS[0], SCHEMA)
+    phi = SPECS[0].make(SCHEMA)
     with pytest.raises(DataError, match="no rows"):
         pooled_sum(table(0), phi, BY_CLASS)
     with pytest.raises(DataError, match="no labels"):
@@ -159,7 +159,7 @@ def test_bad_tables_are_refused() -> None:
 
 
 def test_bad_answers_are_refused() -> None:
-    phi = make_map(SPECS[0], SCHEMA)
+    phi = SPECS[0].make(SCHEMA)
     good = pooled_sum(table(30), phi, BY_CLASS)
     short = PooledSum(good.steps[:1], good.count)
     long = PooledSum(good.steps * 60, good.count)
@@ -182,7 +182,7 @@ def test_bad_answers_are_refused() -> None:
 def test_sums_stay_exact_in_float64() -> None:
     # "every partial sum is exact": at the limit of rows the longest coordinate is below 2^53 steps.
     for spec in SPECS:
-        phi = make_map(spec, SCHEMA)
+        phi = spec.make(SCHEMA)
         assert row_limit(phi) >= 10**7
         assert row_limit(phi) * (phi.norm_bound / ROW_UNIT + 0.5) < 2**53
 
@@ -195,7 +195,7 @@ def test_sums_stay_exact_in_float64() -> None:
 def test_search_over_neighbours_finds_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
     # Replace-one, N public: every row of a table replaced by every row of a grid of the domain, in every
     # class. Nothing moves the sum further than declared, and something moves it that far.
-    phi = make_map(spec, SCHEMA)
+    phi = spec.make(SCHEMA)
     features = phi.features(CORNERS)
     gram = features @ features.T
     squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
@@ -210,7 +210,7 @@ def test_search_over_neighbours_finds_the_declared_diameter(spec: MapSpec, layou
 @maps
 def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> None:
     # The same on what is computed, sums in fixed point: every neighbour of one table, rows and labels.
-    phi = make_map(spec, SCHEMA)
+    phi = spec.make(SCHEMA)
     base = Table(np.array([[-2.0, 0.0], [0.5, 1.0], [3.0, 1.0]]), np.array([0, 1, 2]))
     whole = pooled_sum(base, phi, BY_CLASS)
     bound = counted(diameter(phi, BY_CLASS), phi)
@@ -229,7 +229,7 @@ def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> Non
 def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
     # MATH.md 3: 2/m for the whole matrix and not C queries; sqrt(5)/m for 0/1 codes. MATH.md 2: 2/N; the
     # projections reach less: at most sqrt(2).
-    fourier, mixed, hermite_sum, product, points = (make_map(spec, SCHEMA) for spec in SPECS)
+    fourier, mixed, hermite_sum, product, points = (spec.make(SCHEMA) for spec in SPECS)
     assert diameter(fourier, Layout()) == diameter(fourier, BY_CLASS) == 2.0
     assert diameter(mixed, BY_CLASS) == pytest.approx(math.sqrt(5), rel=1e-12)
     for phi in (hermite_sum, product, points):
@@ -240,6 +240,6 @@ def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
 
 def test_rounding_is_counted() -> None:
     # Two rows that round in opposite directions in every coordinate stay within `counted`.
-    phi = make_map(HermiteSumSpec(order=200, length=0.5), SCHEMA)
+    phi = HermiteSumSpec(order=200, length=0.5).make(SCHEMA)
     assert counted(1.0, phi) >= 1.0 + math.sqrt(phi.dimension) * ROW_UNIT
     assert counted(1.0, phi) < 1.0 + 1e-5

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.hermite import HermiteSumSpec
-from fedkme.features.maps import make_map
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.gaussian import gaussian_delta, gaussian_sigma
@@ -31,8 +30,8 @@ from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
-FOURIER = make_map(FourierMapSpec(dimension=40, gamma=3.0, seed=0), SCHEMA)
-HERMITE = make_map(HermiteSumSpec(order=20, length=0.3), SCHEMA)
+FOURIER = FourierMapSpec(dimension=40, gamma=3.0, seed=0).make(SCHEMA)
+HERMITE = HermiteSumSpec(order=20, length=0.3).make(SCHEMA)
 TWO = Layout(2)
 
 
@@ -160,7 +159,7 @@ def test_an_attack_on_the_worst_neighbours_finds_the_claim_and_no_more(other_cla
     # P'(S) - e^epsilon P(S) is delta, in both cases of a replaced row, and clearly more with half the noise.
     # Five standard errors: a false alarm in less than one run in 10^6.
     epsilon, delta, trials = 1.0, 0.05, 20_000
-    phi = make_map(FourierMapSpec(dimension=2, gamma=500.0, seed=0), SCHEMA)
+    phi = FourierMapSpec(dimension=2, gamma=500.0, seed=0).make(SCHEMA)
     grid = phi.features(np.linspace(0, 1, 3000)[:, None])
     furthest = float(np.linspace(0, 1, 3000)[np.linalg.norm(grid - grid[0], axis=1).argmax()])
     if other_class:  # at right angles; phi(x) itself does not matter

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.releases.methods import make_method
+from curator.releases.method import make_method
 from fedkme.config import Settings
 from fedkme.errors import ConfigError, DataError
 from fedkme.releases import settings as module
 from fedkme.releases.settings import (
-    KINDS,
+    METHODS,
     Balog1Settings,
     GivenPoints,
     read_points,
@@ -32,7 +32,7 @@ from fedkme.tables.table import Table
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", METHODS.table())
 def test_every_method_has_defaults_of_one_and_a_hundred_thousandth(kind: str) -> None:
     settings = settings_from_json(json.dumps({"kind": kind}))
     assert (settings.epsilon, settings.delta, settings.seed, settings.rows) == (1.0, 1e-5, None, None)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from curator.summary.auctions import AskEveryoneSettings, PrivAuctionSettings
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.clock import Clock
+from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.errors import OwnerLostError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian, PureDp

@@ -8,7 +8,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from curator.summary.auctions import AskEveryoneSettings, ClockSettings, WinnerOnlySettings
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.clock import ClockSettings
+from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.record import SummaryRecord
 from fedkme.embeddings.mmd import mmd2
 from fedkme.privacy.settings import ExactSettings

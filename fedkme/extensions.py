@@ -1,0 +1,175 @@
+"""Extensions: auctions, release methods, mechanisms and feature maps that other packages bring.
+
+A package registers each by an entry point of its distribution, in one of four groups:
+
+- `fedkme.auctions` and `fedkme.releases`: the value is a row of the table of protocols (fedkme/protocols.py).
+  It names the classes that stand behind it by strings, which only the role that runs them imports.
+- `fedkme.mechanisms` and `fedkme.feature_maps`: the value is the class of settings, or of the map's spec.
+
+The name of the entry point is the kind by which settings, owners' policies and ledgers know it. What this
+package brings itself is found by the same code, through tables of the same form. docs/extending.md shows each
+kind of extension.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from fedkme.errors import ExtensionError
+
+AUCTIONS = "fedkme.auctions"
+RELEASES = "fedkme.releases"
+MECHANISMS = "fedkme.mechanisms"
+FEATURE_MAPS = "fedkme.feature_maps"
+
+_MEND = "Correct the package that brings it, or uninstall it."
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+@cache
+def registered(group: str) -> Mapping[str, Any]:
+    """Values of the entry points of a group, by name, sorted; they are imported once, at the first use.
+
+    Raises:
+        ExtensionError: a value cannot be imported, or two packages register the same name.
+    """
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        if (other := found.setdefault(entry.name, entry)) is not entry:
+            raise ExtensionError(
+                f"{_package(other)} and {_package(entry)} both register '{entry.name}' in {group}",
+                "Uninstall one of them.",
+            )
+    return MappingProxyType({name: _load(entry) for name, entry in found.items()})
+
+
+def beside(own: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The rows of a table of this package, and after them what other packages register in a group.
+
+    Raises:
+        ExtensionError: a registered name is one of this package's own, or see `registered`.
+    """
+    others = registered(group)
+    if taken := sorted(own.keys() & others.keys()):
+        raise ExtensionError(f"'{taken[0]}' in {group} is a name of fedkme itself", "Choose another name.")
+    return {**own, **others}
+
+
+def implementation(where: str, what: str) -> Any:
+    """The object at `module:name`.
+
+    Args:
+        where: as a row of a table has it.
+        what: the name of the row, for the error.
+
+    Raises:
+        ExtensionError: there is no such module or object, or its import fails.
+    """
+    module, _, name = where.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # code of others: whatever it raises is one line here
+        raise ExtensionError(
+            f"'{what}' is registered, and {where or 'its implementation'} cannot be imported: {_line(error)}",
+            _MEND,
+        ) from error
+
+
+@dataclass(frozen=True)
+class Kinds(Generic[ModelT]):
+    """The classes of which a table of settings names one by a key; annotates such a field of settings.
+
+    Attributes:
+        base: of all the classes.
+        noun: what each of them is, for errors.
+        key: the key that names the kind.
+        table: each class, or `module:Class` of it, by kind.
+        default: the kind of a table that names none; empty: it has to.
+    """
+
+    base: type[Any]
+    noun: str
+    key: str
+    table: Callable[[], Mapping[str, type[ModelT] | str]]
+    default: str = ""
+
+    def __getitem__(self, kind: str) -> type[ModelT]:
+        """The class of a kind.
+
+        Raises:
+            ExtensionError: the class is not what its registration says.
+        """
+        found = self.table()[kind]
+        chosen: Any = implementation(found, kind) if isinstance(found, str) else found
+        if self.base not in getattr(chosen, "__mro__", ()):
+            raise ExtensionError(f"what is registered as the {self.noun} '{kind}' is none", _MEND)
+        if (named := chosen.model_fields[self.key].default) != kind:
+            raise ExtensionError(
+                f"the {self.noun} '{kind}' calls itself '{named}' in '{self.key}' of its settings", _MEND
+            )
+        made: type[ModelT] = chosen
+        return made
+
+    def classes(self) -> list[type[ModelT]]:
+        """The classes of all kinds."""
+        return [self[kind] for kind in self.table()]
+
+    def model_validate(self, values: Any) -> ModelT:
+        """An instance of the class that values name.
+
+        Args:
+            values: a table of plain values, or an instance.
+
+        Raises:
+            ValidationError: the kind is unknown, or the class refuses the values.
+        """
+        if isinstance(values, self.base):
+            made: ModelT = values
+            return made
+        if not isinstance(values, Mapping):
+            raise self._wrong((), values, f"it is no table. Write one with a '{self.key}'.")
+        kind = values.get(self.key, self.default)
+        if kind == "":
+            raise self._wrong((self.key,), values)
+        if not isinstance(kind, str) or kind not in self.table():
+            close = difflib.get_close_matches(str(kind), self.table(), n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(self.table())}."
+            raise self._wrong((self.key,), kind, f"{str(kind)[:40]!r} is no {self.noun}. {hint}")
+        return self[kind].model_validate(values)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Choose the class before the field is validated."""
+        return core_schema.no_info_before_validator_function(self.model_validate, handler(source))
+
+    def _wrong(self, where: tuple[str, ...], given: object, message: str = "") -> ValidationError:
+        error = "missing" if not message else PydanticCustomError("kind", "{message}", {"message": message})
+        return ValidationError.from_exception_data(self.noun, [{"type": error, "loc": where, "input": given}])
+
+
+def _load(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # code of others: whatever it raises is one line here
+        raise ExtensionError(
+            f"{_package(entry)} registers '{entry.name}' in {entry.group}, and {entry.value} cannot be "
+            f"imported: {_line(error)}",
+            _MEND,
+        ) from error
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "a package"
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
