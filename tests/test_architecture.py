@@ -26,6 +26,7 @@ MAY_IMPORT = {
 }
 LAYERS = (
     "errors",
+    "extensions",
     "config",
     "store",
     "pki",
@@ -37,7 +38,6 @@ LAYERS = (
     "ops",
     "secagg",
     "sealed",
-    "extensions",
     "protocols",
     "protocol",
     "directives",
