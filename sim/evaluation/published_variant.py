@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Literal
 
-from curator.summary.auctions import PrivAuctionSettings
+from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import Event
