@@ -168,7 +168,7 @@ async def receive(
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
-        ProtocolError: files that are none.
+        ProtocolError: the files are malformed.
         ConnectionFailedError: the call ended before the outcome.
     """
     run_name, names, size = "", list[str](), 0
@@ -198,7 +198,7 @@ async def receive(
                     size += len(said_part.data)
                     endless = not said_part.data and not said_part.last
                     if size > MOST_BYTES or said_part.name != part.name or endless:
-                        raise ProtocolError("a curator sends files that are none", "Look at its software.")
+                        raise ProtocolError("a curator sends malformed files", "Look at its software.")
                     part.write(said_part.data)
                     if said_part.last:
                         part.finish()
@@ -229,7 +229,7 @@ class Incoming:
         """Begin.
 
         Raises:
-            ProtocolError: the curator's name for it is none that stays in the folder.
+            ProtocolError: the curator's name for it could lead out of the folder.
         """
         if not _NAME.fullmatch(name):
             raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")

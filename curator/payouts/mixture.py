@@ -29,7 +29,7 @@ def stacked(
     """Names in order, (K, B) and (B,) arrays.
 
     Raises:
-        ConfigError: no owner, lengths that differ, or a number that is none.
+        ConfigError: no owner, lengths that differ, or an entry that is not a number.
     """
     names = sorted(histograms)
     goal = np.asarray(target, dtype=np.float64)

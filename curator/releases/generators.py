@@ -141,7 +141,7 @@ class Trained:
             shares: (C,) of the classes, for instance uniform; by default as released.
         """
         if rows < 1:
-            raise ConfigError(f"{rows} rows are none", "Ask for at least one row.")
+            raise ConfigError(f"{rows} rows cannot be generated", "Ask for at least one row.")
         share = self.masses if shares is None else np.asarray(shares, dtype=np.float64)
         share = share / share.sum()
         generator = np.random.default_rng(np.random.SeedSequence([seed, 0x5A]))

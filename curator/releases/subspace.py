@@ -113,7 +113,7 @@ def subspace(
 
     Raises:
         ConfigError: the tolerance is out of its range.
-        DataError: a point is not finite, or there is none.
+        DataError: a point is not finite, or there are no points.
     """
     if not 1e-10 <= tolerance < 1:
         raise ConfigError(

@@ -39,7 +39,7 @@ class HashedContent:
         return np.array([row.features for row in rows])
 
     def fault(self, owner: str, rows: Sequence[HashedRow]) -> FedkmeError | None:
-        """Fault of rows that are hashes of no row, or boxes of another length; None where there is none."""
+        """Fault of rows that are hashes of no row, or boxes of another length; else None."""
         length = row_box_bytes(self.columns)
         if any(len(row.box) != length for row in rows):
             return DataError(f"{owner}: a sealed row is of another length", "Check the owner's software.")

@@ -42,7 +42,7 @@ class LedgerSet:
         """The part that is about one run.
 
         Raises:
-            ConfigError: there is none of that name.
+            ConfigError: no run has that name.
         """
         if run not in self.runs:
             known = ", ".join(self.runs[:8]) + (", ..." if len(self.runs) > 8 else "")

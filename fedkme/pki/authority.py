@@ -98,7 +98,7 @@ class Authority:
             lifetime: from now; None for as long as the authority.
 
         Raises:
-            IdentityError: a party that is called by nobody is to have hosts, or a host is none.
+            IdentityError: hosts for a party that is no server, or a host that is no name or address.
         """
         if hosts and role not in (None, Role.CURATOR):
             raise IdentityError(

@@ -39,7 +39,7 @@ def check_name(name: str) -> None:
     """Refuse what is no party's name.
 
     Raises:
-        IdentityError: it is none.
+        IdentityError: the name is not one that a party can have.
     """
     if not _NAME.fullmatch(name) or name in LOOPBACK:
         raise IdentityError(
@@ -99,7 +99,7 @@ def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def name_of(name: x509.Name) -> str:
-    """The common name, fit for a terminal; empty if there is none."""
+    """The common name, fit for a terminal; empty without one."""
     for attribute in name.get_attributes_for_oid(NameOID.COMMON_NAME):
         return "".join(letter for letter in str(attribute.value) if letter.isprintable())
     return ""

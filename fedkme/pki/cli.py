@@ -211,7 +211,7 @@ def _days(days: int) -> datetime.timedelta:
 
 
 def _refuse(out: Path) -> None:
-    """Before anything is signed: what is signed is written down for good."""
+    """Refuse an output that cannot be written, before anything is signed: signatures cannot be taken back."""
     if out.exists():
         raise FileExistsError(None, None, str(out))
     if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):

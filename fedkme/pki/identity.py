@@ -105,7 +105,7 @@ class IdentityFile:
             whether `identity` is now another one.
 
         Raises:
-            IdentityError: what is there now is none; `identity` stays as it was.
+            IdentityError: the files hold no identity now; `identity` stays as it was.
         """
         with self._lock:
             seen = stamp(self._path, *(self._path / name for name in _FILES))
@@ -119,7 +119,7 @@ class IdentityFile:
         """The identity for a call that begins now.
 
         Raises:
-            IdentityError: what is there now is none.
+            IdentityError: the files hold no identity now.
         """
         self.renewed()
         return self.identity

@@ -30,7 +30,7 @@ def make_request(name: str, key: bytes) -> x509.CertificateSigningRequest:
         key: PEM.
 
     Raises:
-        IdentityError: the name is none, or the key is of a kind that cannot be used.
+        IdentityError: no party can have the name, or the key is of a kind that cannot be used.
     """
     check_name(name)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -42,7 +42,7 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
     """A request that came from somebody.
 
     Raises:
-        IdentityError: it is none, its key is weak, or it was not signed with the key that it is about.
+        IdentityError: the file is no request, its key is weak, or it is not signed with that key.
     """
     try:
         request = x509.load_pem_x509_csr(path.read_bytes())

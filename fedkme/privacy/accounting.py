@@ -121,7 +121,7 @@ class PrivacyStatement:
     raw_points: int
     """Rows that the observer sees as they are."""
     reason: str
-    """Where the figure comes from, or why there is none."""
+    """Source of the figure, or the reason why there is no figure."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for metrics.json; JSON has no infinity, so an infinite epsilon is "inf"."""

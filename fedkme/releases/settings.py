@@ -125,7 +125,7 @@ class GivenPoints(Settings):
         """The rows, (M, width) float64.
 
         Raises:
-            ConfigError: they are none.
+            ConfigError: the text does not hold such rows.
         """
         try:
             raw = base64.b64decode(self.values, validate=True)
@@ -313,7 +313,7 @@ def settings_from_json(text: str) -> ReleaseSettings:
     """Settings of one JSON object.
 
     Raises:
-        ConfigError: it is none, or names the wrong key.
+        ConfigError: the text is no JSON object of settings; the message names the wrong key.
     """
     try:
         values = json.loads(text)

@@ -58,7 +58,7 @@ def seal(
         entropy: random bytes; anything but the default protects nobody.
 
     Raises:
-        SealedBoxError: the recipient's key is none.
+        SealedBoxError: the recipient's key cannot be sealed for.
     """
     ephemeral = new_key(entropy)
     ours = public_bytes(ephemeral)
@@ -107,7 +107,7 @@ def _cipher(private: bytes, public: bytes, about: bytes, shared: bytes) -> ChaCh
             X25519PublicKey.from_public_bytes(public)
         )
     except ValueError:  # not 32 bytes, or a point of low order, with which every secret is the same
-        raise shut("a key that something is to be sealed with is none") from None
+        raise shut("a key to seal with is not a valid X25519 key") from None
     return ChaCha20Poly1305(expand(framed(secret, shared), _LABEL, about))
 
 

@@ -201,7 +201,7 @@ class Taking(enum.Enum):
 class SecretTaker:
     """A party that receives the secret: an offer out, a gift in.
 
-    The first gift that does not fit ends its part for good. Its keys live in this object alone: a process
+    The first gift that does not fit ends its part, finally. Its keys live in this object alone: a process
     that restarts is a new taker, with new keys, and the giver gives again.
 
     Attributes:
@@ -249,7 +249,7 @@ class SecretTaker:
 
         Raises:
             IdentityError: the gift is not from the giver.
-            SealedBoxError: it was altered, is of another run or for another key or taker, or none is
+            SealedBoxError: it was altered, is of another run or for another key or taker, or no gift is
                 expected.
         """
         keys, self._keys = self._keys, None

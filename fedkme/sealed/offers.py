@@ -159,7 +159,7 @@ def taken_at_their_word(offer: KeyOffer) -> None:
 def _well_formed(offer: KeyOffer) -> None:
     parts = (offer.box, offer.signing, offer.chain, offer.signature)
     if not isinstance(offer.name, str) or not all(isinstance(p, bytes) and len(p) <= _LONGEST for p in parts):
-        raise _refused("an offer of keys is none")
+        raise _refused("an offer of keys is malformed")
     if len(offer.box) != KEY_BYTES or len(offer.signing) != KEY_BYTES:
         raise _refused(f"the keys of {offer.name!r} are of another length")
 

@@ -72,7 +72,7 @@ def seal_rows(
         labels_only: seal the label and leave the values at home, for a consumer that trains on hashes.
 
     Raises:
-        SealedBoxError: the recipient's key is none.
+        SealedBoxError: the recipient's key cannot be sealed for.
     """
     shared = _shared(secret)
     hashed = []
@@ -99,7 +99,7 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
         secret: of the run.
 
     Raises:
-        SealedBoxError: the recipient's key is none.
+        SealedBoxError: the recipient's key cannot be sealed for.
     """
     shared, none = _shared(secret), without_hashes(1)[0]
     plain = _HEAD.pack(False, 0, 0).ljust(_padded(_HEAD.size + 8 * columns), b"\0")

@@ -67,7 +67,9 @@ def pair_key(private: bytes, mine: PublicKey, peer: PublicKey, context: bytes, l
             X25519PublicKey.from_public_bytes(peer.key)
         )
     except ValueError:  # a point of low order
-        raise SecureAggregationError(f"the key of {peer.owner!r} is none", "Ask that owner.") from None
+        raise SecureAggregationError(
+            f"the key of {peer.owner!r} is not a valid key", "Ask that owner."
+        ) from None
     ends = sorted((mine, peer), key=lambda end: end.owner)
     info = framed(label, *(part for end in ends for part in (end.owner.encode(), end.key)))
     return expand(secret, context, info)

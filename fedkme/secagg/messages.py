@@ -235,7 +235,7 @@ def _check_head(sender: object, context: object) -> None:
 
 def _check_name(name: object) -> None:
     if not is_name(name):
-        raise _malformed("a name that is none")
+        raise _malformed("an invalid name")
 
 
 def _check_bytes(value: object, size: int) -> None:
@@ -245,7 +245,7 @@ def _check_bytes(value: object, size: int) -> None:
 
 def _check_tuple(values: object, kind: type) -> None:
     if not isinstance(values, tuple) or len(values) > MAX_OWNERS:
-        raise _malformed("a list that is none")
+        raise _malformed("an invalid list")
     if not all(isinstance(value, kind) for value in values):
         raise _malformed(f"a list of something else than {kind.__name__}")
 

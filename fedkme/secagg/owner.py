@@ -3,7 +3,7 @@
 Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning", figure 4, in its
 variant against an active adversary. An owner trusts the authenticity of signing keys, and its own memory;
 the curator may drop, alter, repeat and invent what it likes. The first thing that does not fit ends the
-owner's part for good: it says why, forgets its secrets and answers nothing any more.
+owner's part: it says why, forgets its secrets and answers nothing any more.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class OwnerAggregator:
         keys: dict[str, Advertisement] = {}
         for each in roster.advertisements:
             if each.sender in keys or each.sender not in self._parameters.owners:
-                raise self._deviates("shows keys of somebody who is no owner of it, or two of one")
+                raise self._deviates("shows keys of a party that is no owner of it, or two of one owner")
             if each.context != self._context or not verified(
                 self._peers[each.sender], each.signature, each.signed
             ):

@@ -76,7 +76,7 @@ def from_bytes(share: bytes) -> int:
     """A share in the default field.
 
     Raises:
-        SecureAggregationError: it is none.
+        SecureAggregationError: the bytes are no share.
     """
     value = int.from_bytes(share, "big")
     if len(share) != SHARE_BYTES or value >= PRIME:

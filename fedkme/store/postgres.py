@@ -76,7 +76,7 @@ class PostgresStore(SqlStore):
             patience_s: how long to wait for a session of this party that is just ending, seconds.
 
         Raises:
-            ConfigError: the URL is none.
+            ConfigError: the URL cannot be read.
             StoreError: the server does not answer or refuses, the party is connected already, or the tables
                 are of a newer version.
         """

@@ -26,7 +26,7 @@ class SqliteReader(SqliteStore):
         """Open the store of a party that is there.
 
         Raises:
-            StoreError: there is none, or it is of another party, of another version, damaged or unreadable.
+            StoreError: the store is missing, of another party or version, damaged or unreadable.
         """
         SqlStore.__init__(self, party, f"the store {path}", time.time)  # without the lock of SqliteStore
         self._path = Path(path).resolve()

@@ -66,7 +66,7 @@ class Marginals:
         cliques: columns of each table of counts, ascending; the label is the last column.
 
     Raises:
-        ConfigError: on construction: there are none, or one is no set of columns.
+        ConfigError: on construction: no cliques, or one that is not a set of columns.
     """
 
     bins: int

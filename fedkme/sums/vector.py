@@ -142,7 +142,7 @@ class SumVector:
         for size, bound in zip(self._sizes, self._bounds(rows), strict=True):
             block = vector[start : start + size]
             start += size
-            # In Python's integers: the absolute value of the least int64 is none.
+            # In Python's integers: the least int64 has no absolute value among them.
             if int(block.max()) > bound or int(block.min()) < -bound:
                 raise DataError("an owner's vector is longer than its rows allow", "Ask its owner to update.")
         if self.query.counts and (block.min() < 0 or sum(block.tolist()) > rows * self.weights[-1]):

@@ -164,7 +164,7 @@ def _affordable(
     sizes: Sequence[int],
     limit: float,
 ) -> list[Clique]:
-    """Candidates that leave the model below the limit, or do not change it; if there is none, one."""
+    """Candidates that leave the model below the limit, or do not change it; one at least."""
 
     def fits(clique: Clique) -> bool:
         inside = any(set(clique) <= set(other) for other in taken)

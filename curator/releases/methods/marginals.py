@@ -193,7 +193,7 @@ def read_marginals(release: bytes) -> tuple[dict[str, Any], list[Measurement]]:
     """Read what `MarginalsMethod.ask` made.
 
     Raises:
-        DataError: it is none.
+        DataError: the bytes are no release of marginals.
     """
     arrays = npz_arrays(release, "the release")
     try:
@@ -205,7 +205,7 @@ def read_marginals(release: bytes) -> tuple[dict[str, Any], list[Measurement]]:
         if about["protocol"] != MarginalsMethod.protocol or about["version"] != 1:
             raise ValueError
     except (KeyError, ValueError, TypeError):
-        raise DataError("the release is none of marginals", "Fetch it again.") from None
+        raise DataError("the file is no release of marginals", "Fetch it again.") from None
     return about, measured
 
 

@@ -25,7 +25,7 @@ class Support:
 
 @dataclass(frozen=True)
 class Bound:
-    """A pair (epsilon, delta), how it was found, and why there is no finite one if there is none."""
+    """A pair (epsilon, delta), how it was found, and the reason if it is not finite."""
 
     epsilon: float
     delta: float

@@ -24,7 +24,7 @@ REQUEST = "request"
 PUBLIC = "public"
 """As an observer: everybody."""
 RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUEST, PUBLIC})
-"""Words that mean more than one party in a ledger, or none: no party is called so (fedkme/party.py)."""
+"""Words that do not stand for one party in a ledger: no party may have them as its name (fedkme/party.py)."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _quoted = json.encoder.encode_basestring_ascii
