@@ -261,7 +261,7 @@ Told = Callable[[int, int, float], None]
 
 
 def _silent(done: int, steps: int, length: float) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def train_private(

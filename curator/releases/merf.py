@@ -84,7 +84,7 @@ class MerfPlan:
         )
 
     def release(self, pooled: PooledSum, rows: int, noise: NoiseSource) -> JointRelease:
-        """Noise, once: see curator.releases.joint.release."""
+        """Add noise, once: see curator.releases.joint.release."""
         return release([self.map], [pooled], self.layout, rows, self.calibration, noise, self.class_weights)
 
 

@@ -36,4 +36,4 @@ Progress = Callable[[Report], None]
 
 
 def silent(report: Report) -> None:
-    """Tell nobody."""
+    """Report no progress."""

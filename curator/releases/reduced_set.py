@@ -105,7 +105,7 @@ class Step:
 
 
 def _silent(step: Step) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def algorithm2(

@@ -156,7 +156,7 @@ class CurrentSummary:
 
     @property
     def size(self) -> int:
-        """Q."""
+        """Number of rows, q."""
         return self._mean.count
 
     def add(self, features: Features) -> None:

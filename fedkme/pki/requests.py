@@ -39,7 +39,7 @@ def make_request(name: str, key: bytes) -> x509.CertificateSigningRequest:
 
 
 def read_request(path: Path) -> x509.CertificateSigningRequest:
-    """A request that came from somebody.
+    """Read a request that came from another party.
 
     Raises:
         IdentityError: the file is no request, its key is weak, or it is not signed with that key.

@@ -38,7 +38,7 @@ _REMEDY = "Keep the file as evidence, and compare it with the other side's."
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line.
+    """Entry of a ledger: one line.
 
     Attributes:
         seq: number of the line, from 1.

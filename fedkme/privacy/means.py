@@ -109,7 +109,7 @@ class ExactMean:
 
     @property
     def cost(self) -> Cost:
-        """No noise, no bound."""
+        """Cost without noise: no bound."""
         return _EXACT
 
     def add(self, rows: NDArray[np.float64]) -> None:

@@ -152,7 +152,7 @@ class Curves:
 
 
 def _silent(line: str) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 def reproduce(

@@ -69,7 +69,7 @@ class TrustedNoise:
     """A `NoisyOracle` where a trusted curator adds the noise itself, once, to whole numbers."""
 
     def __init__(self, oracle: CountOracle, noise: NoiseSource) -> None:
-        """Keep both.
+        """Take an oracle of exact counts and a source of noise.
 
         Args:
             oracle: of exact counts.

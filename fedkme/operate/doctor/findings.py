@@ -13,7 +13,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line.
+    """Finding of one check: one line.
 
     Attributes:
         state: `fail` is what would keep the party from working.

@@ -57,7 +57,7 @@ _PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian
 
 
 class Sound(Accountant):
-    """Proven bounds."""
+    """Accountant of proven bounds."""
 
     name: ClassVar[str] = "sound"
 

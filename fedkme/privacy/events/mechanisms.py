@@ -33,7 +33,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all kinds.
+    """Base of all kinds of events.
 
     Numbers lie between 1e-100 and 1e100, so that no square or sum overflows; counts are at least 1.
 
@@ -200,7 +200,7 @@ class PrivAuction(Event):
 
 @dataclass(frozen=True)
 class RawRows(Event):
-    """Rows as they are."""
+    """Rows that are seen as they are."""
 
     kind: ClassVar[str] = "raw-rows"
     count: int
