@@ -47,7 +47,7 @@ def join(config: Config, supervised: Supervised = False) -> None:
 def status(
     config: Config, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False
 ) -> None:
-    """What left, to whom, what the policy still allows, and which runs wait for approval."""
+    """Print what left, to whom, what the policy still allows, and which runs wait for approval."""
     from owner.consent.status import read_status, show  # it imports accountants
 
     settings = _settings(config)

@@ -35,7 +35,7 @@ MOST_OFFERS_OPEN = 64
 
 @dataclass(frozen=True)
 class Sealer:
-    """What an owner seals rows of one run with.
+    """Keys with which an owner seals rows of one run.
 
     Attributes:
         secret: of the run's owners and consumer.
@@ -56,7 +56,7 @@ class Sealer:
 
 
 def lost_keys(owner: str) -> SealedBoxError:
-    """For a run that another process of the owner began."""
+    """Error of a run that another process of the owner began."""
     return SealedBoxError(
         f"{owner} was started again, and the keys that it sealed rows with are gone",
         "The run goes on without it; ask again for a run with it.",
@@ -72,7 +72,7 @@ class KeyRing:
         identity: Callable[[], Identity | None] = lambda: None,
         revoked: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Nothing offered yet.
+        """Begin without any offers.
 
         Args:
             name: the owner's.

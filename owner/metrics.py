@@ -1,4 +1,4 @@
-"""What Prometheus reads of an owner."""
+"""Metrics of an owner for Prometheus."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Roster(Generic[Port]):
         return len(self._ports)
 
     def below_quorum(self) -> QuorumError | None:
-        """Why the run cannot go on, when too few owners are left."""
+        """Error for a run that cannot go on, when too few owners are left; else None."""
         if len(self._ports) >= self._quorum:
             return None
         last = f"; the last to leave: {self._faults[-1].line.rstrip('.')}" if self._faults else ""

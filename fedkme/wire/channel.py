@@ -53,7 +53,7 @@ _WRITE_FAILED = "Internal error from Core"  # and to whoever writes as the other
 
 
 async def receive(context: grpc.aio.ServicerContext[MessageT, Any], kind: type[MessageT]) -> MessageT | None:
-    """What a client says next; None when it hung up.
+    """Receive a client's next message; None when it hung up.
 
     Raises:
         ProtocolError: it is not a message of that kind.

@@ -131,7 +131,7 @@ def _hung_up(address: str, identity: Identity | None) -> FedkmeError:
 
 
 async def _last_error(channel: grpc.aio.Channel) -> str:
-    """Why the last attempt failed: gRPC tells it to a call alone, which then fails at once."""
+    """Reason why the last attempt failed: gRPC tells it to a call alone, which then fails at once."""
     try:
         probe = channel.unary_unary("/fedkme.v1.Owners/Probe", bytes, bytes)
         await probe(b"")

@@ -40,7 +40,7 @@ def hashed_to_wire(row: HashedRow) -> types_pb2.Row:
 
 
 def hashed_from_wire(message: types_pb2.Row) -> HashedRow:
-    """The same.
+    """Decode a hashed or sealed row.
 
     Raises:
         ProtocolError: it is not in a box, or its hash is of no length that there is.
@@ -73,7 +73,7 @@ def hashes_to_wire(features: Features) -> bytes:
 
 
 def hashes_from_wire(data: bytes, rows: int, dimension: int) -> Features:
-    """So many hashes; whether they may be such is for `fault_of_hashes`.
+    """Decode so many hashes; `fault_of_hashes` says whether they can be hashes of rows.
 
     Raises:
         ProtocolError: another number of them.
@@ -84,7 +84,7 @@ def hashes_from_wire(data: bytes, rows: int, dimension: int) -> Features:
 
 
 def too_large(row: types_pb2.Row, width: int) -> bool:
-    """Whether a row has more in it than one of so many columns can have, in the open or sealed."""
+    """Check whether a row has more in it than one of so many columns can have, in the open or sealed."""
     return (
         len(row.values) > width
         or len(row.box) > row_box_bytes(width)

@@ -22,7 +22,7 @@ def offer_to_wire(offer: KeyOffer) -> types_pb2.KeyOffer:
 
 
 def offer_from_wire(message: types_pb2.KeyOffer) -> KeyOffer:
-    """The same; whose they are is for an `OfferCheck`.
+    """Decode an offer of keys; an `OfferCheck` says whose they are.
 
     Raises:
         ProtocolError: it is longer than any.
@@ -45,7 +45,7 @@ def gift_to_wire(gift: Gift) -> types_pb2.Gift:
 
 
 def gift_from_wire(message: types_pb2.Gift) -> Gift:
-    """The same.
+    """Decode a gift.
 
     Raises:
         ProtocolError: it is longer than any.

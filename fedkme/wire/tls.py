@@ -31,7 +31,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 def renewing_server_credentials(
     file: IdentityFile, tell: Callable[[str, str], None]
 ) -> grpc.ServerCredentials:
-    """For a server that accepts only clients of the same authority, and whose identity may be renewed.
+    """Credentials of a server that accepts only clients of the same authority, and may renew its identity.
 
     The file is looked at for each connection, before its handshake. Connections that stand are not touched.
 

@@ -50,13 +50,13 @@ class Approval:
     runs: int
 
     def covers(self, asked: Asked) -> bool:
-        """Whether a run is among those that it is about."""
+        """Check whether a run is among those that the approval is about."""
         same = (asked.consumer, asked.protocol) == (self.consumer, self.protocol)
         return same and asked.rows <= self.rows
 
     @property
     def what(self) -> str:
-        """What it is about, for a line."""
+        """Description of the runs that it is about, for a line."""
         what = f"runs of at most {self.rows} rows" if self.rows else "releases"
         return f"{what} for {self.consumer} by {self.protocol}"
 
@@ -74,7 +74,7 @@ class Asked:
 
     @property
     def command(self) -> str:
-        """What approves it."""
+        """Command that approves the run."""
         command = f"fedkme owner approve OWNER.toml --consumer {self.consumer} --protocol {self.protocol}"
         return f"{command} --rows {self.rows}" if self.rows else command
 
@@ -91,7 +91,7 @@ class Asked:
                 store.delete(asked._key)
 
     def forget(self, store: Store) -> None:
-        """It was approved."""
+        """Forget that approval was asked, once it was given."""
         store.delete(self._key)
 
 
@@ -101,7 +101,7 @@ def asked_in(store: Store) -> list[Asked]:
 
 
 def uses(store: Store, approval: Approval) -> int:
-    """How many runs an approval let in."""
+    """Number of runs that an approval let in."""
     return int(store.get(f"{_APPROVED}{approval.id}") or b"0")
 
 

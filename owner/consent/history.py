@@ -1,4 +1,4 @@
-"""What an owner's store says of its past: runs that were let in, rows that left, and what runs cost.
+"""History of an owner, from its store: runs that were let in, rows that left, and what runs cost.
 
 What a run costs towards others is its plan, in full, as soon as anything left in it: a summary towards other
 owners, a release towards its consumer. The lines that
@@ -53,7 +53,7 @@ class Admission:
     approval: str = ""
 
     def by(self, approval: str) -> Admission:
-        """The same, let in by an approval."""
+        """Copy of the admission that names the approval which let it in."""
         return replace(self, approval=approval)
 
     def write(self, store: Store) -> None:
@@ -70,7 +70,7 @@ class Admission:
 
 @dataclass(slots=True)
 class Told:
-    """What left in a run.
+    """Disclosures of one run.
 
     Attributes:
         rows: rows as they are.
@@ -96,7 +96,7 @@ class History:
     """
 
     def __init__(self, owner: str, store: Store) -> None:
-        """Of one owner; `read` fills it."""
+        """Begin for one owner; `read` fills it."""
         self._owner = owner
         self._store = store
         self._seq = 0
@@ -133,7 +133,7 @@ class History:
         return sum(told.rows for told in self.told.values())
 
     def cost(self, run: str, since: float = -math.inf) -> tuple[Event, ...]:
-        """What a run costs towards others; nothing where nothing left since a time."""
+        """Cost of a run towards others; nothing where nothing left since a time."""
         from fedkme.privacy.accountants import paid
 
         told = self.told.get(run)
@@ -144,7 +144,7 @@ class History:
         return tuple(paid(about for written, about in told.heard if written >= since))
 
     def costs(self, since: float = -math.inf, without: str = "") -> Iterator[Event]:
-        """What runs cost towards others: those in which something left since a time, and open ones.
+        """Costs of runs towards others: those in which something left since a time, and open ones.
 
         Args:
             since: Unix seconds.

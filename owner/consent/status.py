@@ -54,7 +54,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What rows cost towards others in a period, and what they may."""
+    """Cost of rows towards others in a period, and its limit."""
 
     days: float | None
     most: float | None
@@ -62,13 +62,13 @@ class Spent:
 
     @property
     def period(self) -> str:
-        """For a line."""
+        """Period for a line."""
         return "in all" if self.days is None else f"in {self.days:g} days"
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything that `fedkme owner status` says; epsilons are by the sound accountant, replace-one."""
+    """Status that `fedkme owner status` prints; epsilons are by the sound accountant, replace-one."""
 
     settings: OwnerSettings
     at: float
@@ -86,7 +86,7 @@ class Status:
         return sum(run.status == OPEN for run in self.runs)
 
     def limits(self) -> list[tuple[str, float, float | None]]:
-        """What is limited, what was used of it, and the limit; None for no limit."""
+        """Limits by name: what was used, and the limit; None without a limit."""
         policy = self.settings.policy
         most_in_a_run = max((run.rows for run in self.runs), default=0)
         rows: list[tuple[str, float, float | None]] = [
@@ -174,7 +174,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
 
 
 def show(status: Status, console: Console) -> None:
-    """For a person, at 100 columns; a command is one line however long, to be copied."""
+    """Print for a person, at 100 columns; a command is one line however long, to be copied."""
     settings = status.settings
     policy = settings.policy
     lines = [

@@ -60,7 +60,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Number of its process."""
         return self._process.pid
 
     def tell(self, line: str) -> None:
@@ -70,7 +70,7 @@ class Child:
                 self._process.stdin.write(line.encode() + b"\n")
 
     async def ended(self) -> int:
-        """Its exit status, once everything that it said was heard."""
+        """Exit status, once everything that it said was heard."""
         return await asyncio.shield(self._exit)
 
     async def stop(self) -> None:
@@ -105,7 +105,7 @@ class Child:
         return kinds.get(event["code"], PartyFailedError)(named, event["remedy"])
 
     def died(self, status: int, errors: Path) -> FedkmeError:
-        """What to raise for a party that ended with `status`."""
+        """Error to raise for a party that ended with `status`."""
         if self.failure is not None:
             return self.failure
         lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -114,7 +114,7 @@ class Child:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """What a line says; None for a library's print, which is nothing of ours."""
+    """Parse a line; None for a library's print, which no party wrote."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How good a release is, held against rows that only a simulation can see.
+"""Quality of a release, held against rows that only a simulation can see.
 
 A deployment has no such figures: utility on private rows would be one more disclosure. Its card gives the
 distance to what was released, which reads no row.
@@ -26,7 +26,7 @@ SHOWN = 6
 
 
 def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, seed: int) -> dict[str, Any]:
-    """Of synthetic rows.
+    """Evaluate synthetic rows.
 
     Args:
         synthetic: what was made.
@@ -62,7 +62,7 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
 
 
 def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float64]) -> dict[str, Any]:
-    """Of weighted points: their RKHS distance from the mean embedding of the real rows.
+    """Evaluate weighted points by their RKHS distance from the mean embedding of the real rows.
 
     Args:
         points: (M, n) in the units of gamma, with weights.
@@ -101,7 +101,7 @@ def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 def _halves(table: Table, schema: Schema) -> NDArray[np.float64]:
-    """What two halves of the real rows differ by: nothing does better than this."""
+    """Distances between two halves of the real rows: nothing does better than these."""
     order = np.random.default_rng(0).permutation(len(table))
     middle = len(order) // 2
     if middle == 0:
@@ -115,7 +115,7 @@ def _by_name(schema: Schema, distances: NDArray[np.float64]) -> dict[str, float]
 
 
 def _as_seen(table: Table, schema: Schema) -> Table:
-    """With the schema's public values in place of missing ones: no release knows of any other rows."""
+    """Put the schema's public values in place of missing ones, as all releases see rows."""
     seen = schema.decode(Domain(schema).encode(table.values))
     # What was there stays as it is: a scaling to and fro would break ties with synthetic rows.
     return Table(np.where(np.isclose(table.values, seen), table.values, seen), table.labels)

@@ -1,4 +1,4 @@
-"""How names and numbers of a run read, on the page and on a terminal alike."""
+"""Format of a run's names and numbers, on the page and on a terminal alike."""
 
 from __future__ import annotations
 

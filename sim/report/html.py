@@ -1,4 +1,4 @@
-"""What a report is made of: its frame and style sheet, tables, SVG bars and curves, and small grey PNGs.
+"""HTML parts of a report: frame and style sheet, tables, SVG bars and curves, and small grey PNGs.
 
 Everything that is text is escaped here. Drawn by hand rather than by a plotting library: the pictures then
 take the page's fonts and its light and dark colours, weigh a few kilobytes, are the same bytes on every
@@ -241,7 +241,7 @@ def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
 
 
 def banner(text: str) -> str:
-    """Something that a reader must not miss."""
+    """Banner that a reader must not miss."""
     return f'<p class="banner">{escape(text)}</p>'
 
 

@@ -48,7 +48,7 @@ def section(entries: Statements, caption: str) -> str:
 
 
 def lines(entries: Statements) -> list[str]:
-    """The same for a terminal, a line each; why there is no bound stands with those that have none."""
+    """Lines for a terminal, one a statement; the reason stands with those that have no bound."""
     return [_line(entry) for entry in _joined(entries)]
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run as a person sees it: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Progress(Protocol):
         """A round is over; keys as in rounds.csv: `accessed` counts points since the start of the run."""
 
     def note(self, line: str) -> None:
-        """Something worth a line, such as an owner that left."""
+        """Show a line about something such as an owner that left."""
 
     def close(self) -> None:
         """The run is over, whatever its end. May be called twice."""

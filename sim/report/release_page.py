@@ -25,7 +25,7 @@ SIMULATED = "Held against owners' rows, which a simulation alone can see."
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleaseRun:
-    """What a release's folder holds.
+    """Contents of a release's folder.
 
     Attributes:
         metrics: of metrics.json.

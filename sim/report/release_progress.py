@@ -1,4 +1,4 @@
-"""What a person sees while a release goes on: stages with their lines, on a terminal or in a file."""
+"""Progress of a release as a person sees it: stages with their lines, on a terminal or in a file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ReleaseShown:
         self._next = 0.0
 
     def note(self, line: str) -> None:
-        """Something worth a line, such as an owner that left."""
+        """Show a line about something such as an owner that left."""
         self._console.print(Text(line))
 
     def stage(self, stage: str, line: str, fraction: float) -> None:
-        """How far the run is; any thread may call it."""
+        """Show how far the run is; any thread may call it."""
         text = f"{stage} {100 * fraction:3.0f} %  {line}"
         if self._console.is_terminal:
             if self._status is None:

@@ -1,4 +1,4 @@
-"""What share of synthetic and of real rows has which value, for the few columns that a page draws."""
+"""Shares of synthetic and of real rows by value, for the few columns that a page draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINS = 8
 
 
 def shares(synthetic: Table, real: Table, schema: Schema, chosen: NDArray[np.intp]) -> list[dict[str, Any]]:
-    """Of the label, where both have one, and of some columns.
+    """Shares by value of the label, where both have one, and of some columns.
 
     Args:
         synthetic: what was made; one row at least.

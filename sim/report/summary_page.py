@@ -40,7 +40,7 @@ IMAGE_SIDES = {64: 8, 784: 28}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What a run directory holds.
+    """Contents of a run's folder.
 
     Attributes:
         metrics: of metrics.json.
