@@ -27,7 +27,7 @@ from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
 
 EACH_OWNER = "each owner"
-"""In place of owners' names, where an observer can learn the same of each of several owners."""
+"""In place of owners' names, where an observer saw no row and can learn the same of each of several."""
 _OBSERVERS = ("owners and curator", "owners", "other owners", CURATOR)
 """The order of statements; consumers come last."""
 
@@ -35,8 +35,8 @@ _OBSERVERS = ("owners and curator", "owners", "other owners", CURATOR)
 def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
     """Compose everything that ledgers hold, by both accountants; `published` where the paper has arithmetic.
 
-    Owners stand under their names where figures, reasons or numbers of rows seen differ. An owner of which
-    an observer was told nothing costs epsilon 0, where the books say that they have the ledger of each owner.
+    Owners stand under their names where figures or reasons differ, or where rows of theirs were seen. An
+    owner of which an observer was told nothing costs epsilon 0, where the books have each owner's ledger.
 
     Args:
         books: ledgers of one run or of several.
@@ -79,7 +79,8 @@ def _joined(found: Mapping[str, Mapping[str, list[PrivacyStatement]]]) -> Iterat
     owners = {name for told in found.values() for name in told if not is_validation(name)}
     for observer, told in found.items():
         named = [told[owner] for owner in sorted(owners & told.keys())]
-        alike = len(owners) == len(named) > 1 and len({_nameless(one) for one in named}) == 1
+        rows = any(each.raw_points for one in named for each in one)
+        alike = len(owners) == len(named) > 1 and len({_nameless(one) for one in named}) == 1 and not rows
         for one in named[:1] if alike else named:
             yield from (replace(each, protected=EACH_OWNER) if alike else each for each in one)
         for about in (name for name in told if is_validation(name)):

@@ -14,6 +14,7 @@ from fedkme.privacy.accounting import PrivacyStatement
 from sim.config import Baseline, SimulationSettings
 from sim.evaluation.baselines import BaselineResult
 from sim.evaluation.published_variant import published_variant
+from sim.report.families.table import words_of
 
 Metrics = dict[str, Any]
 
@@ -41,11 +42,14 @@ def assemble(
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else {"summary": evaluation}
     evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
+    words = words_of(settings.summary.row.name)
+    claims = published_variant(settings.summary, len(record["owner_rows"])) if words.ranked else []
     return {
         "status": record["status"],
         "reason": record["reason"],
         "code": record["code"],
         "scenario": settings.scenario.kind,
+        "protocol": settings.summary.row.name,
         "engine": settings.engine,
         "seed": settings.seed,
         "K": len(record["owner_rows"]),
@@ -54,7 +58,7 @@ def assemble(
         "gamma": record["features"]["gamma"],
         "dimension": record["features"]["dimension"],
         "points_accessed": points_accessed(settings, record, rounds),
-        "cells": by_cells(record),
+        "cells": words.details(record),
         "mmd2": mmd2,
         "mmd2_counted": _present(evaluations, "mmd2_counted"),
         "mmd2_test": _present(evaluations, "mmd2_test"),
@@ -68,9 +72,7 @@ def assemble(
             if name != "summary" and values["downstream"]
         },
         "privacy": [each.to_json() for each in privacy],
-        "privacy_published": [
-            each.to_json() for each in published_variant(settings.summary, len(record["owner_rows"]))
-        ],
+        "privacy_published": [each.to_json() for each in claims],
         "timing": dict(timing) | _round_times(rounds),
         "bytes": record["bytes"],
         "payouts": payouts(record["accessed"]),
@@ -87,11 +89,7 @@ def points_accessed(
     validation_points: int = record["validation_points"]
     total = sum(by_owner.values()) + validation_points
     accessed = [int(row["accessed"]) for row in rounds]
-    bound: float | None = record["p"]
-    if settings.summary.protocol == "algorithm3" and record["owner_rows"]:
-        bound = settings.summary.auction.access_bound(record["p"], len(record["owner_rows"]))
-    elif settings.summary.protocol == "cells":
-        bound = round(settings.summary.cells.rho * record["p"])
+    words = words_of(settings.summary.row.name)
     closings: dict[str, int] = record["closings"]
     return {
         "total": total,
@@ -99,24 +97,9 @@ def points_accessed(
         "by_round": [after - before for before, after in zip([0, *accessed], accessed, strict=False)],
         "wasted": _wasted(record, sum(by_owner.values())),
         "rho": total / (record["p"] + record["validation_rows"]),
-        "bound": bound,
+        "bound": words.most_rows(settings.summary, record["p"], len(record["owner_rows"])),
         "validation_points": validation_points,
         "owners_agree": all(by_owner[name] == sent for name, sent in closings.items()),
-    }
-
-
-def by_cells(record: Mapping[str, Any]) -> Metrics:
-    """What is public of a summary by cells, as far as it came; empty for other protocols."""
-    if not record.get("cells"):
-        return {}
-    book = record.get("code_book") or {}
-    return {
-        "rho": record["cells"]["rho"],
-        "code_book": book.get("kind"),
-        "cells": book.get("cells"),
-        "classes": record.get("classes"),
-        "ordered": sum(record["orders"].values()) if "orders" in record else None,
-        "dropped": record.get("dropped"),
     }
 
 

@@ -30,8 +30,6 @@ def published_variant(table: SummaryTable, owners: int) -> list[PrivacyStatement
         table: the run's settings; with `preset = "published"` they are the variant's.
         owners: K.
     """
-    if table.protocol == "cells":
-        return []
     if table.preset != "published":
         table = SummaryTable.model_validate({"p": table.p, "preset": "published"})
     claimed = SUMMARY_DELTA

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fedkme.protocols import PROTOCOLS
+
 Metrics = Mapping[str, Any]
 """The content of metrics.json."""
 
@@ -13,11 +15,9 @@ METHODS = {
     "summary": "this run",
     "greedy": "non-private greedy",
     "exact_greedy": "exact-kernel greedy",
-    "uniform": "uniform sampling",
+    "uniform": PROTOCOLS["uniform"].title,
     "uniform_pruned": "uniform, pruned",
     "uniform_5p_pruned": "uniform 5p, pruned",
-    "winner_only": "winner only",
-    "ask_everyone": "ask everyone",
 }
 MODELS = {"linear_svm": "linear SVM", "mlp_32": "MLP 32"}
 

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.protocols import PROTOCOLS
 from sim.report import privacy
+from sim.report.families.table import words_of
+from sim.report.families.words import Words
 from sim.report.formatting import Metrics, distance, method, model, number, percent, short, size, verdict
 from sim.report.html import (
     Bar,
@@ -58,25 +61,27 @@ class Run:
 def render(run: Run) -> str:
     """The whole page; the same bytes for the same run."""
     m = run.metrics
+    words = words_of(m["protocol"])
     sections = [
-        ("How close the rows are to the consumer's", _closeness(m)),
-        ("Round by round", _curves(run)),
-        ("Points accessed, by owner", _owners(run)),
+        ("How close the rows are to the consumer's", _closeness(m, words)),
+        ("Round by round", _curves(run, words)),
+        ("Points accessed, by owner", _owners(run, words)),
         ("Models trained on the summary", _downstream(m)),
         ("Privacy", _privacy(m)),
-        ("Time and traffic", _cost(m)),
-        ("Payouts", _payouts(m)),
+        ("Time and traffic", _cost(m, words)),
+        ("Payouts", _payouts(m, words)),
         ("Faults", faults(m.get("faults", []))),
         ("Configuration", listing("run.toml, resolved", run.config)),
         ("The selected rows", _images(run.arrays)),
     ]
-    return document(f"{m['scenario']}: fedkme run", f"{_head(m)}\n{_tiles(m)}", sections)
+    return document(f"{m['scenario']}: fedkme run", f"{_head(m)}\n{_tiles(m, words)}", sections)
 
 
 def _head(m: Metrics) -> str:
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
     about = (
-        f"{m['status']} · engine {m.get('engine', '-')} · K = {m['K']} owners · p = {m['p']} rows{seed}"
+        f"{PROTOCOLS[m['protocol']].title} · {m['status']} · engine {m.get('engine', '-')} · "
+        f"K = {m['K']} owners · p = {m['p']} rows{seed}"
         f" · γ = {number(m.get('gamma'))} · d = {number(m.get('dimension'))}"
     )
     lines = [f"<h1>{escape(m['scenario'])}</h1>", f'<p class="about">{escape(about)}</p>']
@@ -88,8 +93,8 @@ def _head(m: Metrics) -> str:
     return "\n".join([*lines, f'<p class="verdict">{escape(verdict(m))}</p>'])
 
 
-def _tiles(m: Metrics) -> str:
-    access, timing = m.get("points_accessed", {}), m.get("timing", {})
+def _tiles(m: Metrics, words: Words) -> str:
+    access = m.get("points_accessed", {})
     sound = [
         float(entry["epsilon"])
         for entry in m.get("privacy", [])
@@ -97,7 +102,7 @@ def _tiles(m: Metrics) -> str:
     ]
     shown = [
         ("MMD² to D_v", distance(m.get("mmd2", {}).get("summary")), "0 is a perfect match"),
-        ("points accessed", number(access.get("total")), f"{number(access.get('wasted'))} never used"),
+        ("points accessed", number(access.get("total")), f"{number(access.get('wasted'))} {words.unused}"),
         ("ρ", number(access.get("rho")), "points accessed / (p + |D_v|)"),
     ]
     for name, accuracy in m.get("downstream", {}).items():
@@ -105,22 +110,15 @@ def _tiles(m: Metrics) -> str:
     if sound:
         note = "proven: see Privacy" if math.isfinite(max(sound)) else "nothing is proven: see Privacy"
         shown.append(("ε towards owners", short(max(sound)), note))
-    if cells := m.get("cells"):
-        shown.append(("rows asked per row kept", number(cells["rho"]), "ordered by cells, in one round"))
-    else:
-        round_ms = f"{number(timing.get('round_p50_ms'))} ms"
-        shown.append(("median round", round_ms, "broadcast to verified row"))
+    shown.append(words.tile(m))
     return tiles(shown)
 
 
-def _closeness(m: Metrics) -> str:
+def _closeness(m: Metrics, words: Words) -> str:
     alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
-    together = "What the protocol optimises; the seed set is public and not returned."
-    if m.get("cells"):
-        together = "The seed set is public and not returned."
     drawings = [
         ("Returned rows", alone, "MMD² to D_v, exact kernel. Shorter is closer."),
-        ("Returned rows and seed set together", counted, together),
+        ("Returned rows and seed set together", counted, words.together),
     ]
     figures = [
         figure(title, bars(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
@@ -151,8 +149,8 @@ def _method_bars(values: Mapping[str, float]) -> list[Bar]:
     ]
 
 
-def _curves(run: Run) -> str:
-    if run.metrics.get("cells"):
+def _curves(run: Run, words: Words) -> str:
+    if not words.ranked:
         return ""  # there is one round
     estimates = [(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds]
     counts = run.metrics.get("points_accessed", {}).get("by_round", [])
@@ -172,43 +170,34 @@ def _curves(run: Run) -> str:
     return pair([figure(title, drawing, caption) for title, drawing, caption in drawings if drawing])
 
 
-def _owners(run: Run) -> str:
+def _owners(run: Run, words: Words) -> str:
     access = run.metrics.get("points_accessed", {})
     by_owner: Mapping[str, int] = access.get("by_owner", {})
     if not by_owner:
         return ""
-    cells = run.metrics.get("cells")
     used = Counter(line.get("owner") for line in run.rounds)
     shown = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:MOST_OWNERS]
     rows = []
     for name in sorted(shown):
-        kept, all_rows = min(used[name], by_owner[name]), by_owner[name]
-        parts = ((all_rows, "main"),) if cells else ((kept, "main"), (all_rows - kept, "waste"))
-        rows.append(Bar(name, parts, str(all_rows) if cells else f"{all_rows} ({kept} used)"))
+        kept, sent = min(used[name], by_owner[name]), by_owner[name]
+        parts = ((kept, "main"), (sent - kept, "waste")) if words.ranked else ((sent, "main"),)
+        rows.append(Bar(name, parts, f"{sent} ({kept} used)" if words.ranked else str(sent)))
     rest = len(by_owner) - len(shown)
     more = f" The {rest} owners that sent least are left out." if rest else ""
     drawing = bars("Points accessed of each owner", rows)
-    caption = "Rows that left each owner: blue is in the summary, amber was revealed and never used."
-    if cells:
-        caption = "Rows that left each owner to fill its order. Which of them were kept, no owner is told."
-    bound = "rows ordered at most" if cells else "bound on the expected points accessed"
     facts = [
         ("points accessed", number(access.get("total"))),
-        ("revealed, never used", number(access.get("wasted"))),
+        (words.unused, number(access.get("wasted"))),
         ("rows of D_v sent to the curator", number(access.get("validation_points"))),
         ("ρ = points accessed / (p + |D_v|)", number(access.get("rho"))),
-        (bound, number(access.get("bound"))),
+        (words.bound, number(access.get("bound"))),
         (
             "owners and curator count the same",
             {True: "yes", False: "no"}.get(access.get("owners_agree"), "-"),
         ),
+        *words.facts(run.metrics),
     ]
-    if cells:
-        facts += [
-            ("public cells", number(cells["cells"])),
-            ("share of D_v in cells that no owner seems to have", number(cells["dropped"])),
-        ]
-    figures = [figure("Rows sent", drawing, caption + more), table("", ("", ">"), facts)]
+    figures = [figure("Rows sent", drawing, words.sent + more), table("", ("", ">"), facts)]
     return pair(figures)
 
 
@@ -236,17 +225,15 @@ def _privacy(m: Metrics) -> str:
     return shown + (privacy.NOTE if shown else "") + published
 
 
-def _cost(m: Metrics) -> str:
+def _cost(m: Metrics, words: Words) -> str:
     timing, traffic = m.get("timing", {}), m.get("bytes", {})
+    rounds = [("round, median", "round_p50_ms", "ms"), ("round, 99th percentile", "round_p99_ms", "ms")]
     units = [
         ("start-up", "startup_s", "s"),
         ("launch to first round", "launch_s", "s"),
-        ("round, median", "round_p50_ms", "ms"),
-        ("round, 99th percentile", "round_p99_ms", "ms"),
+        *(rounds if words.ranked else [("the round", "round_p50_ms", "ms")]),
         ("whole run", "total_s", "s"),
     ]
-    if m.get("cells"):
-        units[2:4] = [("the round", "round_p50_ms", "ms")]
     rows = [
         (name, f"{number(timing[key])} {unit}") for name, key, unit in units if timing.get(key) is not None
     ]
@@ -254,12 +241,12 @@ def _cost(m: Metrics) -> str:
     return table("", ("", ">"), rows)
 
 
-def _payouts(m: Metrics) -> str:
+def _payouts(m: Metrics, words: Words) -> str:
     shares, by_owner = m.get("payouts", {}), m.get("points_accessed", {}).get("by_owner", {})
     rows = [(name, number(by_owner.get(name)), f"{share:.1%}") for name, share in shares.items()]
     text = table("Shares go by rows sent, used or not.", ("owner", ">rows sent", ">share"), rows)
     values = m.get("curator_only", {}).get("value_by_owner", {})
-    if not values or m.get("cells"):  # nothing was chosen by a gain
+    if not values or not words.ranked:  # nothing was chosen by a gain
         return text
     worth = table(
         "Sum of the marginal gains of an owner's selected rows.",

@@ -16,11 +16,13 @@ from rich.text import Text
 from fedkme.errors import ConfigError
 from fedkme.tables.files import read_arrays
 from sim.report import privacy
+from sim.report.families.table import words_of
+from sim.report.families.words import Words
 from sim.report.formatting import Metrics, distance, method, model, number, percent, size
 from sim.report.release_page import ReleaseRun, render_release
 from sim.report.summary_page import Run, render
 
-REQUIRED: dict[str, type] = {"status": str, "scenario": str, "K": int, "p": int}
+REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K": int, "p": int}
 LISTS = ("privacy", "privacy_published", "faults")
 TABLES = (
     *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
@@ -120,7 +122,9 @@ def print_summary(metrics: Metrics, console: Console) -> None:
         metrics: of metrics.json.
         console: a terminal or a file.
     """
-    lines = [_outcome(metrics), _table(metrics), *_access(metrics), *_privacy(metrics), *_cost(metrics)]
+    words = words_of(metrics["protocol"])
+    lines = [_outcome(metrics), _table(metrics), *_access(metrics, words), *_privacy(metrics)]
+    lines += _cost(metrics, words)
     width = min(console.width, 100)
     for line in lines:
         if isinstance(line, str):
@@ -163,22 +167,11 @@ def _table(m: Metrics) -> Table | None:
     return table
 
 
-def _access(m: Metrics) -> list[str]:
+def _access(m: Metrics, words: Words) -> list[str]:
     access = m.get("points_accessed")
     if not access:
         return []
-    line = (
-        f"points accessed {number(access.get('total'))} ({number(access.get('wasted'))} never used), "
-        f"rho {number(access.get('rho'))}"
-    )
-    if access.get("bound") is not None:
-        line += f", bound on their expectation {number(access['bound'])}"
-    if (cells := m.get("cells")) and cells["dropped"] is not None:
-        line = (
-            f"rows ordered {number(cells['ordered'])}, {number(access.get('total'))} accessed, "
-            f"{number(access.get('wasted'))} not kept; {cells['dropped']:.1%} of D_v in cells that no owner "
-            "seems to have"
-        )
+    line = words.line(m)
     disagree = "  owners and curator disagree on this count: see the ledger"
     return [line, disagree] if access.get("owners_agree") is False else [line]
 
@@ -195,11 +188,11 @@ def _privacy(m: Metrics) -> list[str]:
     return shown
 
 
-def _cost(m: Metrics) -> list[str]:
+def _cost(m: Metrics, words: Words) -> list[str]:
     timing, traffic = m.get("timing", {}), m.get("bytes", {})
     if not timing:
         return []
     sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received" if traffic else ""
     p50, p99 = (number(timing.get(f"round_{percentile}_ms")) for percentile in ("p50", "p99"))
-    rounds = f"one round, {p50} ms" if m.get("cells") else f"rounds {p50} ms median, {p99} ms p99"
+    rounds = f"rounds {p50} ms median, {p99} ms p99" if words.ranked else f"one round, {p50} ms"
     return [f"time {number(timing.get('total_s'))} s, {rounds}{sent}"]

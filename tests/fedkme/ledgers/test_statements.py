@@ -59,6 +59,12 @@ def test_owners_of_which_the_same_was_told_share_a_line() -> None:
     }
 
 
+def test_owners_whose_rows_were_seen_are_named() -> None:
+    # A number of rows is then of one owner.
+    every = found(told("a", CURATOR, RawRows(2)), told("b", CURATOR, RawRows(2)))
+    assert [every[name, CURATOR].raw_points for name in "ab"] == [2, 2]
+
+
 @pytest.mark.parametrize("event", [Gaussian(4.0), RawRows(2)])
 def test_owners_are_named_where_anything_differs(event: Event) -> None:
     # Figures, reasons or numbers of rows: the worst is not hidden behind the others, nor they behind it.

@@ -30,7 +30,7 @@ STABLE = {
     *("timing", "bytes", "payouts"),
 }
 OURS = {
-    *("status", "reason", "code", "scenario", "gamma", "dimension", "faults", "curator_only"),
+    *("status", "reason", "code", "scenario", "protocol", "gamma", "dimension", "faults", "curator_only"),
     *("mmd2_counted", "mmd2_test", "percent_over_greedy", "percent_over_greedy_counted"),
     *("cells", "points_accessed_baselines", "downstream_baselines", "privacy_published"),
 }

@@ -20,7 +20,7 @@ def of(protected: str, observer: str, table: dict[str, Any]) -> list[PrivacyStat
     return [one for one in found if (one.protected, one.observer) == (protected, observer)]
 
 
-@pytest.mark.parametrize("table", [PUBLISHED, {}, {"protocol": "uniform"}, {"auction": {"kind": "clock"}}])
+@pytest.mark.parametrize("table", [PUBLISHED, {}, {"auction": {"kind": "winner-only"}}])
 def test_d_v_costs_what_the_paper_says_and_what_is_proven(table: dict[str, Any]) -> None:
     # MATH.md, "Privacy of h2, honestly": 1.4006 by the paper's arithmetic, 3.104 by PLD for replace-one.
     published, sound = of("D_v", "owners and curator", table)

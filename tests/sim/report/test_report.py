@@ -30,6 +30,8 @@ COLUMNS = [
     *("round", "size", "asked", "revealed", "accessed", "pool", "owners"),
     *("owner", "token", "bid", "mmd2_estimate", "milliseconds"),
 ]
+BARE = {"scenario": "digits", "protocol": "clock", "K": 3, "p": P}
+"""All that metrics.json must have, but for its status."""
 HOSTILE = "<script>alert('x')</script>"
 
 
@@ -41,6 +43,7 @@ def sample_metrics(**changes: Any) -> dict[str, Any]:
         "status": "complete",
         "reason": None,
         "scenario": "digits",
+        "protocol": "clock",
         "engine": "processes",
         "seed": 7,
         "K": 3,
@@ -146,7 +149,10 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
     # Brief: content, in order; issue 2, item 8: every metric of the schema is on the page.
     page = page_of(sample_run(tmp_path))
     expected = [
-        *("<h1>digits</h1>", "complete · engine processes · K = 3 owners · p = 20 rows"),
+        *(
+            "<h1>digits</h1>",
+            "Algorithm 3, descending clock · complete · engine processes · K = 3 owners · p = 20 rows",
+        ),
         "The summary&#x27;s MMD² is 0.0216, 8.0 % over non-private greedy; uniform sampling: 0.0600.",
         *("median round", "exact-kernel greedy", "with seed set", "-5.0 %", "+200 %", "0.0650"),
         *("Estimate of MMD² after each round", "Rows revealed in each round", "30 (10 used)", "20 (10 used)"),
@@ -190,8 +196,8 @@ def test_no_text_of_a_run_becomes_markup(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("status", "rounds"), [("stopped", 9), ("interrupted", 0)])
 def test_a_partial_run_is_readable_and_says_why_it_ended(tmp_path: Path, status: str, rounds: int) -> None:
     # Issue 2, item 10 and "Bad input": a stopped run keeps what it has and says so.
-    metrics = {"status": status, "reason": "2 owners are left", "scenario": "digits", "K": 3, "p": P}
-    (tmp_path / "metrics.json").write_text(json.dumps(metrics | {"rounds": rounds}))
+    metrics = BARE | {"status": status, "reason": "2 owners are left", "rounds": rounds}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     (tmp_path / "rounds.csv").write_text(",".join(COLUMNS) + "\n1,0,3,3,3,2,3,Bergen,1,0.2,0.5,3.1\n2,1,3")
     page = page_of(tmp_path)
     assert f"The run was {status} after round {rounds} of 20: 2 owners are left." in page
@@ -284,7 +290,7 @@ def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
 
 
 def test_the_final_lines_of_a_run_that_gathered_nothing() -> None:
-    metrics = {"status": "stopped", "reason": "quorum", "scenario": "[red]x", "K": 3, "p": P, "rounds": 0}
+    metrics = BARE | {"status": "stopped", "reason": "quorum", "scenario": "[red]x", "rounds": 0}
     assert printed(metrics, 100) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
 
 

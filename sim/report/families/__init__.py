@@ -1,0 +1,1 @@
+"""Words in which runs of each family of protocols are told of, on the page and on a terminal alike."""
