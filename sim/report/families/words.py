@@ -27,7 +27,7 @@ def _no_facts(metrics: Metrics) -> Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How runs of one family are told of.
+    """Words in which runs of one family are reported.
 
     Attributes:
         ranked: rows are chosen one a round by their gains, so that there are rounds to draw, rows that were
