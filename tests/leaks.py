@@ -104,7 +104,7 @@ class Seen:
         self._runs = set(zip(*(decimals[at:] for at in range(RUN)), strict=False))
 
     def holds(self, content: bytes) -> bool:
-        """Whether bytes are there, eight of them or more."""
+        """Check whether bytes are there, eight of them or more."""
         assert len(content) >= 8, f"{content!r} may be there by chance"
         (start,) = np.frombuffer(content[:8], "<u8")
         at = np.searchsorted(self._starts, start)
@@ -120,11 +120,11 @@ class Seen:
         return there
 
     def rows(self, tables: Sequence[NDArray[Any]]) -> int:
-        """How many rows of the tables are there in any encoding."""
+        """Number of rows of the tables that are there in any encoding."""
         return sum(bool(self.encodings(row)) for table in tables for row in table)
 
     def secret(self, content: bytes) -> bool:
-        """Whether a secret is there, as it is or as text."""
+        """Check whether a secret is there, as it is or as text."""
         return any(self.holds(way) for _, way in spellings(content))
 
     def chance(self, tables: Sequence[NDArray[Any]]) -> float:

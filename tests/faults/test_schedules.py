@@ -1,4 +1,4 @@
-"""Whatever happens to processes, wires and disks, a run ends as the undisturbed one, or says why."""
+"""Schedules of faults: a run ends as the undisturbed one, or says why, whatever fails."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict
 
 
 def fates(chance: random.Random, steps: dict[str, int], deaths: int, full: int = 0) -> dict[str, Fate]:
-    """What happens to whom; anybody may be killed several times, at any step of a life."""
+    """Fate of each party; any of them may be killed several times, at any step of a life."""
     made = {name: (set[int](), set[int]()) for name in PARTIES}
     for _ in range(deaths):
         name = chance.choice(PARTIES)

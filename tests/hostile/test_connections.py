@@ -138,7 +138,7 @@ async def tap(messages: list[bytes], call: Any) -> None:
 
 
 async def answers_to(at: Market, site: Site, name: str, method: str, *messages: Any) -> list[Any]:
-    """What a party hears that says this, as it was recorded."""
+    """Answers to a party that says this, as it was recorded."""
     async with site.channel(at, name) as channel:
         call: Any = channel.stream_stream(f"/fedkme.v1.{method}", bytes, bytes)()
         await tap([message.SerializeToString() for message in messages], call)

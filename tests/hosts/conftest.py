@@ -32,7 +32,7 @@ def network(namespaces: None) -> Iterator[Network]:
 
 @pytest.fixture(scope="session")
 def poor_network(namespaces: None, network: Network) -> Iterator[Network]:
-    """The same hosts, and owners' links are poor."""
+    """Network of the hosts in which owners' links are poor."""
     with Network(*HOSTS, poor=POOR, label="poor") as made:
         yield made
 

@@ -44,7 +44,7 @@ def blocks() -> Iterator[Block]:
 
 
 def clone(folder: Path) -> None:
-    """What a fresh clone holds, as far as the guide needs it."""
+    """Copy what a fresh clone holds, as far as the guide needs it."""
     folder.mkdir(parents=True)
     for name in SOURCES:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -92,7 +92,7 @@ class Terminals:
         return self.homes / host / "fedkme"
 
     def type(self, host: str, script: str, cwd: Path | None = None) -> str:
-        """What a script prints; it must succeed."""
+        """Type a script, which must succeed; returns what it prints."""
         done = subprocess.run(
             self._shell(host, script),
             cwd=cwd or self.home(host),

@@ -38,7 +38,7 @@ def ip(*arguments: str) -> None:
 
 
 def why_not() -> str:
-    """Why no namespaces can be made here; empty where they can."""
+    """Reason why no namespaces can be made here; empty where they can."""
     if shutil.which("ip") is None:
         return "iproute2 is not installed"
     if os.geteuid() != 0:
@@ -156,7 +156,7 @@ class Network:
 
 
 def _has_netem(space: str) -> bool:
-    """Whether this kernel knows netem, tried on the bridge."""
+    """Check whether this kernel knows netem, tried on the bridge."""
     if shutil.which("tc") is None:
         return False
     change = ("tc", "-n", space, "qdisc", "{}", "dev", "bridge", "root", "netem", "delay", "1ms")

@@ -48,7 +48,7 @@ Event = dict[str, Any]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """For processes of this checkout."""
+    """Environment of this checkout's processes."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
@@ -107,12 +107,12 @@ class Party:
         return status
 
     def kill(self) -> None:
-        """As a loss of power would: no handler runs."""
+        """Kill it as a loss of power would: no handler runs."""
         self.process.kill()
         self.ended()
 
     def stop(self) -> int:
-        """As a service manager does; its status."""
+        """Stop it as a service manager does; returns its status."""
         self.process.send_signal(signal.SIGTERM)
         return self.ended()
 
@@ -175,7 +175,7 @@ class Site:
         return self.start("lab", config, table=f"[request]\np = {p}\nkernel.gamma = 0.5\n")
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
-        """What a verb of `fedkme` prints, without a process of its own; it must succeed."""
+        """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
         app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": fedkme.operate.audit_cli.app}[
             verb
         ]

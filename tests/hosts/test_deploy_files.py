@@ -55,7 +55,7 @@ class Machine:
         shutil.copy(example / "validation.csv", state)
 
     def moved(self, text: str) -> str:
-        """The same for this machine."""
+        """Move paths and addresses in a text to this machine."""
         for place in MOVED:
             text = text.replace(place, f"{self.root}{place}")
         text = text.replace("curator.example.org:7700", self.address).replace("0.0.0.0:7700", "127.0.0.1:0")
@@ -100,7 +100,7 @@ def compose() -> Mapping[str, list[str]]:
 
 
 def entrypoint() -> str:
-    """What the image runs before a command."""
+    """Program that the image runs before a command."""
     (words,) = re.findall(r"^ENTRYPOINT (\[.*\])$", (DEPLOY / "Dockerfile").read_text(), re.M)
     return shlex.join(json.loads(words))
 

@@ -37,7 +37,7 @@ def doctor(path: Path | None) -> tuple[int, list[dict[str, Any]]]:
 
 
 def states(findings: list[dict[str, Any]]) -> dict[str, str]:
-    """By check; the worst where there are several."""
+    """States by check; the worst where there are several."""
     worst = ("ok", "warn", "fail")
     found: dict[str, str] = {}
     for finding in findings:

@@ -28,7 +28,7 @@ def planted(site: Site) -> None:
 
 
 def secrets_of(site: Site) -> list[str]:
-    """Everything that may stand in no log: values of rows, lines of keys."""
+    """Secrets that may stand in no log: values of rows, lines of keys."""
     keys = re.findall(
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----\n(.*?)-----END",
         "".join(path.read_text() for path in site.folder.glob("*.pem")),

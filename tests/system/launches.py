@@ -78,7 +78,7 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def rows_in(path: Path, owner: str) -> list[Any]:
-    """What a ledger says of an owner's rows seen by the curator, in order."""
+    """Rows of an owner that the curator saw, as a ledger has them, in order."""
     events = [line["disclosure"] for line in read_lines(path)]
     return [
         event
@@ -103,7 +103,7 @@ def ledgers(directory: Path) -> list[Path]:
 
 
 def transcript(directory: Path) -> dict[str, Any]:
-    """Everything of a run that engines must agree on, bit for bit."""
+    """Facts of a run that engines must agree on, bit for bit."""
     return {
         "rounds": rounds(directory),
         "ledger": {str(path): (directory / path).read_bytes() for path in ledgers(directory)},
@@ -114,7 +114,7 @@ def transcript(directory: Path) -> dict[str, Any]:
 
 
 def owners_agree(directory: Path) -> bool:
-    """Whether each owner wrote down itself, in order, what the curator wrote down of it."""
+    """Check that each owner wrote down itself, in order, what the curator wrote down of it."""
     return all(
         rows_in(path, path.stem) == rows_in(directory / "ledger.jsonl", path.stem)
         for path in (directory / "owners").iterdir()
@@ -145,7 +145,7 @@ def write_own_files(folder: Path, sizes: Mapping[str, int], **texts: str) -> Pat
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for counts as one."""
+    """Check whether a process runs; one that ended and was not waited for counts as one."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

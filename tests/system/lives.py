@@ -96,7 +96,7 @@ class Life:
         self._rest = b""
 
     def read(self) -> None:
-        """What there is; of a paced process a single line."""
+        """Read what there is; of a paced process a single line."""
         chunk = os.read(self.pipe, 2**16)
         self.over = not chunk
         *lines, self._rest = (self._rest + chunk).split(b"\n")
@@ -197,7 +197,7 @@ class Town:
         return found[0]
 
     def _last_words(self) -> str:
-        """What everybody said last."""
+        """Last words of all parties."""
         return "\n".join(
             f"{party}, life {number}: {life.events[-5:]} {life.other[-20:]}"
             for party, lives in self.lives.items()
@@ -219,7 +219,7 @@ class Town:
         assert self.lives[CONSUMER][-1].process.wait(PATIENCE_S) == 0
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
-        """What a verb of `fedkme` prints, without a process of its own; it must succeed."""
+        """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
         app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": fedkme.operate.audit_cli.app}[
             verb
         ]
@@ -237,7 +237,7 @@ class Town:
         return found
 
     def transcript(self) -> dict[str, Any]:
-        """Everything of a run that no death may change; how many bytes went over the wire may."""
+        """Facts of a run that no death may change; how many bytes went over the wire may."""
         (directory,) = (self.folder / "curator" / "runs").glob("run-1*")
         out = self.folder / CONSUMER / "out"
         return {
@@ -260,7 +260,7 @@ class Town:
         return found
 
     def audit(self) -> str:
-        """What `fedkme audit verify` says of the curator's folder and of everybody's ledgers."""
+        """Verify the curator's folder and all parties' ledgers; returns what `fedkme audit verify` prints."""
         own = {party: path for party, path in self.ledgers().items() if party != "curator"}
         return self.fedkme("audit", "verify", self.folder / "curator" / "runs", *own.values())
 

@@ -53,7 +53,7 @@ class Ear(StatusReporter):
             self._more.notify_all()
 
     async def heard(self, event: str, count: int = 1) -> dict[str, Any]:
-        """What was said with the event for the `count`-th time, once it was."""
+        """Wait for an event's `count`-th time; returns what was said with it."""
 
         def found() -> list[dict[str, Any]]:
             return [fields for name, fields in self.said if name == event]
@@ -112,7 +112,7 @@ class Market:
             write_ledger(journal)
 
     def ended(self) -> dict[str, Any]:
-        """What the curator said of the run that ended last."""
+        """Report of the curator about the run that ended last."""
         return [fields for event, fields in self.ear.said if event == "ended"][-1]
 
     def owner(self, name: str, count: int = 20, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
@@ -169,7 +169,7 @@ class Market:
 
     @contextlib.asynccontextmanager
     async def summaries(self) -> AsyncIterator[Any]:
-        """What a consumer may call."""
+        """Services that a consumer may call."""
         async with grpc.aio.insecure_channel(self.address, options=UNLIMITED) as channel:
             yield summaries_pb2_grpc.SummariesStub(channel)
 
@@ -264,7 +264,7 @@ async def fake_curator(folder: Path, fake: FakeCurator) -> AsyncIterator[Market]
 
 
 def request(p: int = 3) -> summaries_pb.ConsumerMessage:
-    """What a consumer asks first."""
+    """Make the first message of a consumer."""
     asked = summaries_pb.SummaryRequest(
         versions=codecs.VERSIONS,
         rows=p,

@@ -149,7 +149,7 @@ async def release_market(
 
 
 class Held:
-    """Where a run waits until the test lets it go.
+    """Point at which a run waits until the test lets it go.
 
     Attributes:
         there: set when the run has come here.

@@ -19,7 +19,7 @@ from tests.system.lives import CONSUMER, OWNERS, PARTIES, Town
 
 
 class Build(Protocol):
-    """See `Town`."""
+    """Builder of a `Town`."""
 
     def __call__(self, name: str, auction: str, *, paced: bool = True, seeded: bool = True) -> Town: ...
 
@@ -48,7 +48,7 @@ def build(tmp_path: Path) -> Iterator[Build]:
 
 
 def waves(chance: random.Random, p: int) -> list[Wave]:
-    """In which round who is killed: the curator three times, everybody else once.
+    """Rounds and who is killed in each: the curator three times, each other party once.
 
     The curator's third death comes while it still does again what it did before the second.
     """

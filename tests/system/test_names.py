@@ -1,4 +1,4 @@
-"""Who is who: names of parties in settings, on the wire and in ledgers (issue 3, item 3: "per consumer")."""
+"""Names of parties in settings, on the wire and in ledgers (issue 3, item 3: "per consumer")."""
 
 from __future__ import annotations
 

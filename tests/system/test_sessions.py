@@ -30,7 +30,7 @@ ROWS = {"a": 20, "b": 600}
 
 
 def transcript(folder: Path, run: str = "run-1") -> dict[str, Any]:
-    """Everything of a run that no accident may change; the bytes that went over the wire may."""
+    """Facts of a run that no accident may change; the bytes that went over the wire may."""
     directory = folder / "runs" / run
     return {
         "record": read_json(directory / "record.json") | {"bytes": None},

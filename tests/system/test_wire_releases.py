@@ -55,14 +55,14 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def faults(folder: Path) -> list[str]:
-    """What `fedkme audit verify` finds between a curator's folder and its owners' ledgers."""
+    """Faults that `fedkme audit verify` finds between a curator's folder and its owners' ledgers."""
     others = sorted(folder.glob("owner-*.jsonl"))
     assert others
     return [verdict.fault for verdict in verify(folder / "runs", others) if verdict.fault]
 
 
 async def calm(folder: Path, security: SecuritySettings | None = None) -> dict[str, bytes]:
-    """What a consumer receives of a run in which nothing happens."""
+    """Files that a consumer receives of a run in which nothing happens."""
     async with release_market(folder, security) as at:
         come(at)
         await at.asks()

@@ -156,7 +156,7 @@ def test_a_wrong_answer_of_the_owners_is_refused() -> None:
 
 
 def test_rows_come_back_through_a_privately_trained_encoder() -> None:
-    """With little noise DP-SGD over owners learns, and codes of a generator give rows of both classes."""
+    """DP-SGD over owners learns with little noise, and codes of a generator give rows of both classes."""
     table = rows(300)
     training = PrivateTraining(150, 0.4, 120.0, 0.3, clip=1.0)
     parts = [table.take(part) for part in np.array_split(np.arange(300), 3)]

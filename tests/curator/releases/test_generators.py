@@ -143,7 +143,7 @@ def test_training_takes_released_values_and_no_rows() -> None:
 
 
 def test_the_objective_has_no_bias_from_the_batch() -> None:
-    """At the truth the estimate is zero in the mean, where the norm of one batch's error is its variance."""
+    """The estimate is zero in the mean at the truth, where the norm of one batch's error is its variance."""
     schema = Schema(columns=(Category(name="c", categories=("a", "b")),))
     features = MixedSpec(dimension=2, gamma=1.0, seed=0).make(schema)
     network = TableNetwork(schema, 1, code=2, hidden=(8,))

@@ -36,7 +36,7 @@ OTHER = table(1, 77)
 
 @dataclass(frozen=True)
 class Lie:
-    """What owner b does instead of the right thing, and the number of the fault that it gets."""
+    """Lie that owner b tells, and the number of the fault that it gets."""
 
     code: int
     bid: BidForgery = lambda bid: bid

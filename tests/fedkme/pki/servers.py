@@ -58,7 +58,7 @@ async def call(address: str, identity: Identity) -> str:
 
 
 async def refusal(address: str, identity: Identity) -> str:
-    """Why a call fails."""
+    """Reason why a call fails."""
     try:
         answer = await call(address, identity)
     except grpc.aio.AioRpcError as error:

@@ -10,7 +10,7 @@ from fedkme.pki.cli import app
 
 
 def pki(*arguments: str | Path, typed: str | None = None) -> str:
-    """What a command printed on both streams.
+    """Run a command of `fedkme pki`; returns what it printed on both streams.
 
     Raises:
         FedkmeError: what it failed with.

@@ -59,7 +59,7 @@ def world() -> World:
 
 
 def wire(*messages: KeyOffer | Gift) -> bytes:
-    """Everything in messages that a curator relays."""
+    """Bytes of messages that a curator relays."""
     seen = b""
     for message in messages:
         for value in vars(message).values():

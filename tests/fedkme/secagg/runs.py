@@ -118,7 +118,7 @@ class Run:
             self.curator.unmasked(message)
 
     def until(self, phase: str) -> Run:
-        """Everything up to and with a phase."""
+        """Run up to and with a phase."""
         for step in ("advertise", "share", "mask", "endorse", "unmask"):
             getattr(self, step)()
             if step == phase:

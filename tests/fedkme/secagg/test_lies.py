@@ -99,7 +99,7 @@ def test_the_curator_takes_no_endorsement_of_something_else() -> None:
 
 
 def other_run(name: str) -> SealedShare:
-    """What an owner sealed for o000 in a run of the same name, with other keys."""
+    """Share that an owner sealed for o000 in a run of the same name, with other keys."""
     run = started("advertise", seed=5)
     sealed = run.owners[name].share(run.curator.roster())
     return next(each for each in sealed.shares if each.recipient == "o000")

@@ -34,7 +34,7 @@ def discrete_gaussian(variance: float) -> Law:
 
 
 def law_of_sum(share: float, count: int) -> Law:
-    """Of `count` shares on LATTICE; computed directly, as a transform would lose the tails."""
+    """Law of the sum of `count` shares on LATTICE; computed directly, as a transform would lose the tails."""
     law = one = discrete_gaussian(share**2)
     for _ in range(count - 1):
         law = np.convolve(law, one)[HALF:-HALF]

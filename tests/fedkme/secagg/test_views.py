@@ -21,7 +21,7 @@ LENGTH = 4096
 
 
 def chi_square(words: NDArray[np.uint64], bits: int) -> float:
-    """Of the highest eight bits, over 256 cells."""
+    """Chi-square of the highest eight bits, over 256 cells."""
     high = (words >> np.uint64(bits - 8)).astype(np.int64)
     counts = np.bincount(high, minlength=256)
     expected = len(high) / 256

@@ -1,4 +1,4 @@
-"""Where a store is, for a suite that runs on every backend."""
+"""Places of stores, for a suite that runs on every backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedkme.store.sqlite import SqliteStore
 
 @dataclass(frozen=True)
 class Place:
-    """Where a store is, and how to open it."""
+    """Place of a store, and how to open it."""
 
     kind: str
     spec: str

@@ -22,7 +22,7 @@ def find_binaries() -> Path | None:
 
 
 def unprivileged() -> str | None:
-    """Who runs the server: it refuses root. None for whoever we are."""
+    """Name of the user that runs the server, which refuses root; None for the user of the tests."""
     if os.geteuid():
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}

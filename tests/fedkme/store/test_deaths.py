@@ -41,7 +41,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def rounds_that_stand(place: Place) -> int:
-    """How many rounds are in the store; all that is written of each agrees."""
+    """Number of rounds in the store; all that is written of each agrees."""
     with place.open() as store:
         entries, ledger = store.entries("run"), store.ledger()
         rounds = int.from_bytes(store.get("rounds") or b"")

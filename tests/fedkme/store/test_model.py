@@ -44,7 +44,7 @@ class Model:
         return other
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the store answers; "refused" where it raises."""
+        """Answer of the store; "refused" where it raises."""
         match name, *arguments:
             case "open_run", run, peer, document:
                 if run in self.runs:

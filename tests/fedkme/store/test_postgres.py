@@ -1,4 +1,4 @@
-"""What is PostgreSQL's own: parties that share a server, connections that break, URLs, backups."""
+"""PostgreSQL's own: parties that share a server, connections that break, URLs, backups."""
 
 from __future__ import annotations
 

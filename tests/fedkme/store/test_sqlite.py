@@ -1,4 +1,4 @@
-"""What is SQLite's own: the file, its rights, its disk, backups and what is forgotten."""
+"""SQLite's own: the file, its rights, its disk, backups and what is forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store does: "one small interface with one test suite that every backend passes"."""
+"""Contract of all stores: "one small interface with one test suite that every backend passes"."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def write_config(folder: Path, **policy: Any) -> Path:
 
 
 def call(*arguments: object) -> str:
-    """What a verb says; its errors are raised."""
+    """Run a verb; its errors are raised."""
     result = CliRunner().invoke(app, [str(word) for word in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -1,4 +1,4 @@
-"""What the table experiments measure, and how they run from a fresh clone."""
+"""Measures of the table experiments, and how they run from a fresh clone."""
 
 from __future__ import annotations
 

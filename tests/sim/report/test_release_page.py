@@ -48,7 +48,7 @@ SEEN = {"observer": "curator", "epsilon": "inf", "delta": 0.0, "reason": "releas
 
 
 def sample_metrics(**changes: Any) -> dict[str, Any]:
-    """What a finished release of rows writes, with every key of the schema."""
+    """Metrics that a finished release of rows writes, with every key of the schema."""
     metrics: dict[str, Any] = {
         "status": "complete",
         "reason": None,

@@ -36,7 +36,7 @@ HOSTILE = "<script>alert('x')</script>"
 
 
 def sample_metrics(**changes: Any) -> dict[str, Any]:
-    """What a finished run writes, with every key of the schema."""
+    """Metrics that a finished run writes, with every key of the schema."""
     names = ["summary", "greedy", "exact_greedy", "uniform", "winner_only", "ask_everyone"]
     observed = {"protected": "D_v", "observer": "owners", "neighbouring": "replace one row", "raw_points": 0}
     metrics: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Who owns what in the shipped scenarios."""
+"""Owners' rows in the shipped scenarios."""
 
 from __future__ import annotations
 
