@@ -60,7 +60,7 @@ class OwnerMetrics:
 
 @contextlib.contextmanager
 def export(
-    settings: OwnerSettings, store: Store, rows_sent: Callable[[], int], voice: StatusReporter
+    settings: OwnerSettings, store: Store, rows_sent: Callable[[], int], reporter: StatusReporter
 ) -> Iterator[tuple[OwnerMetrics, Store]]:
     """Let Prometheus read figures of an owner while inside, as its settings say.
 
@@ -73,7 +73,9 @@ def export(
     loop = asyncio.get_running_loop()
 
     def unreadable(error: FedkmeError) -> None:  # in a thread
-        loop.call_soon_threadsafe(functools.partial(voice.say, "warning", code=error.code, line=str(error)))
+        loop.call_soon_threadsafe(
+            functools.partial(reporter.say, "warning", code=error.code, line=str(error))
+        )
 
     assert settings.metrics is not None, "the caller looked"
     metrics = OwnerMetrics(rows_sent)
@@ -82,7 +84,7 @@ def export(
         contextlib.closing(Spending(store, metrics.registry, unreadable)) as spending,
     ):
         metrics.run_ended = spending.refresh
-        voice.say("metrics", address=where)
+        reporter.say("metrics", address=where)
         yield metrics, timed(store, metrics.registry)
 
 

@@ -15,7 +15,6 @@ PACKAGES = ("consumer", "curator", "fedkme", "owner", "sim", "tests", "tools")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
 PENDING: tuple[str, ...] = (
-    "consumer/releases/client.py",
     "consumer/runs.py",
     "consumer/sealed/boxes.py",
     "consumer/summary/client.py",
@@ -45,16 +44,13 @@ PENDING: tuple[str, ...] = (
     "curator/sums/settings.py",
     "fedkme/protocol.py",
     "fedkme/protocols.py",
-    "fedkme/wire/absence.py",
     "fedkme/wire/codecs.py",
-    "fedkme/wire/dial.py",
     "fedkme/wire/sums.py",
     "owner/agent.py",
     "owner/cells/handler.py",
     "owner/cells/responder.py",
     "owner/consent/gate.py",
     "owner/consent/policy.py",
-    "owner/metrics.py",
     "owner/runs.py",
     "owner/summary/bidder.py",
     "owner/summary/handler.py",

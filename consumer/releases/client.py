@@ -110,21 +110,21 @@ class Request:
         self._path.unlink(missing_ok=True)
 
 
-async def run(settings: ReleaseConsumerSettings, voice: StatusReporter) -> None:
+async def run(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> None:
     """Ask for a release and write its files; after a broken connection ask again."""
     request = Request(settings)
-    voice.say("resumed" if request.resumed else "loaded", name=settings.name)
-    address = await voice.hear() if settings.curator == "-" else settings.curator
-    await _ask(settings, address, request.message, voice, request.done)
+    reporter.say("resumed" if request.resumed else "loaded", name=settings.name)
+    address = await reporter.hear() if settings.curator == "-" else settings.curator
+    await _ask(settings, address, request.message, reporter, request.done)
 
 
 def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, StatusReporter], Awaitable[None]]:
     """Follow a run that was asked for before, and write its files."""
 
-    async def work(settings: ReleaseConsumerSettings, voice: StatusReporter) -> None:
+    async def work(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> None:
         settings.output.mkdir(parents=True, exist_ok=True)
         message = pb.ReleaseRequest(versions=codecs.VERSIONS, name=settings.name, attach=run_name)
-        await _ask(settings, settings.curator, message, voice)
+        await _ask(settings, settings.curator, message, reporter)
 
     return work
 
@@ -133,19 +133,19 @@ async def _ask(
     settings: ReleaseConsumerSettings,
     address: str,
     message: pb.ReleaseRequest,
-    voice: StatusReporter,
+    reporter: StatusReporter,
     over: Callable[[], None] = lambda: None,
 ) -> None:
     settings.check_address(address)
-    absence = Absence(voice, settings.away_s, settings.connect_s)
-    identity = own_identity(settings.identity, voice)
+    absence = Absence(reporter, settings.away_s, settings.connect_s)
+    identity = own_identity(settings.identity, reporter)
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
                 absence.reached()
                 stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
                 with explained(address):
-                    return await receive(stream, settings.output, voice, absence.over, over)
+                    return await receive(stream, settings.output, reporter, absence.over, over)
         except ConnectionFailedError as error:
             await absence.wait(error)
 
@@ -153,7 +153,7 @@ async def _ask(
 async def receive(
     stream: grpc.aio.UnaryStreamCall[pb.ReleaseRequest, pb.ReleaseMessage],
     output: Path,
-    voice: StatusReporter,
+    reporter: StatusReporter,
     heard: Callable[[], None] = lambda: None,
     over: Callable[[], None] = lambda: None,
 ) -> None:
@@ -162,7 +162,7 @@ async def receive(
     Args:
         stream: the call.
         output: folder of the files.
-        voice: reports.
+        reporter: reports.
         heard: called when the curator has told the run's name.
         over: called when nothing more will come of the run: not when this side fails, which loses nothing.
 
@@ -186,7 +186,7 @@ async def receive(
                     heard()
                 case "progress":
                     said = message.progress
-                    voice.say(
+                    reporter.say(
                         "progress", run=run_name, stage=said.stage, line=said.line, fraction=said.fraction
                     )
                 case "file":
@@ -206,7 +206,7 @@ async def receive(
                         part = None
                 case "outcome":
                     over()
-                    voice.say(
+                    reporter.say(
                         "received",
                         run=run_name,
                         rows=message.outcome.rows,

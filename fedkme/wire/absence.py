@@ -16,15 +16,15 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 class Absence:
     """Waits between attempts to connect, and folds their lines."""
 
-    def __init__(self, voice: StatusReporter, most_s: float | None, connect_s: float = 0.0) -> None:
+    def __init__(self, reporter: StatusReporter, most_s: float | None, connect_s: float = 0.0) -> None:
         """Before the first connection.
 
         Args:
-            voice: says the lines.
+            reporter: says the lines.
             most_s: after how long to give up, once there was a connection; None for never.
             connect_s: after how long to give up before, where a curator took the call and did not answer.
         """
-        self._voice = voice
+        self._reporter = reporter
         self._most_s = most_s
         self._connect_s = connect_s
         self._reached = self._been_there = False
@@ -39,7 +39,7 @@ class Absence:
         """A connection is there."""
         if self._attempts:
             seconds = round(time.monotonic() - self._since, 3)
-            self._voice.say("back", attempts=self._attempts, seconds=seconds)
+            self._reporter.say("back", attempts=self._attempts, seconds=seconds)
         self._been_there, self._attempts = True, 0
 
     async def wait(self, error: ConnectionFailedError) -> None:
@@ -54,7 +54,7 @@ class Absence:
         now = time.monotonic()
         if not self._attempts:
             self._since = now
-            self._voice.say("away", code=error.code, cause=error.cause, remedy=error.remedy)
+            self._reporter.say("away", code=error.code, cause=error.cause, remedy=error.remedy)
         limits = (self._most_s, None if self._been_there else self._connect_s)
         if any(limit is not None and now - self._since >= limit for limit in limits):
             raise error

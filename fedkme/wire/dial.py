@@ -41,31 +41,31 @@ _REFUSALS = {
 class OwnIdentity:
     """This party's identity at each dial, which may be renewed on disk while the party runs."""
 
-    def __init__(self, path: Path, voice: StatusReporter) -> None:
+    def __init__(self, path: Path, reporter: StatusReporter) -> None:
         """Read it, and say if it is about to expire.
 
         Raises:
             IdentityError: it is none.
         """
         self._file = IdentityFile(path)
-        self._voice = voice
+        self._reporter = reporter
         if (line := expiry_warning(self._file.identity)) is not None:
-            voice.say("warning", line=line)
+            reporter.say("warning", line=line)
 
     def current(self) -> Identity:
         """The newest that is good; one that is not is told, and the one before goes on."""
         try:
             if self._file.renewed():
                 end = expiry(self._file.identity.leaf.not_valid_after_utc)
-                self._voice.say("certificate_renewed", line=f"expires {end}")
+                self._reporter.say("certificate_renewed", line=f"expires {end}")
         except IdentityError as error:
-            self._voice.say("certificate_not_renewed", line=str(error))
+            self._reporter.say("certificate_not_renewed", line=str(error))
         return self._file.identity
 
 
-def own_identity(path: Path | None, voice: StatusReporter) -> OwnIdentity | None:
+def own_identity(path: Path | None, reporter: StatusReporter) -> OwnIdentity | None:
     """The identity of a party's settings; None for plaintext."""
-    return None if path is None else OwnIdentity(path, voice)
+    return None if path is None else OwnIdentity(path, reporter)
 
 
 async def dial(address: str, identity: Identity | OwnIdentity | None, connect_s: float) -> grpc.aio.Channel:
