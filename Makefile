@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test lint format protos bench clean
+.PHONY: venv demo test test-fast lint format protos bench clean
 
 venv: $(VENV)/.ready
 
@@ -17,7 +18,10 @@ demo: venv
 	$(BIN)/fedkme sim run digits --set protocol=cells
 
 test: venv lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
+	$(PYTEST)
+
+test-fast: venv
+	$(PYTEST) -m 'not processes and not long'
 
 lint: venv
 	$(BIN)/ruff format --check .

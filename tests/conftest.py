@@ -1,6 +1,79 @@
-"""Hypothesis repeats itself: the same examples in every run, and no clock on a shared machine."""
+"""Conditions of every test: steady examples, marks by folder, no task whose failure nobody looked at.
 
+Hypothesis repeats itself: the same examples in every run, and no clock on a shared machine. Compiled JAX
+programs are kept between processes and runs, as a release compiles the same ones on each engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.places import ROOT
 
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+PROCESSES = (
+    "system",
+    "hosts",
+    "ops",
+    "hostile",
+    "curator/summary/test_drawn_and_kept.py",
+    "fedkme/pki/test_guide.py",
+    "fedkme/store/test_deaths.py",
+    "fedkme/store/test_postgres.py",
+    "sim/bench",
+    "sim/scenarios/test_example.py",
+)
+"""Tests of parties in processes of their own, or over sockets."""
+LONG = ("consumer/releases", "curator/releases", "sim/attacks", "sim/experiments")
+"""Tests in one process that train generators or audit mechanisms by thousands of runs."""
+_TESTS = Path(__file__).parent
+
+
+def _under(path: Path, places: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(_TESTS / place) for place in places)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _under(item.path, PROCESSES):
+            item.add_marker(pytest.mark.processes)
+        if _under(item.path, LONG):
+            item.add_marker(pytest.mark.long)
+
+
+class _Complaints(logging.Handler):
+    """Keeps what asyncio says of a task that failed unseen or was forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = self.format(record)
+        if "never retrieved" in line or "destroyed but it is pending" in line:
+            self.lines.append(line)
+
+
+@pytest.fixture(autouse=True)
+def asyncio_has_no_complaints() -> Iterator[None]:
+    """Fail a test in which a task's exception was never retrieved, or a pending task was destroyed.
+
+    A coroutine that was never awaited is a RuntimeWarning, and these are errors (pyproject.toml).
+    """
+    complaints = _Complaints()
+    logging.getLogger("asyncio").addHandler(complaints)
+    yield
+    logging.getLogger("asyncio").removeHandler(complaints)
+    assert not complaints.lines

@@ -289,8 +289,10 @@ class World:
             say,
         )
         outcome: dict[str, SummaryRecord] = {}
+        begun: list[Run] = []
 
         async def conduct(run: Run) -> Any:
+            begun.append(run)
             status = await conductor.carry_out(run)
             if run.error is not None:
                 process.kill()  # an operator makes room and starts it again
@@ -308,6 +310,10 @@ class World:
             await self._ask(runs, store, agreement, process)
         finally:
             await agreement.suspend()
+            tasks = [run.task for run in begun if run.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)  # a dead process has nobody to look at them
 
     def _say(self, event: str, **fields: Any) -> None:
         if event == "suspended":
