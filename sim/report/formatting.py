@@ -37,6 +37,12 @@ def method(name: str) -> str:
     return METHODS.get(name, name.replace("_", " "))
 
 
+def title(protocol: str) -> str:
+    """A protocol in words; its name where no package that is installed has it."""
+    row = PROTOCOLS.get(protocol)
+    return protocol if row is None else row.title
+
+
 def model(name: str) -> str:
     """A model, in words."""
     return MODELS.get(name, name.replace("_", " "))

@@ -65,6 +65,10 @@ th, td { padding: .35rem 1.1rem .35rem 0; text-align: left; vertical-align: top;
   var(--rule); }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+@media (max-width: 40rem) { .wide thead { display: none; } .wide tr { display: block; padding: .5rem 0;
+  border-bottom: 1px solid var(--rule); } .wide td, .wide td.n { display: flex; padding: .1rem 0; gap: 1rem;
+  text-align: left; border: 0; white-space: normal; } .wide td::before { flex: 0 0 9rem; color: var(--soft);
+  content: attr(data-name); } }
 .restricted { padding: .75rem 1rem 1rem; border: 1px dashed var(--bad); border-radius:
   6px; }
 .restricted strong { color: var(--bad); }
@@ -80,6 +84,8 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 """
 """Of the whole page: system fonts, few colours, light and dark."""
 
+WIDE = 6
+"""Columns from which on a table has no room on a phone."""
 WIDTH = 480
 """Width of a drawing in CSS pixels; the page shrinks it where there is less room."""
 
@@ -287,21 +293,28 @@ def figure(title: str, drawing: str, caption: str) -> str:
 
 
 def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; a column whose header starts with '>' holds numbers and is set flush right."""
+    """A table; a column whose header starts with '>' holds numbers and is set flush right.
+
+    One of many columns turns, on a narrow screen, into a list of names and values for each row.
+    """
     if not rows:
         return ""
     styles = [' class="n"' if name.startswith(">") else "" for name in header]
     names = [name.removeprefix(">") for name in header]
+    wide = len(names) >= WIDE
+    labels = [f' data-name="{escape(name)}"' if wide else "" for name in names]
+    starts = [f"<td{style}{label}>" for style, label in zip(styles, labels, strict=True)]
     head = "".join(
         f'<th scope="col"{style}>{escape(name)}</th>' for name, style in zip(names, styles, strict=True)
     )
     lines = "".join(
         "<tr>"
-        + "".join(f"<td{style}>{escape(cell)}</td>" for cell, style in zip(row, styles, strict=True))
+        + "".join(f"{start}{escape(cell)}</td>" for cell, start in zip(row, starts, strict=True))
         + "</tr>\n"
         for row in rows
     )
     # Not a <caption>: that would wrap to the width of a narrow table.
     note = f'<p class="note">{escape(caption)}</p>' if caption else ""
     top = f"<thead><tr>{head}</tr></thead>" if any(names) else ""
-    return f'{note}<div class="scroll"><table>{top}<tbody>\n{lines}</tbody></table></div>'
+    kind = ' class="wide"' if wide else ""
+    return f'{note}<div class="scroll"><table{kind}>{top}<tbody>\n{lines}</tbody></table></div>'

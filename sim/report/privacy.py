@@ -13,9 +13,10 @@ Statements = Sequence[Mapping[str, Any]]
 """A list of metrics.json (`PrivacyStatement.to_json`)."""
 
 NOTE = (
-    '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did; '
-    "<em>published</em> repeats the paper's own arithmetic. ε = inf means that no finite bound is "
-    "proven: the observer may tell whether a row was there. Rows seen are outside any ε.</p>"
+    '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did, by the '
+    "method that is named; <em>published</em> repeats the paper's own arithmetic. ε and δ are for any one "
+    "row replaced by another (replace-one). ε = inf means that no finite bound is proven: the observer may "
+    "tell whether a row was there. Rows seen are outside any ε.</p>"
 )
 NAMED = 3
 """Owners that a line names; of more it says how many."""

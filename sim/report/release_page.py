@@ -12,7 +12,7 @@ from typing import Any
 
 from fedkme.privacy.events import CONSUMER
 from sim.report import privacy
-from sim.report.formatting import Metrics, distance, number, short, size
+from sim.report.formatting import Metrics, distance, number, short, size, title
 from sim.report.html import Bar, banner, bars, document, faults, figure, listing, pair, table, tiles
 
 MOST_COLUMNS = 40
@@ -67,7 +67,7 @@ def _head(m: Metrics) -> str:
     about = f"{m['status']} · scenario {m['scenario']} · engine {m.get('engine', '-')}{seed}"
     lines = [
         f"<h1>{escape(m['method'])}: a release of {escape(m['scenario'])}</h1>",
-        f'<p class="about">{escape(about)}</p>',
+        f'<p class="about">{escape(title(m["method"]))} · {escape(about)}</p>',
     ]
     if m["status"] != "complete":
         why = f": {str(m['reason']).rstrip('.')}" if m.get("reason") else ""

@@ -15,11 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.protocols import PROTOCOLS
 from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
-from sim.report.formatting import Metrics, distance, method, model, number, percent, short, size, verdict
+from sim.report.formatting import (
+    Metrics,
+    distance,
+    method,
+    model,
+    number,
+    percent,
+    short,
+    size,
+    title,
+    verdict,
+)
 from sim.report.html import (
     Bar,
     banner,
@@ -80,7 +90,7 @@ def render(run: Run) -> str:
 def _head(m: Metrics) -> str:
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
     about = (
-        f"{PROTOCOLS[m['protocol']].title} · {m['status']} · engine {m.get('engine', '-')} · "
+        f"{title(m['protocol'])} · {m['status']} · engine {m.get('engine', '-')} · "
         f"K = {m['K']} owners · p = {m['p']} rows{seed}"
         f" · γ = {number(m.get('gamma'))} · d = {number(m.get('dimension'))}"
     )
@@ -215,7 +225,9 @@ def _downstream(m: Metrics) -> str:
 
 def _privacy(m: Metrics) -> str:
     shown = privacy.section(
-        m.get("privacy", []), "What each observer can learn of each data set, by the ledgers of this run."
+        m.get("privacy", []),
+        "What each observer can learn of each data set, by the ledgers of this run. D_v: the rows of the "
+        "consumer that the summary is to match.",
     )
     published = privacy.section(
         m.get("privacy_published", []),
@@ -272,7 +284,7 @@ def _images(arrays: Mapping[str, NDArray[Any]]) -> str:
         name = "" if labels is None else f"class {labels[position]}"
         items.append(f'<li><img src="{grey_png(image)}" alt="row {position + 1}">{name}</li>')
     more = f"The first {MOST_IMAGES} of {len(rows)} rows" if len(rows) > MOST_IMAGES else "All rows"
-    return f'<p class="note">{more}, in the order of selection.</p><ul class="sheet">{"".join(items)}</ul>'
+    return f'<p class="note">{more} that the consumer keeps.</p><ul class="sheet">{"".join(items)}</ul>'
 
 
 def _cell(line: Mapping[str, str | None], key: str) -> float:

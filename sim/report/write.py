@@ -61,7 +61,8 @@ def write_report(directory: Path) -> Path:
 
 
 def _summary(directory: Path) -> str:
-    rounds, summary = directory / "rounds.csv", directory / "summary.npz"
+    rounds, kept = directory / "rounds.csv", directory / "consumer" / "summary.npz"
+    summary = kept if kept.exists() else directory / "summary.npz"
     run = Run(
         metrics=_read_metrics(directory / "metrics.json", REQUIRED, OPTIONAL),
         rounds=_read_lines(rounds) if rounds.exists() else [],

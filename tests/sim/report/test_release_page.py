@@ -135,7 +135,10 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
     evaluation = metrics["evaluation"]
     columns, halves = evaluation["columns"], evaluation["real_halves"]
     expected = [
-        *("<h1>merf: a release of adult</h1>", "complete · scenario adult · engine processes · seed 7"),
+        *(
+            "<h1>merf: a release of adult</h1>",
+            "(DP-MERF, Harder 2021) · complete · scenario adult · engine processes · seed 7",
+        ),
         *(number(metrics["rows"]), number(metrics["N"]), "N, of K = 3 owners"),
         *(short(metrics["privacy"][0]["epsilon"]), "proven, at δ = 1e-05", "trusted curator"),
         *(short(0.0197), "the noise in it has length 0.0126", short(columns["mean"])),
