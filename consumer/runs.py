@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
-from consumer.summary.client import receive_summary
+from consumer.summary.client import receive_summary, tell_received
 from consumer.summary.pending import Pending
 from fedkme.errors import ConfigError
 from fedkme.ops.supervision import StatusReporter
@@ -73,9 +73,7 @@ def watching(run: str) -> Work:
         async def ask(stub: Stub) -> None:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
-            summary = await receive_summary(
-                run, stream, schema, voice, Pending(settings.output), settings.name
-            )
+            summary = await receive_summary(run, stream, schema, voice, Pending(settings.output).open)
             try:
                 settings.output.mkdir(parents=True, exist_ok=True)
                 save_table(settings.output / "summary.npz", summary.table)
@@ -83,15 +81,7 @@ def watching(run: str) -> Work:
                 raise ConfigError(
                     f"{settings.output} cannot be written: {error.strerror}", "Correct 'output'."
                 ) from None
-            voice.say(
-                "received",
-                run=run,
-                round=summary.rounds,
-                rows=len(summary.table),
-                complete=summary.complete,
-                reason=summary.reason,
-                accessed=summary.points_accessed,
-            )
+            tell_received(voice, summary)
 
         await _with_stub(settings, voice, ask)
 

@@ -11,24 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
-import numpy as np
 
 from curator.access.certificates import CertificateCheck
 from curator.access.names import NameRegister
-from curator.cells.agreement import Agreement
 from curator.consumers.admission import ConsumerAdmission
 from curator.consumers.release_service import ReleaseService
 from curator.consumers.summary_service import SummaryService
 from curator.health import add_health
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
-from curator.runs.queue import Run, RunQueue, Status
-from curator.runs.release_run import ReleaseRun
-from curator.runs.summary_run import SummaryRun
+from curator.runs.context import RecordFolder, RunContext
+from curator.runs.lifecycle import Lifecycle
+from curator.runs.preparation import Preparation
+from curator.runs.queue import RunQueue
 from curator.settings import CuratorSettings
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.ops.supervision import StatusReporter
-from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
+from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import Store, open_store
@@ -79,21 +78,22 @@ async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter)
             functools.partial(_next_epoch, kept),
             say,
         )
-        seeds = _seeds(settings, schema)
-        encoded = schema.encode(seeds.values) if seeds else np.empty((0, schema.encoded_width), np.float32)
-        ledger, noise_for = stored_ledger(CURATOR, kept), settings.noise_for(CURATOR)
-        conductor = SummaryRun(settings, schema, encoded, members, kept, ledger, noise_for, say, meter)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
-
-        def own_identity() -> Identity | None:
-            return None if identity is None else identity.identity
-
-        releases = ReleaseRun(settings, schema, seeds, members, kept, ledger, noise_for, say, own_identity)
-
-        async def conduct(run: Run) -> Status | None:
-            return await (releases.carry_out(run) if run.is_release else conductor.carry_out(run))
-
-        runs = RunQueue(kept, conduct, settings.runs_at_once)
+        context = RunContext(
+            settings,
+            schema,
+            _seeds(settings, schema),
+            members,
+            kept,
+            stored_ledger(CURATOR, kept),
+            settings.noise_for(CURATOR),
+            say,
+            RecordFolder(settings.directory),
+            lambda: None if identity is None else identity.identity,
+            meter,
+        )
+        lifecycle = Lifecycle(context)
+        runs = RunQueue(kept, lifecycle.carry_out, settings.runs_at_once)
         if meter is not None:
             meter.watch(members, runs)
         for run in runs.left_open():
@@ -102,10 +102,11 @@ async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter)
             settings.revoked, b"" if identity is None else identity.identity.authority, say
         )
         reception = ConsumerAdmission(settings, runs, names, say, admission)
-        agreement = Agreement(settings, schema, encoded, members, kept, ledger, noise_for, say, own_identity)
+        agreement = lifecycle.cells.agreement
         agreed_on = agreement.take_up(runs.waiting())
-        service = SummaryService(conductor, runs, reception, agreement)
-        release_service = ReleaseService(releases, runs, reception)
+        preparation = Preparation(lifecycle, runs)
+        service = SummaryService(context, preparation, runs, reception)
+        release_service = ReleaseService(context, preparation, runs, reception)
         registry = OwnerService(members, names, settings.connect_s, admission, say)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)

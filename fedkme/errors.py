@@ -238,3 +238,9 @@ class InterruptedRunError(FedkmeError):
 
     code = 130  # what shells report for ctrl-C
     title = "interrupted"
+
+
+def error_of(code: int, cause: str, remedy: str) -> FedkmeError | None:
+    """Make the error that a number of docs/errors.md stands for; None where it stands for none."""
+    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
+    return kinds[code](cause, remedy) if code in kinds else None

@@ -12,6 +12,8 @@ from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings
 from fedkme.config import Settings, load_toml, override, validate
+from fedkme.party import OwnerName
+from owner.settings import PolicySettings
 from sim.scenarios import ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
 
@@ -46,6 +48,8 @@ class SimulationSettings(Settings):
     """Of everything random in the simulation."""
     tls: bool = True
     """Mutual TLS between the processes, with an authority made for the run."""
+    policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
+    """`[policy]` of owners by name; `all` for those that are not named."""
     baselines: tuple[Baseline, ...] = (
         *("greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned"),
         *("winner_only", "ask_everyone"),

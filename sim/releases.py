@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,38 +11,26 @@ from typing import Any
 import numpy as np
 
 from consumer.releases.client import ReleaseConsumerSettings
-from curator.owners.roster import Fault
-from curator.releases.method import Finished, Method, make_method
-from curator.releases.record import ReleaseRecord, write_release
+from curator.releases.record import write_release
 from curator.runs.public_draws import public_seed
-from curator.sums.disclosures import SumDisclosures
-from curator.sums.owner_sums import OwnerSums
 from fedkme.config import dump_toml
 from fedkme.errors import FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
-from fedkme.party import noise_for
-from fedkme.privacy.events import CONSUMER, CURATOR
-from fedkme.privacy.ledger import Ledger
 from fedkme.releases.settings import read_points
-from fedkme.sums.values import Enrolment
 from fedkme.tables.files import load_table
 from fedkme.tables.table import Table
-from owner.consent.gate import OwnerGate
-from owner.sums.responder import SumResponder
 from sim.config import plain
 from sim.engines.children import Event as Said
+from sim.engines.inprocess import KeptRecords, market_of, release_in_process
 from sim.engines.processes import Folders, Launch
-from sim.engines.release_ports import DirectPoolPort
-from sim.engines.run_folder import make_run_directory, read_record, run_ledgers
+from sim.engines.run_folder import make_run_directory, read_record, write_ledgers
 from sim.evaluation.releases import evaluate_points, evaluate_rows
 from sim.release_config import ReleaseSimulation
 from sim.report.release_progress import ReleaseShown
 from sim.report.write import write_report
 from sim.run import Interrupts, check_names
 from sim.scenarios import Scenario, build_scenario
-
-RUN = "run-1"
 
 
 def simulate_release(
@@ -141,93 +127,25 @@ async def _processes(
 async def _in_process(
     scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
 ) -> None:
-    asked = read_points(settings.release, scenario.schema, Path())
-    method = make_method(asked, scenario.schema, scenario.seeds, asked.seed or 0)
-    security = None if settings.pooling.security is None else settings.pooling.security.value()
-    enrolment = Enrolment(
-        RUN, scenario.schema.digest(), CONSUMER, method.protocol, method.planned(), security
-    )
-    record, files = ReleaseRecord(), dict[str, bytes]()
-    with run_ledgers(directory, list(scenario.owners)) as ledgers:
-        try:
-            release = await _pool(scenario, settings, method, enrolment, record, shown, ledgers)
-            finished = await _finish(method, release, shown)
-            record.status, record.rows, record.files = "complete", finished.rows, tuple(finished.files)
-            files |= finished.files
-        except FedkmeError as error:
-            record.stop(error)
-            raise
-        finally:
-            facts = {
-                "run": RUN,
-                "consumer": CONSUMER,
-                "security": plain(settings.pooling)["security"],
-                "protocol": method.protocol,
-                "settings": plain(asked),
-                "planned": [event.to_json() for event in method.planned()],
-                "bytes": {"sent": 0, "received": 0},
-                "ledger": ledgers[CURATOR].head(),
-            }
-            write_release(directory, record, files, facts)
-    for name, data in files.items():
-        (directory / "consumer" / name).write_bytes(data)
+    def hear(event: str, **fields: Any) -> None:
+        match event:
+            case "run":
+                shown.note(f"{fields['owners']} owners are ready")
+            case "progress":
+                shown.stage(fields["stage"], fields["line"], fields["fraction"])
+            case "owner_left":
+                shown.note(fields["line"])
 
-
-async def _finish(method: Method, release: bytes, shown: ReleaseShown) -> Finished:
-    """Post-processing, beside the loop that hears an interrupt."""
-    abandoned = threading.Event()
-
-    def tell(stage: str, line: str, fraction: float) -> None:  # in the thread
-        if abandoned.is_set():
-            raise InterruptedRunError("the run was interrupted", "Start it again.")
-        shown.stage(stage, line, fraction)
-
+    market, records = market_of(scenario, settings.seed, settings.policies), KeptRecords()
+    asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
     try:
-        return await asyncio.to_thread(method.finish, release, tell)
-    except asyncio.CancelledError:
-        abandoned.set()
-        raise
-
-
-async def _pool(
-    scenario: Scenario,
-    settings: ReleaseSimulation,
-    method: Method,
-    enrolment: Enrolment,
-    record: ReleaseRecord,
-    shown: ReleaseShown,
-    ledgers: Mapping[str, Ledger],
-) -> bytes:
-    """Ask owners in this process, each with the private randomness that its process would have."""
-
-    def port(name: str, table: Table) -> DirectPoolPort:
-        gate = OwnerGate(name, ledgers.get(name))
-        return DirectPoolPort(
-            SumResponder(name, table, scenario.schema, noise_for(settings.seed, name)("sums"), gate)
-        )
-
-    def left(fault: Fault) -> None:
-        shown.note(fault.line)
-
-    gate = SumDisclosures(enrolment)
-    pool = OwnerSums(
-        [port(name, table) for name, table in scenario.owners.items()],
-        enrolment,
-        scenario.schema,
-        gate,
-        quorum=settings.pooling.quorum,
-        noise_for=noise_for(settings.seed, CURATOR),
-        observe=left,
-        faults=record.faults,
-    )
-    shown.note(f"{len(scenario.owners)} owners are ready")
-    try:
-        record.owner_rows = await pool.enlist()
-        release = await method.ask(pool)
-        record.owner_rows = pool.contributions or record.owner_rows
-        return release
+        await release_in_process(market, asked, settings.pooling, records, hear)
     finally:
-        ledgers[CURATOR].extend(gate.take())
+        write_ledgers(directory, market.ledgers())
+        if records.release is not None:
+            write_release(directory, records.release, records.files, records.facts)
+    for name, data in records.files.items():
+        (directory / "consumer" / name).write_bytes(data)
 
 
 def _metrics(

@@ -6,28 +6,23 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from consumer.summary.evaluation import evaluate_tables
-from curator.owners.roster import Fault
+from consumer.summary.offers import pruned
 from curator.runs.record_files import write_run
-from curator.summary.record import RoundRecord, SummaryRecord, columns
-from fedkme.cells.prune import prune
+from curator.sums.settings import SumSettings
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.party import fault_of_name
-from fedkme.privacy.events import CURATOR
-from fedkme.privacy.ledger import Ledger
 from fedkme.tables.files import save_table
-from fedkme.tables.table import Table
 from sim.config import Baseline, SimulationSettings
-from sim.engines.inprocess import open_market, run_in_process
+from sim.engines.inprocess import KeptRecords, market_of, run_in_process
 from sim.engines.processes import SummaryLaunch
-from sim.engines.run_folder import make_run_directory, read_record, run_ledgers, write_configuration
+from sim.engines.run_folder import make_run_directory, read_record, write_configuration, write_ledgers
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.report.progress import Progress
@@ -88,21 +83,24 @@ class Interrupts:
 
 
 class Shown:
-    """Passes a run in this process on to whoever shows its progress."""
+    """Shows the progress of a run in this process."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+    def __init__(self, settings: SimulationSettings, progress: Progress) -> None:
+        self._rounds = settings.summary.p if settings.summary.protocol == "algorithm3" else 1
+        self._progress = progress
         self.first_round: float | None = None
 
-    def round_done(self, record: RoundRecord) -> None:
-        """See `RunObserver`."""
-        if self.first_round is None:
-            self.first_round = time.monotonic() - record.milliseconds / 1e3
-        self.progress.round(columns(record))
-
-    def owner_left(self, fault: Fault) -> None:
-        """See `RunObserver`."""
-        self.progress.note(fault.line)
+    def hear(self, event: str, **fields: Any) -> None:
+        """Hear what the curator reports."""
+        match event:
+            case "run":
+                self._progress.started(fields["owners"], self._rounds)
+            case "round":
+                if self.first_round is None:
+                    self.first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
+                self._progress.round(fields["record"])
+            case "owner_left" | "warning":
+                self._progress.note(fields["line"])
 
 
 def simulate(settings: SimulationSettings, out: Path | None, progress: Progress) -> tuple[Path, Metrics]:
@@ -193,67 +191,33 @@ async def _in_process(
     timing: dict[str, float],
 ) -> None:
     started = time.monotonic()
-    record = SummaryRecord()
-    shown = Shown(progress)
-    facts: dict[str, Any] = {}
+    records, shown = KeptRecords(), Shown(settings, progress)
+    market = market_of(scenario, settings.seed, settings.policies)
+    parts = settings.summary.curator_part(), settings.summary.consumer_part()
+    pooling = SumSettings(security=settings.security)
     try:
-        with run_ledgers(directory, list(scenario.owners)) as ledgers:
-            unsealed = await _in_ledgers(scenario, settings, record, shown, facts, ledgers)
-    except FedkmeError as error:
-        record.stop(error)
-        raise
+        summary = await run_in_process(market, scenario.validation, *parts, records, shown.hear, pooling)
     finally:
-        if facts:
-            write_run(directory, record, facts)
+        write_ledgers(directory, market.ledgers())
+        if records.summary is not None:
+            write_run(directory, records.summary, records.facts)
         if shown.first_round is not None:
             timing["startup_s"] = timing["launch_s"] = shown.first_round - started
-    if record.selected:
-        summary = Table(record.values(), record.labels()) if unsealed is None else unsealed
-        if facts.get("prune"):
-            summary = _pruned(scenario, settings, summary, facts["features"]["gamma"])
-        if unsealed is not None or facts.get("prune"):
-            save_table(directory / "consumer" / "summary.npz", summary)
-        evaluation = evaluate_tables(
-            scenario.schema,
-            summary,
-            scenario.validation,
-            scenario.test,
-            scenario.seeds,
-            facts["features"]["gamma"],
-            settings.downstream,
-        )
-        _write_evaluation(directory, evaluation.to_json())
-
-
-async def _in_ledgers(
-    scenario: Scenario,
-    settings: SimulationSettings,
-    record: SummaryRecord,
-    shown: Shown,
-    facts: dict[str, Any],
-    ledgers: Mapping[str, Ledger],
-) -> Table | None:
-    market = open_market(scenario, settings.seed, ledgers)
-    if settings.security is not None:
-        market = replace(market, security=settings.security.value())
-    rounds = settings.summary.p if settings.summary.protocol == "algorithm3" else 1
-    shown.progress.started(len(market.ports), rounds)
-    parts = settings.summary.curator_part(), settings.summary.consumer_part()
-    try:
-        return await run_in_process(
-            market, scenario.validation, *parts, settings.seed, record, shown, facts, ledgers
-        )
-    finally:
-        if facts:
-            facts["ledger"] = ledgers[CURATOR].head()
-
-
-def _pruned(scenario: Scenario, settings: SimulationSettings, received: Table, gamma: float) -> Table:
-    """What the consumer keeps of the rows that it received."""
-    if len(received) <= settings.summary.p:
-        return received
-    rows, validation = (scenario.schema.encode(t.values) for t in (received, scenario.validation))
-    return received.take(prune(rows, validation, settings.summary.p, gamma))
+    if not records.summary or not records.summary.selected:
+        return
+    if summary.outcome.prune:
+        summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)
+    save_table(directory / "consumer" / "summary.npz", summary.table)
+    evaluation = evaluate_tables(
+        scenario.schema,
+        summary.table,
+        scenario.validation,
+        scenario.test,
+        scenario.seeds,
+        summary.plan.features.gamma,
+        settings.downstream,
+    )
+    _write_evaluation(directory, evaluation.to_json())
 
 
 def _write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from consumer.sealed.keys import RunKeys
-from consumer.summary.pending import kept_keys
 from fedkme.errors import FedkmeError, ProtocolError, SealedBoxError
-from fedkme.ops.supervision import StatusReporter
+from fedkme.exchange import Plan
 from fedkme.pki.identity import Identity
 from fedkme.sealed import AnyRow, Gift, HashedRow, mismatched
 from fedkme.sealed.secret_fourier import SecretFourier
@@ -18,42 +17,36 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
-from fedkme.wire.sealed import MOST_OFFERED, offer_from_wire
-from fedkme.wire.v1 import journals_pb2
-from fedkme.wire.v1 import summaries_pb2 as pb
 
 
 def give(
-    plan: pb.Plan,
+    plan: Plan,
     consumer: str,
     identity: Identity | None,
-    voice: StatusReporter,
+    warn: Callable[[str], None],
     simulation_seed: int | None,
 ) -> tuple[RunKeys, list[Gift]]:
     """Keys for a run whose rows go sealed, and its secret for each owner whose offer is its own.
 
     Raises:
         IdentityError: the curator passes on no owner's own keys.
-        ProtocolError: what it passes on is no offer.
     """
 
     def refused(owner: str, error: FedkmeError) -> None:
-        voice.say("warning", run=plan.run, line=f"{owner} gets no secret and sends no rows: {error}")
+        warn(f"{owner} gets no secret and sends no rows: {error}")
 
     keys = RunKeys.fresh(consumer, plan.run, simulation_seed)
-    offers = [offer_from_wire(offer) for offer in plan.offers[:MOST_OFFERED]]
-    return keys, keys.gifts(offers, identity, refused)
+    return keys, keys.gifts(plan.offers, identity, refused)
 
 
-def keys_for(plan: pb.Plan, document: journals_pb2.RequestDocument | None, consumer: str) -> RunKeys | None:
+def keys_for(plan: Plan, keys: RunKeys | None) -> RunKeys | None:
     """Keys that open the rows of a run; None where rows come as they are.
 
     Raises:
         SealedBoxError: they come sealed, and the keys are not here.
     """
-    if not plan.hashed:
+    if not plan.sealed:
         return None
-    keys = None if document is None else kept_keys(document, consumer)
     if keys is None or keys.keys.run != plan.run:
         raise SealedBoxError(
             f"the rows of {plan.run} are sealed, and the keys that open them are not in this output folder",

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import grpc.aio
-import numpy as np
-from numpy.typing import NDArray
 
 from consumer.gate import ConsumerGate
-from consumer.sealed.boxes import give, keys_for, opened
+from consumer.sealed.boxes import give, keys_for
 from consumer.sealed.keys import RunKeys
-from consumer.settings import ConsumerSettings, KernelSettings, RequestSettings
-from consumer.summary.offers import make_offer
-from consumer.summary.pending import Pending, forget_keys, keep_keys
+from consumer.settings import ConsumerSettings, RequestSettings
+from consumer.summary.offers import Summary, finish, make_offer, make_request, pruned
+from consumer.summary.open_request import OpenRequest
+from consumer.summary.pending import Pending
 from consumer.summary.spending import check_request, check_spending, shared_event
-from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import (
     ConfigError,
     ConnectionFailedError,
@@ -27,7 +25,7 @@ from fedkme.errors import (
     ProtocolError,
     StoreError,
 )
-from fedkme.features.fourier import FourierSpec
+from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
@@ -41,84 +39,13 @@ from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
-from fedkme.wire.rows import any_rows_from_wire, hashes_to_wire
-from fedkme.wire.sealed import gift_to_wire
+from fedkme.wire.rows import any_rows_from_wire
+from fedkme.wire.summaries import offer_to_messages, outcome_from_wire, plan_from_wire, request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 
-Encoded = NDArray[np.float32]
 Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Summary:
-    """Summary as the consumer receives it.
-
-    Attributes:
-        run: the run that made it.
-        table: the rows, in the order in which they were chosen.
-        features: the run's h1, with its gamma.
-        complete: whether there are as many as were asked for.
-        reason: why not.
-        rounds: how many it took.
-        points_accessed: how many rows the curator saw for them.
-        prune: whether there are more rows than were asked for, to choose from.
-    """
-
-    run: str
-    table: Table
-    features: FourierSpec
-    complete: bool
-    reason: str
-    rounds: int
-    points_accessed: int
-    prune: bool = False
-
-
-def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> float:
-    """gamma, from a number or by the median heuristic.
-
-    Args:
-        kernel: the setting.
-        validation: encoded rows of D_v.
-        seeds: encoded rows of the public seed set.
-
-    Raises:
-        ConfigError: it is to come from a seed set that there is not.
-    """
-    if kernel.gamma == "median-validation":
-        return median_gamma(validation)
-    if kernel.gamma != "median-seeds":
-        return kernel.gamma
-    if not len(seeds):
-        raise ConfigError(
-            "gamma is to come from the seed set and there is none",
-            "Give gamma as a number or as 'median-validation', or give a seed set.",
-        )
-    return median_gamma(seeds)
-
-
-def make_request(
-    request: RequestSettings, schema: Schema, validation: Table, gate: ConsumerGate, again: bool = False
-) -> pb.SummaryRequest:
-    """The first message of a consumer; made again, it discloses nothing more."""
-    message = pb.SummaryRequest(
-        name=gate.consumer,
-        request_id=secrets.token_bytes(16),
-        versions=codecs.VERSIONS,
-        rows=request.p,
-        schema_digest=schema.digest(),
-        validation_rows=len(validation),
-    )
-    if request.kernel.gamma == "median-seeds":
-        message.gamma_from_seeds = True  # the curator has them
-    else:
-        rows = schema.encode(validation.values)
-        message.gamma = gamma_of(request.kernel, rows, rows[:0])
-        if request.kernel.gamma == "median-validation" and not again:
-            gate.pass_gamma(message.gamma)
-    return message
 
 
 async def summarize(
@@ -141,102 +68,72 @@ async def summarize(
         BudgetError: D_v cannot pay for what the plan asks for; nothing of it was computed.
         FedkmeError: the curator's refusal or failure, in its own words.
     """
+    asked = pending.open
+    assert asked is not None, "the request is taken up before it is made"
     messages = _messages(stream)
-    document = pending.document
-    await stream.write(pb.ConsumerMessage(request=document.request))
-    plan = await _plan(messages)
-    features = codecs.features_from_wire(plan.features, schema.encoded_width)
+    await stream.write(pb.ConsumerMessage(request=request_to_wire(asked.request)))
+    plan = await _plan(messages, schema)
     heard()
     if not plan.offered:
-        known = (document.run, document.features, document.cells) == (plan.run, plan.features, plan.cells)
-        if not known or not document.offer:
-            afford(shared_event(request, plan.HasField("cells")))
+        if (offer := asked.offer_for(plan)) is None:
+            afford(shared_event(request, plan.cells is not None))
             keys, gifts = None, list[Gift]()
-            if plan.hashed:  # first: where nobody may have the secret, D_v discloses nothing
-                keys, gifts = give(plan, gate.consumer, identity, voice, simulation_seed)
-            draw = keys.draw(features) if keys is not None and plan.secret_draw else None
-            outgoing = make_offer(request, plan, draw or features, schema, validation, noise_for, gate)
-            outgoing[0].gifts.extend(gift_to_wire(gift) for gift in gifts)
-            if keys is not None and draw is not None:
-                outgoing[0].reference = hashes_to_wire(keys.reference(draw, schema))
-            forget_keys(document)
-            if keys is not None:
-                keep_keys(document, keys)
-            document.run = plan.run
-            document.features.CopyFrom(plan.features)
-            document.cells.CopyFrom(plan.cells)
-            del document.offer[:]
-            document.offer.extend(outgoing)
-            pending.keep()
-        for said_now in document.offer:
-            await stream.write(said_now)
-    keys = keys_for(plan, document, gate.consumer)
-    return await _receive(plan, messages, schema, features, voice, keys)
+            if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
+                warn = partial(voice.say, "warning", run=plan.run)
+                keys, gifts = give(
+                    plan, gate.consumer, identity, lambda line: warn(line=line), simulation_seed
+                )
+            offer = make_offer(plan, request, schema, validation, noise_for, gate, keys, gifts)
+            asked = replace(asked, plan=plan, offer=offer, keys=keys)
+            pending.keep(asked)
+        for message in offer_to_messages(offer):
+            await stream.write(message)
+    return await _receive(plan, messages, schema, voice, keys_for(plan, asked.keys))
 
 
 async def receive_summary(
-    run: str,
-    stream: Stream,
-    schema: Schema,
-    voice: StatusReporter,
-    pending: Pending | None = None,
-    consumer: str = "",
+    run: str, stream: Stream, schema: Schema, voice: StatusReporter, asked: OpenRequest | None = None
 ) -> Summary:
-    """The summary of a run, on a stream that is attached to it; `pending` has the keys of sealed rows.
+    """The summary of a run, on a stream that is attached to it; `asked` has the keys of sealed rows.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
     """
     messages = _messages(stream)
-    plan = await _plan(messages)
-    features = codecs.features_from_wire(plan.features, schema.encoded_width)
-    keys = keys_for(plan, None if pending is None else pending.document, consumer)
-    plan.run = run
-    return await _receive(plan, messages, schema, features, voice, keys)
+    plan = await _plan(messages, schema)
+    keys = keys_for(plan, None if asked is None else asked.keys)
+    return await _receive(replace(plan, run=run), messages, schema, voice, keys)
 
 
-async def _plan(messages: AsyncIterator[pb.CuratorMessage]) -> pb.Plan:
+async def _plan(messages: AsyncIterator[pb.CuratorMessage], schema: Schema) -> Plan:
     opening = await anext(messages, None)
     if opening is None or not opening.HasField("plan"):
         raise ProtocolError("the curator did not begin with a plan", "Install the same release of fedkme.")
-    plan = opening.plan
-    codecs.common_version(VersionRange(oldest=plan.version, newest=plan.version), "the curator")
-    return plan
+    version = opening.plan.version
+    codecs.common_version(VersionRange(oldest=version, newest=version), "the curator")
+    return plan_from_wire(opening.plan, schema.encoded_width)
 
 
 async def _receive(
-    plan: pb.Plan,
+    plan: Plan,
     messages: AsyncIterator[pb.CuratorMessage],
     schema: Schema,
-    features: FourierSpec,
     voice: StatusReporter,
-    keys: RunKeys | None = None,
+    keys: RunKeys | None,
 ) -> Summary:
     """Progress, rows, and how the run ended."""
-    run, draw = plan.run, keys.draw(features) if keys is not None and plan.secret_draw else None
     parts = []
     async for message in messages:
         match message.WhichOneof("body"):
             case "progress":
                 said = message.progress
                 counts = {"rows": said.selected, "accessed": said.points_accessed}
-                voice.say("progress", run=run, round=said.round, **counts)
+                voice.say("progress", run=plan.run, round=said.round, **counts)
             case "summary":
                 parts.append(message.summary)
             case "outcome":
-                table = opened(any_rows_from_wire(parts, keys is not None), schema, keys, draw)
-                outcome = message.outcome
-                complete = outcome.status == pb.Outcome.STATUS_COMPLETE
-                return Summary(
-                    run,
-                    table,
-                    features,
-                    complete,
-                    outcome.reason,
-                    outcome.rounds,
-                    outcome.points_accessed,
-                    outcome.prune,
-                )
+                rows = any_rows_from_wire(parts, plan.sealed)
+                return finish(plan, rows, outcome_from_wire(message.outcome), schema, keys)
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
 
@@ -261,32 +158,13 @@ async def run(settings: ConsumerSettings, voice: StatusReporter) -> None:
     with open_ledger(settings.name, settings.output / "ledger.jsonl") as ledger:
         gate, pending = ConsumerGate(settings.name, ledger), Pending(settings.output)
         summary = await _ask(settings, schema, validation, address, gate, pending, voice)
-    if summary.prune:
+    if summary.outcome.prune:
         save_table(settings.output / "received.npz", summary.table)
         summary = pruned(summary, settings.request.p, schema, validation)
     save_table(settings.output / "summary.npz", summary.table)
     pending.done()
-    voice.say(
-        "received",
-        run=summary.run,
-        round=summary.rounds,
-        rows=len(summary.table),
-        complete=summary.complete,
-        reason=summary.reason,
-        accessed=summary.points_accessed,
-    )
+    tell_received(voice, summary)
     _judge(settings, schema, validation, summary, voice)
-
-
-def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
-    """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
-    from fedkme.cells.prune import prune  # by the cells protocol alone
-
-    if len(summary.table) <= p:
-        return replace(summary, complete=len(summary.table) == p)
-    rows = schema.encode(summary.table.values)
-    kept = prune(rows, schema.encode(validation.values), p, summary.features.gamma)
-    return replace(summary, table=summary.table.take(kept))
 
 
 async def _ask(
@@ -303,17 +181,15 @@ async def _ask(
     Raises:
         FedkmeError: the curator's refusal, or no curator for too long.
     """
-    again = pending.document.HasField("request")
+    again = pending.open is not None
     if not again:
         check_request(settings)
-    request = make_request(settings.request, schema, validation, gate, again)
-    pending.take_up(request)
+    asked = pending.take_up(make_request(settings.request, schema, validation, gate, again))
     if again:
-        gate.declared += codecs.disclosures_from_wire(pending.document.disclosures, codecs.MOST_DECLARED)
-        voice.say("resumed", run=pending.document.run)
+        gate.declared += asked.disclosures
+        voice.say("resumed", run="" if asked.plan is None else asked.plan.run)
     else:
-        pending.document.disclosures.extend(codecs.disclosure_to_wire(about) for about in gate.declared)
-        pending.keep()
+        pending.keep(replace(asked, disclosures=tuple(gate.declared)))
     absence = Absence(voice, settings.away_s, settings.connect_s)
     identity = own_identity(settings.identity, voice)
     while True:
@@ -346,6 +222,20 @@ async def _ask(
             raise
 
 
+def tell_received(voice: StatusReporter, summary: Summary) -> None:
+    """Report a summary that came."""
+    outcome = summary.outcome
+    voice.say(
+        "received",
+        run=summary.plan.run,
+        round=outcome.rounds,
+        rows=len(summary.table),
+        complete=outcome.complete,
+        reason=outcome.reason,
+        accessed=outcome.points_accessed,
+    )
+
+
 def _make(output: Path) -> None:
     """The folder for what will come: better refused now than after the run."""
     try:
@@ -370,9 +260,9 @@ def _judge(
         validation,
         test,
         seeds,
-        gamma=summary.features.gamma,
+        gamma=summary.plan.features.gamma,
         downstream=settings.downstream,
     )
     text = json.dumps(evaluation.to_json(), indent=2)
     (settings.output / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-    voice.say("judged", run=summary.run, round=summary.rounds, mmd2=evaluation.mmd2)
+    voice.say("judged", run=summary.plan.run, round=summary.outcome.rounds, mmd2=evaluation.mmd2)

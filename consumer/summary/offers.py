@@ -1,61 +1,157 @@
-"""Offers of D_v that a consumer makes once it knows the run's plan: g~, a histogram, or its rows."""
+"""A consumer's part of a summary, on values: its request, its offer for the run's plan, and what it keeps."""
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from consumer.gate import ConsumerGate
-from consumer.settings import RequestSettings
+from consumer.sealed.boxes import opened
+from consumer.sealed.keys import RunKeys
+from consumer.settings import KernelSettings, RequestSettings
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.noise import on_integers
+from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import ConfigError
-from fedkme.features.fourier import FourierSpec, RandomFourier
+from fedkme.exchange import Offer, Outcome, Plan, SummaryRequest
+from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.settings import release_target
-from fedkme.sealed.secret_fourier import SecretFourier
-from fedkme.tables.row import Row
+from fedkme.sealed import AnyRow, Gift
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from fedkme.wire import codecs
-from fedkme.wire.v1 import summaries_pb2 as pb
+
+Encoded = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """Summary as the consumer receives it.
+
+    Attributes:
+        plan: of the run that made it.
+        table: the rows, in the order in which they were chosen.
+        outcome: how the run ended.
+    """
+
+    plan: Plan
+    table: Table
+    outcome: Outcome
+
+
+def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> float:
+    """gamma, from a number or by the median heuristic.
+
+    Args:
+        kernel: the setting.
+        validation: encoded rows of D_v.
+        seeds: encoded rows of the public seed set.
+
+    Raises:
+        ConfigError: it is to come from a seed set that there is not.
+    """
+    if kernel.gamma == "median-validation":
+        return median_gamma(validation)
+    if kernel.gamma != "median-seeds":
+        return kernel.gamma
+    if not len(seeds):
+        raise ConfigError(
+            "gamma is to come from the seed set and there is none",
+            "Give gamma as a number or as 'median-validation', or give a seed set.",
+        )
+    return median_gamma(seeds)
+
+
+def make_request(
+    request: RequestSettings, schema: Schema, validation: Table, gate: ConsumerGate, again: bool = False
+) -> SummaryRequest:
+    """Make the request for a summary; made again, it discloses nothing more."""
+    gamma = None  # the curator has the seeds
+    if request.kernel.gamma != "median-seeds":
+        rows = schema.encode(validation.values)
+        gamma = gamma_of(request.kernel, rows, rows[:0])
+        if request.kernel.gamma == "median-validation" and not again:
+            gate.pass_gamma(gamma)
+    return SummaryRequest(
+        gate.consumer, secrets.token_bytes(16), schema.digest(), request.p, len(validation), gamma
+    )
 
 
 def make_offer(
+    plan: Plan,
     request: RequestSettings,
-    plan: pb.Plan,
-    features: FourierSpec | SecretFourier,
     schema: Schema,
     validation: Table,
     noise_for: NoiseFor,
     gate: ConsumerGate,
-) -> list[pb.ConsumerMessage]:
-    """g~, or D_v by cells, or D_v, and what is declared about it."""
-    run = plan.run
+    keys: RunKeys | None = None,
+    gifts: Sequence[Gift] = (),
+) -> Offer:
+    """Make g~, or D_v by cells, or D_v, with what is declared about it; it passes the gate here.
+
+    Args:
+        plan: of the run.
+        request: what the consumer decided.
+        schema: of the rows.
+        validation: D_v.
+        noise_for: this consumer's noise.
+        gate: writes down what is disclosed.
+        keys: of a run whose rows go sealed.
+        gifts: its secret, for each owner that may have it.
+
+    Raises:
+        ConfigError: D_v is to be shared and the curator cannot use it.
+    """
+    h1 = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
+    reference = None if keys is None or h1 is None else keys.reference(h1, schema)
+    target, histogram, rows = None, None, None
     if request.share == "rows":
-        if isinstance(features, SecretFourier):
+        if h1 is not None:
             raise ConfigError(
                 "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
                 "Set 'share' to \"embedding\", or ask a curator that sees rows.",
             )
-        gate.pass_rows(run, len(validation))
-        outgoing = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(_rows(validation))]
-    elif plan.HasField("cells"):
-        book = code_book_from_json(codecs.code_book_from_wire(plan.cells), schema)
+        rows = validation.values.astype(np.float64)
+        gate.pass_rows(plan.run, len(rows))
+    elif plan.cells is not None:
+        book = code_book_from_json(plan.cells.code_book, schema)
         how = histogram_noise(request.privacy.epsilon)
         cells = book.cells_of(schema.encode(validation.values))
-        counts = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
-        gate.pass_histogram(run, how.event)
-        outgoing = [pb.ConsumerMessage(histogram=codecs.histogram_to_wire(counts))]
+        histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
+        gate.pass_histogram(plan.run, how.event)
     else:
-        h1 = features if isinstance(features, SecretFourier) else RandomFourier(features)
         encoded, noise = schema.encode(validation.values), noise_for("target")
-        target, cost = release_target(request.target, h1, encoded, noise)
-        gate.pass_target(run, target, cost)
-        outgoing = [pb.ConsumerMessage(target=codecs.mean_to_wire(target))]
-    outgoing[0].disclosures.extend(event.canonical().decode("ascii") for event in gate.declared)
-    return outgoing
+        target, cost = release_target(request.target, h1 or RandomFourier(plan.features), encoded, noise)
+        gate.pass_target(plan.run, target, cost)
+    given = {gift.taker: gift for gift in gifts}
+    return Offer(target, histogram, rows, tuple(gate.declared), given, reference)
 
 
-def _rows(table: Table) -> list[Row]:
-    return [Row(index, values.astype(np.float64), None) for index, values in enumerate(table.values)]
+def finish(
+    plan: Plan, received: Sequence[AnyRow], outcome: Outcome, schema: Schema, keys: RunKeys | None
+) -> Summary:
+    """The summary of a run that is over, out of its boxes.
+
+    Raises:
+        SealedBoxError: a box does not open, or holds another row than its hash says.
+        ProtocolError: a row has another number of columns.
+        DataError: a row does not follow the schema.
+    """
+    draw = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
+    return Summary(plan, opened(received, schema, keys, draw), outcome)
+
+
+def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
+    """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
+    from fedkme.cells.prune import prune  # by the cells protocol alone
+
+    if len(summary.table) <= p:
+        return replace(summary, outcome=replace(summary.outcome, complete=len(summary.table) == p))
+    rows = schema.encode(summary.table.values)
+    kept = prune(rows, schema.encode(validation.values), p, summary.plan.features.gamma)
+    return replace(summary, table=summary.table.take(kept))

@@ -80,7 +80,7 @@ class CellTask:
         return round(self.rho * self.rows)
 
     def assignment(self, owner: str) -> CellAssignment:
-        """What an owner is told."""
+        """Opening of the run for one owner."""
         return CellAssignment(
             self.run,
             self.schema.digest(),
@@ -219,7 +219,7 @@ def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
 def _released(
     task: CellTask, record: SummaryRecord, counted: Mapping[str, IntArray], orders: Orders
 ) -> dict[str, Any]:
-    """What payouts and plans may read: noisy counts that were paid for, and functions of them."""
+    """Facts that payouts and plans may read: noisy counts that were paid for, and functions of them."""
     owners = list(counted)
     ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
     return {

@@ -1,4 +1,4 @@
-"""Who calls, and what holds for every call of a consumer, whichever service it is to."""
+"""Admission of consumers' calls, the same for every service."""
 
 from __future__ import annotations
 

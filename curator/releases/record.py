@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from curator.owners.roster import Fault
-from fedkme.errors import FedkmeError, StoreError
+from fedkme.errors import FedkmeError, StoreError, error_of
 
 RECORD = "record.json"
 Status = Literal["interrupted", "complete", "failed", "cancelled"]
@@ -108,9 +108,7 @@ def read_release(directory: Path) -> ReleaseOutcome:
     try:
         record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
         files = tuple(directory / name for name in record["files"])
-        kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
-        kind = kinds.get(record["code"])
-        fault = None if kind is None else kind(record["cause"], record["remedy"])
+        fault = error_of(record["code"], record["cause"], record["remedy"])
         if not all(file.is_file() for file in files):
             raise OSError
         return ReleaseOutcome(files, record["rows"], len(record["owner_rows"]), fault)

@@ -7,15 +7,15 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
+from curator.runs.document import RunDocument, document_from_bytes, document_to_bytes
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
+from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
 from fedkme.store import RunRow, Store
-from fedkme.wire.v1 import journals_pb2, releases_pb2
-from fedkme.wire.v1 import summaries_pb2 as pb
 
-Progress: TypeAlias = pb.Progress | releases_pb2.ReleaseProgress
+AnyProgress: TypeAlias = RoundProgress | StageProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
 OPEN: tuple[Status, ...] = ("asked", "queued", "running")
 MOST_ASKED = 8
@@ -37,7 +37,7 @@ class Run:
     """
 
     name: str
-    document: journals_pb2.RunDocument
+    document: RunDocument
     status: Status
     opened: float
     selected: int = 0
@@ -46,44 +46,44 @@ class Run:
     task: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    _listeners: set[asyncio.Queue[Progress | None]] = field(default_factory=set)
+    _listeners: set[asyncio.Queue[AnyProgress | None]] = field(default_factory=set)
 
     @property
     def consumer(self) -> str:
-        """Who asked for it."""
+        """Name of the consumer who asked for it."""
         return self.document.consumer
 
     @property
     def is_release(self) -> bool:
-        """Whether it is a release; else it is a summary."""
-        return self.document.HasField("release")
+        """Tell a release from a summary."""
+        return isinstance(self.document.request, ReleaseRequest)
 
     @property
     def rows(self) -> int:
         """Rows of owners that were asked for; a release asks for none."""
-        return 0 if self.is_release else self.document.request.rows
+        return 0 if self.is_release else self.document.summary.rows
 
     @property
     def open(self) -> bool:
-        """Whether more will come of it."""
+        """Tell a run that more will come of from one that is over."""
         return self.status in OPEN
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: AnyProgress) -> None:
         """Let everybody who follows the run know."""
-        if isinstance(progress, pb.Progress):
+        if isinstance(progress, RoundProgress):
             self.selected = progress.selected
         for listener in self._listeners:
             listener.put_nowait(progress)
 
     def finish(self) -> None:
-        """Nothing more will come in this process."""
+        """End it for this process: nothing more will come."""
         self.over.set()
         for listener in self._listeners:
             listener.put_nowait(None)
 
-    async def follow(self) -> AsyncIterator[Progress]:
+    async def follow(self) -> AsyncIterator[AnyProgress]:
         """Progress from now on, until the run is over."""
-        listener: asyncio.Queue[Progress | None] = asyncio.Queue()
+        listener: asyncio.Queue[AnyProgress | None] = asyncio.Queue()
         if self.over.is_set():
             return
         self._listeners.add(listener)
@@ -119,7 +119,7 @@ class RunQueue:
         self._held = False
         for status in OPEN:
             for row in store.runs(status):
-                document = journals_pb2.RunDocument.FromString(row.document)
+                document = document_from_bytes(row.document)
                 run = Run(row.run, document, "asked" if status == "asked" else "queued", row.opened)
                 self._open[run.name] = run
         self._queue += sorted(
@@ -144,7 +144,7 @@ class RunQueue:
             self._set(run, "running")
             run.task = asyncio.create_task(self._carry_out(run))
 
-    def ask(self, name: str, document: journals_pb2.RunDocument) -> Run:
+    def ask(self, name: str, document: RunDocument) -> Run:
         """Open a run that still waits for g~."""
         asked = [
             run for run in self._open.values() if run.status == "asked" and run.consumer == document.consumer
@@ -152,7 +152,7 @@ class RunQueue:
         for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
             self.close(run, "cancelled")
         with self._store.transaction():
-            self._store.open_run(name, document.consumer, document.SerializeToString())
+            self._store.open_run(name, document.consumer, document_to_bytes(document))
             self._store.update_run(name, status="asked")
         row = self._store.run(name)
         assert row is not None, "it was opened above"
@@ -160,9 +160,9 @@ class RunQueue:
         return run
 
     def enqueue(self, run: Run) -> None:
-        """Everything has come that the run needs, and is in the document."""
+        """Put a run into the queue: all that it needs is in its document."""
         with self._store.transaction():
-            self._store.update_run(run.name, status="queued", document=run.document.SerializeToString())
+            self._store.update_run(run.name, status="queued", document=document_to_bytes(run.document))
         run.status = "queued"
         self._queue.append(run)
         self.start()
@@ -188,7 +188,7 @@ class RunQueue:
         """The run of a row."""
         if (run := self._open.get(row.run)) is not None:
             return run
-        document = journals_pb2.RunDocument.FromString(row.document)
+        document = document_from_bytes(row.document)
         found = Run(row.run, document, cast(Status, row.status), row.opened)
         found.over.set()
         return found
@@ -199,8 +199,8 @@ class RunQueue:
             return None
         for row in reversed(self._store.runs()):
             if row.peer == consumer:
-                document = journals_pb2.RunDocument.FromString(row.document)
-                if request_id in (document.request.request_id, document.release.request_id):
+                document = document_from_bytes(row.document)
+                if request_id == document.request.request_id:
                     return self._known(row)
         return None
 
@@ -209,7 +209,7 @@ class RunQueue:
         return [self._known(row) for row in self._store.runs() if row.peer == consumer]
 
     def ahead(self, run: Run) -> int:
-        """How many stand before a run in the queue."""
+        """Count the runs before a run in the queue."""
         return self._queue.index(run) if run in self._queue else 0
 
     def promised(self) -> list[int]:
@@ -234,14 +234,10 @@ class RunQueue:
 
     def close(self, run: Run, status: Status) -> None:
         """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
-        run.document.ClearField("target")
-        run.document.ClearField("validation")
-        run.document.ClearField("histogram")
-        run.document.ClearField("gifts")
-        run.document.ClearField("reference")
+        run.document = replace(run.document, offer=None)
         with self._store.transaction():
             self._store.update_run(
-                run.name, status=status, document=run.document.SerializeToString(), ended=True
+                run.name, status=status, document=document_to_bytes(run.document), ended=True
             )
             self._store.forget_entries(run.name)
         run.status = status
@@ -305,16 +301,16 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
     return f"run-{number}" if repeatable else f"run-{number}-{unique()}"
 
 
-def kind_of(document: journals_pb2.RunDocument) -> str:
-    """What a run makes, for a list of runs."""
-    if not document.HasField("release"):
+def kind_of(document: RunDocument) -> str:
+    """Kind of result that a run makes, for a list of runs."""
+    if not isinstance(document.request, ReleaseRequest):
         return "summary"
     with contextlib.suppress(ValueError):
-        kind = json.loads(document.release.settings).get("kind")
+        kind = json.loads(document.request.settings).get("kind")
         return str(kind)[:32]
     return "release"
 
 
 def unknown(name: str) -> ConfigError:
-    """For a run that a caller names and has not; whether others have it is not said."""
+    """Refuse a run that a caller names and does not have; it is not said if others have it."""
     return ConfigError(f"there is no run {name[:64]!r} of yours", "List your runs: `fedkme consumer runs`.")

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.summary.record import RoundRecord, SummaryRecord, round_row
-from fedkme.errors import DataError, FedkmeError, StoreError
+from fedkme.errors import DataError, FedkmeError, StoreError, error_of
+from fedkme.exchange import Outcome
 from fedkme.sealed import HashedRow
 from fedkme.tables.files import read_arrays, save_table
 from fedkme.tables.npz import npz_bytes
@@ -24,31 +25,23 @@ SEALED = "sealed.npz"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RunOutcome:
-    """What the consumer of a run that is over receives.
+class MadeSummary:
+    """Summary of a run that is over, as its consumer receives it.
 
     Attributes:
         table: the summary's rows; None when there are none.
-        complete: whether there are as many as were asked for.
-        reason: why not.
-        fault: the failure that ended the run.
-        rounds: how many there were.
-        points_accessed: how many rows came to the curator.
-        prune: whether there are more than were asked for, for the consumer to choose from.
         sealed: the rows in their boxes, in place of a table.
+        outcome: how the run ended.
+        fault: the failure that ended it.
     """
 
     table: Table | None
-    complete: bool
-    reason: str
+    sealed: Sequence[HashedRow]
+    outcome: Outcome
     fault: FedkmeError | None
-    rounds: int
-    points_accessed: int
-    prune: bool = False
-    sealed: Sequence[HashedRow] = ()
 
 
-def read_outcome(directory: Path) -> RunOutcome:
+def read_outcome(directory: Path) -> MadeSummary:
     """From the files that `write_run` wrote.
 
     Raises:
@@ -66,18 +59,15 @@ def read_outcome(directory: Path) -> RunOutcome:
         raise StoreError(
             f"the record of {directory.name} is not where it was written", "Restore the run's folder."
         ) from None
-    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
-    fault = kinds[record["code"]](record["cause"], record["remedy"]) if record["code"] in kinds else None
-    return RunOutcome(
-        table,
+    fault = error_of(record["code"], record["cause"], record["remedy"])
+    outcome = Outcome(
         record["status"] == "complete",
         record["reason"] or "",
-        fault,
         record["rounds"],
         sum(record["accessed"].values()),
         bool(record.get("prune")),
-        sealed,
     )
+    return MadeSummary(table, sealed, outcome, fault)
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:

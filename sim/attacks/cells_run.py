@@ -35,8 +35,7 @@ from sim.attacks.confidence import Scores
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.recount import recount
 from sim.attacks.runs import OBSERVER
-from sim.attacks.wire import DIRECT, GRPC, Engine
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import GRPC, LOOPBACK, Engine, Nobody
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +74,7 @@ def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:
     game = partial(Experiment, claim, "rows that another owner is asked for, and of which cells")
     checks = (
         partial(_recount_run, make, claim),
-        game(partial(play, DIRECT, make), 3_000, note=DIRECT.note),
+        game(partial(play, LOOPBACK, make), 3_000, note=LOOPBACK.note),
         game(partial(play, GRPC, make), 300, note=GRPC.note),
     )
     return Subject("cells-orders", "sound", claim, checks)
@@ -155,7 +154,7 @@ def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -
 
     async def run() -> None:
         noise = SimulatedNoise(random)
-        async with DIRECT.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
+        async with LOOPBACK.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
             ports = seat(_owners(make, True, noise, ObserverView(), lines))
             gate = CellDisclosures("audit", None, "c")
             await run_cells(_task(), ports, 1, SummaryRecord(), Nobody(), gate)

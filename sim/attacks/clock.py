@@ -42,9 +42,7 @@ from sim.attacks.runs import (
     first_scores,
     make_task,
 )
-from sim.attacks.wire import DIRECT, GRPC
-from sim.engines.inprocess import DirectPort
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import GRPC, LOOPBACK, Nobody, looped
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -95,7 +93,7 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
             lambda effort: recount(claim, [ClockEvent(_EPSILON, "add-remove")]),
             _stop_experiment(make, settings, cliff, claim),
             _stop_experiment(make, settings, slope, claim),
-            clock_game(make, bidder, claim).over(DIRECT, 4_000),
+            clock_game(make, bidder, claim).over(LOOPBACK, 4_000),
             clock_game(make, bidder, claim).over(GRPC, 2_000),
         ),
     )
@@ -192,8 +190,8 @@ def uniform() -> Subject:
 
 def _drawn(rows: Floats, seed: int) -> list[tuple[object, ...]]:
     """A run's accesses, and every drawn row but the first owner's row 0."""
-    ports = [
-        DirectPort(Bidder(name, Table(table, None), SCHEMA, noise_for(seed, name)("draw"), OwnerGate(name)))
+    bidders = [
+        Bidder(name, Table(table, None), SCHEMA, noise_for(seed, name)("draw"), OwnerGate(name))
         for name, table in zip("ab", rows, strict=True)
     ]
     record = SummaryRecord()
@@ -202,7 +200,7 @@ def _drawn(rows: Floats, seed: int) -> list[tuple[object, ...]]:
         run_summary(
             make_task(6),
             settings,
-            ports,
+            looped(bidders, SCHEMA.encoded_width),
             noise_for(seed, "curator"),
             record,
             Nobody(),

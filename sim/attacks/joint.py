@@ -35,8 +35,7 @@ from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.runs import OBSERVER, SCHEMA, OwnerView, RunGame, first_scores
 from sim.attacks.scripted import TalliedNoise
-from sim.attacks.wire import DIRECT, GRPC
-from sim.engines.inprocess import DirectPort
+from sim.attacks.wire import GRPC, LOOPBACK, looped
 
 Floats = NDArray[np.float64]
 MakeMean = Callable[..., MeanRelease]
@@ -63,7 +62,7 @@ def clock_and_broadcasts(make: MakeClock = Clock, mean: MakeMean = GaussianMean)
         "clock-broadcasts",
         "sound",
         claim,
-        (partial(_recount_run, game), game.over(DIRECT, 4_000), game.over(GRPC, 1_500)),
+        (partial(_recount_run, game), game.over(LOOPBACK, 4_000), game.over(GRPC, 1_500)),
     )
 
 
@@ -125,7 +124,7 @@ def _opposites() -> tuple[SummaryTask, Floats, Floats]:
 def _recount_run(game: RunGame, effort: Effort) -> CheckResult:
     """Compare what a run is claimed to cost with its clock and the noise that its broadcasts drew."""
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
-    ports = [DirectPort(bidder) for bidder in game.owners(True, noise, OwnerView())]
+    ports = looped(game.owners(True, noise, OwnerView()), SCHEMA.encoded_width)
     asyncio.run(game.play(ports, noise, SummaryRecord()))
     h1 = game.task.h1
     sensitivity = 2.0 * h1.norm_bound * math.sqrt(h1.spec.dimension / 2.0) / FEATURE_UNIT

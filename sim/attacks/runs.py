@@ -36,8 +36,7 @@ from owner.summary.bidder import Bidder
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
 from sim.attacks.finding import Claim
-from sim.attacks.wire import Engine
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import Engine, Nobody
 
 Floats = NDArray[np.float64]
 MakeBidder = Callable[..., Bidder]

@@ -1,8 +1,8 @@
 """Engines of the games that are whole runs: how the curator reaches owners.
 
-`DIRECT` calls them. `GRPC` has each owner attend through a stream of its own over a loopback socket, with the
-sessions and the desk of a deployment, in this process and on one event loop. Channels and streams stay open
-over the runs of a game, so that a run costs what its messages cost.
+`LOOPBACK` hands directives to them in this process. `GRPC` has each owner attend through a stream of its own
+over a socket, with the sessions and handlers of a deployment, on the same loop. Channels and streams stay
+open over the runs of a game, so that a run costs what its messages cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from curator.access.names import NameRegister
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
 from curator.owners.ports import OwnerPort
+from curator.owners.roster import Fault
 from curator.owners.session import OwnerSession
+from curator.summary.record import RoundRecord
 from fedkme.store import open_store
 from fedkme.tables.table import Table
 from fedkme.wire.channel import SERVER_OPTIONS
@@ -35,7 +37,7 @@ from owner.consent.gate import Allowance
 from owner.runs import AnyHandler, Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
-from sim.engines.inprocess import DirectPort
+from sim.engines.loopback import Loopback
 
 _PATIENCE_S = 60.0  # for an answer or a connection; a game that waits as long has failed
 _GRACE_S = 1.0  # for streams to end
@@ -58,21 +60,31 @@ class Engine:
     open: Callable[[Sequence[str], int], AbstractAsyncContextManager[Seat]]
 
 
+class Nobody:
+    """Watches a run without a word."""
+
+    def round_done(self, record: RoundRecord) -> None:
+        """A round ended."""
+
+    def owner_left(self, fault: Fault) -> None:
+        """An owner left."""
+
+
 @contextlib.asynccontextmanager
-async def _direct(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
-    yield lambda parties: [_port(party) for party in parties]
+async def _looped(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
+    yield lambda parties: looped(parties, width)
 
 
-class _FillerPort(DirectPort):
-    """An owner that takes part in summaries by cells alone."""
-
-    def __init__(self, filler: HistogramResponder) -> None:
-        self._filler = filler
-        self.name = filler.name
+def looped(parties: Sequence[Party], width: int) -> list[OwnerPort]:
+    """Ports to owners in this process, whose handlers of directives answer."""
+    return [OwnerSession(loopback_to(party, width), "audit") for party in parties]
 
 
-def _port(party: Party) -> DirectPort:
-    return _FillerPort(party) if isinstance(party, HistogramResponder) else DirectPort(party)
+def loopback_to(party: Party, width: int) -> Loopback:
+    """Way to an owner in this process that answers one run."""
+    place = _Place(party.name, width)
+    place.take(party)
+    return Loopback(party.name, place.office)
 
 
 @contextlib.asynccontextmanager
@@ -136,5 +148,5 @@ async def _attend(address: str, name: str, office: RunManager) -> None:
         await attend(channel, address, name, secrets.token_bytes(16), office, lambda epoch: None)
 
 
-DIRECT = Engine("whole runs, owners called directly", _direct)
+LOOPBACK = Engine("whole runs, owners in one process", _looped)
 GRPC = Engine("whole runs, each owner on a gRPC stream over a loopback socket", _over_grpc)

@@ -39,7 +39,6 @@ from sim.bench.fleet import Fleet, fleet
 from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.config import SimulationSettings
-from sim.engines.inprocess import encoded
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
@@ -205,9 +204,10 @@ async def real_block(
         settings.features, _GAMMA, scenario.schema.encoded_width, public_seed(simulated.seed)
     )
     h1 = RandomFourier(spec)
-    validation = encoded(scenario.schema, scenario.validation)
+    validation = scenario.schema.encode(scenario.validation.values)
     target, _ = release_target(simulated.summary.target, h1, validation, noise("target"))
-    seeds = h1.fixed_point(encoded(scenario.schema, scenario.seeds))
+    assert scenario.seeds is not None, "every market of a benchmark has a seed set"
+    seeds = h1.fixed_point(scenario.schema.encode(scenario.seeds.values))
     run = run or f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
     task = SummaryTask(run, simulated.summary.p, scenario.schema, h1, target, seeds)
     journal = books if isinstance(books, RunJournal) else None

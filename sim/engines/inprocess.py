@@ -1,163 +1,198 @@
-"""The `inprocess` engine: the same protocol by direct calls, under one debugger."""
+"""The `inprocess` engine: every party in this process, under one debugger.
+
+Owners are what they are on their hosts, with policy, gate, journal and ledger; a loopback reaches them. The
+curator's lifecycle of a run and the consumer's part are those of their processes, on values.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import functools
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-import consumer.gate
-import curator.summary.disclosures
-import owner.consent.gate
-from consumer.sealed.boxes import opened
-from consumer.sealed.keys import RunKeys
+from consumer.gate import ConsumerGate
+from consumer.sealed.boxes import give
 from consumer.settings import RequestSettings
-from consumer.summary.client import gamma_of
-from curator.runs.public_draws import draw_features, public_seed, reference_rows
-from curator.summary.hashed import HashedContent
-from curator.summary.record import RunObserver, SummaryRecord
-from curator.summary.run import run_summary
+from consumer.summary.offers import Summary, finish, make_offer, make_request
+from curator.releases.record import ReleaseRecord
+from curator.runs.context import RunContext
+from curator.runs.lifecycle import Lifecycle
+from curator.runs.preparation import Preparation
+from curator.runs.queue import RunQueue
+from curator.settings import CuratorSettings
+from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
-from curator.summary.task import SummaryTask
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, SealedBoxError
-from fedkme.features.fourier import RandomFourier
+from curator.sums.settings import SumSettings
+from fedkme.errors import error_of
+from fedkme.exchange import Outcome, ReleaseRequest
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
-from fedkme.privacy.ledger import Ledger
-from fedkme.privacy.settings import release_target
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
-from fedkme.sealed import AnyRow, KeyOffer
-from fedkme.sums.values import Security
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.sealed import Gift
+from fedkme.store.memory import MemoryStore
+from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from owner.cells.responder import HistogramResponder
-from owner.keyring import KeyRing
-from owner.summary.bidder import Bidder
-from sim.engines.inprocess_cells import run_by_cells
+from owner.party import OwnerParty
+from owner.settings import PolicySettings
+from sim.engines.loopback import LoopbackMembers
 from sim.scenarios import Scenario
 
+Hear = Callable[..., None]
+"""Hears what the curator reports: an event and its fields, as a launcher of processes does."""
 
-class DirectPort:
-    """The `OwnerPort` of an owner in the same process. Its failures reach the curator as its faults."""
 
-    def __init__(
-        self, bidder: Bidder, filler: HistogramResponder | None = None, keys: KeyRing | None = None
-    ) -> None:
-        self._bidder = bidder
-        self._filler = filler
-        self._keys = keys or KeyRing(bidder.name)
-        self.name = bidder.name
-
-    def offer(self, run: str) -> KeyOffer:
-        """This owner's keys in a run whose rows go sealed."""
-        return self._keys.offer(run)
-
-    async def prepare(self, assignment: Assignment) -> int:
-        """See `OwnerPort`."""
-        with self._faults(0):
-            return self._bidder.prepare(assignment)
-
-    async def bid(self, broadcast: Broadcast) -> Bid | None:
-        """See `OwnerPort`."""
-        with self._faults(broadcast.round):
-            return self._bidder.bid(broadcast)
-
-    async def reveal(self, round_number: int, token: int) -> AnyRow:
-        """See `OwnerPort`."""
-        with self._faults(round_number):
-            return self._bidder.reveal(round_number, token)
-
-    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """See `OwnerPort`."""
-        with self._faults(broadcast.round):
-            return self._bidder.quote(broadcast, prices)
-
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
-        with self._faults(round_number):
-            return self._bidder.sell(round_number, price)
-
-    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
-        with self._faults(round_number):
-            return self._bidder.draw(round_number, count)
-
-    async def divide(self, assignment: CellAssignment) -> int:
-        """See `OwnerPort`."""
-        with self._faults(0):
-            return self._cells().divide(assignment)
-
-    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
-        """See `OwnerPort`."""
-        with self._faults(round_number):
-            return self._cells().tally(round_number)
-
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
-        with self._faults(round_number):
-            return self._cells().herd(round_number, count, shares)
-
-    async def close(self, last_round: int) -> Closing:
-        """See `OwnerPort`."""
-        if self._filler is not None and self._filler.begun:
-            return self._filler.close()
-        return self._bidder.close(last_round)
-
-    def _cells(self) -> HistogramResponder:
-        if self._filler is None:
-            raise OwnerFaultError(f"{self.name} takes no part in summaries by cells", "Ask another owner.")
-        return self._filler
-
-    @contextlib.contextmanager
-    def _faults(self, round_number: int) -> Iterator[None]:
-        try:
-            yield
-        except FedkmeError as error:
-            kind = type(error) if isinstance(error, BudgetError | SealedBoxError) else OwnerFaultError
-            raise kind(f"{self.name}, round {round_number}: {error.cause}", error.remedy) from None
+def silent(event: str, **fields: Any) -> None:
+    """Hear nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """Owners in this process, and what is public."""
+    """Parties of a simulation in this process.
+
+    Attributes:
+        schema: of the rows.
+        seeds: the public seed set.
+        seed: of everything random.
+        owners: by name.
+        members: the ways to them.
+        curator: the curator's store, with its ledger.
+        consumer: the consumer's.
+    """
 
     schema: Schema
-    ports: Sequence[DirectPort]
-    seeds: NDArray[np.float32]
-    """Encoded rows of the public seed set, (s, n)."""
-    tables: Mapping[str, Table]
-    """Owners' rows."""
-    security: Security | None = None
-    """How their sums are protected; None: by trust."""
+    seeds: Table | None
+    seed: int
+    owners: Mapping[str, OwnerParty]
+    members: LoopbackMembers
+    curator: MemoryStore
+    consumer: MemoryStore
+
+    def ledgers(self) -> Mapping[str, list[str]]:
+        """Lines of every party's ledger, by its name."""
+        stores = {name: owner.store for name, owner in self.owners.items()}
+        stores |= {CURATOR: self.curator, CONSUMER: self.consumer}
+        return {name: [kept.line for kept in store.ledger()] for name, store in stores.items()}
 
 
-def open_market(scenario: Scenario, seed: int, ledgers: Mapping[str, Ledger] | None = None) -> Market:
-    """Owners of a scenario with the private randomness that their processes would have, and their ledgers."""
-    gates = {name: owner.consent.gate.OwnerGate(name, (ledgers or {}).get(name)) for name in scenario.owners}
-    schema = scenario.schema
-    rings = {name: KeyRing(name) for name in scenario.owners}
-    ports = [
-        DirectPort(
-            Bidder(name, table, schema, noise_for(seed, name)("draw"), gates[name], rings[name]),
-            HistogramResponder(
-                name, table, schema, noise_for(seed, name)("histogram"), gates[name], rings[name]
-            ),
-            rings[name],
+def open_market(
+    schema: Schema,
+    tables: Mapping[str, Table],
+    seeds: Table | None,
+    seed: int,
+    policies: Mapping[str, PolicySettings] | None = None,
+) -> Market:
+    """Open owners with the private randomness that their processes would have.
+
+    Args:
+        schema: of the rows.
+        tables: rows by owner.
+        seeds: the public seed set.
+        seed: of everything random.
+        policies: of owners by name; `all` for those that are not named; else everything is allowed.
+    """
+    owners = {
+        name: OwnerParty(
+            name=name,
+            table=table,
+            schema=schema,
+            store=MemoryStore(name),
+            noise_for=functools.cache(noise_for(seed, name)),
+            policy=policy_of(policies or {}, name),
+            approvals=Path("no-approvals"),
         )
-        for name, table in scenario.owners.items()
-    ]
-    return Market(schema, ports, encoded(schema, scenario.seeds), scenario.owners)
+        for name, table in tables.items()
+    }
+    members = LoopbackMembers({name: owner.open() for name, owner in owners.items()})
+    return Market(schema, seeds, seed, owners, members, MemoryStore(CURATOR), MemoryStore(CONSUMER))
 
 
-def encoded(schema: Schema, table: Table | None) -> NDArray[np.float32]:
-    """Rows in model space, (m, n); none without a table."""
-    if table is None:
-        return np.empty((0, schema.encoded_width), dtype=np.float32)
-    return schema.encode(table.values)
+def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:
+    """Policy of an owner: its own, or that of all; else everything is allowed."""
+    return policies.get(owner, policies.get("all", PolicySettings()))
+
+
+def market_of(scenario: Scenario, seed: int, policies: Mapping[str, PolicySettings] | None = None) -> Market:
+    """Open the owners of a scenario."""
+    return open_market(scenario.schema, scenario.owners, scenario.seeds, seed, policies)
+
+
+class KeptRecords:
+    """The `Records` of a simulation: the last run's record in memory.
+
+    Attributes:
+        summary: of a summary.
+        release: of a release.
+        facts: what else record.json says.
+        files: of a release.
+    """
+
+    def __init__(self) -> None:
+        self.summary: SummaryRecord | None = None
+        self.release: ReleaseRecord | None = None
+        self.facts: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
+
+    def keep_summary(self, run: str, record: SummaryRecord, facts: dict[str, Any]) -> None:
+        """Keep it."""
+        self.summary, self.facts = record, facts
+
+    def keep_release(
+        self, run: str, record: ReleaseRecord, files: dict[str, bytes], facts: dict[str, Any]
+    ) -> None:
+        """Keep it, with its files."""
+        self.release, self.files, self.facts = record, files, facts
+
+    def has(self, run: str) -> bool:
+        """Tell a run that has a record from one that ended before it began."""
+        return self.summary is not None or self.release is not None
+
+    def check(self) -> None:
+        """Fail as the run did.
+
+        Raises:
+            FedkmeError: it failed, in the words of its record.
+        """
+        record = self.summary or self.release
+        if record is not None and (fault := error_of(record.code, record.cause, record.remedy)) is not None:
+            raise fault
+
+
+@contextlib.asynccontextmanager
+async def _curating(
+    market: Market, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
+) -> AsyncIterator[Preparation]:
+    """A curator over the market's owners, with these tables in its configuration."""
+    settings = CuratorSettings(
+        plaintext=True,
+        simulation_seed=market.seed,
+        directory=Path(),
+        schema_file=Path("schema.toml"),
+        owners=tuple(market.owners),
+        **tables,
+    )
+    context = RunContext(
+        settings,
+        market.schema,
+        market.seeds,
+        market.members,
+        market.curator,
+        stored_ledger(CURATOR, market.curator),
+        noise_for(market.seed, CURATOR),
+        hear,
+        records,
+        journaled=False,
+    )
+    lifecycle = Lifecycle(context)
+    runs = RunQueue(market.curator, lifecycle.carry_out, settings.runs_at_once)
+    try:
+        yield Preparation(lifecycle, runs)
+    finally:
+        await runs.suspend()
+        await lifecycle.cells.agreement.suspend()
 
 
 async def run_in_process(
@@ -165,102 +200,68 @@ async def run_in_process(
     validation: Table,
     settings: SummarySettings,
     request: RequestSettings,
-    seed: int,
-    record: SummaryRecord,
-    observer: RunObserver,
-    facts: dict[str, Any],
-    ledgers: Mapping[str, Ledger] | None = None,
-) -> Table | None:
-    """One run; fills `record`, and `facts` with what else the curator's record.json says of it.
+    records: KeptRecords,
+    hear: Hear = silent,
+    pooling: SumSettings | None = None,
+) -> Summary:
+    """Run one summary, from the consumer's request to what it finds in boxes.
 
-    The curator and the consumer write in those of `ledgers` that bear their names.
+    Args:
+        market: the parties.
+        validation: D_v.
+        settings: the curator's part.
+        request: the consumer's part.
+        records: get the run's record, also when it fails.
+        hear: hears what the curator reports.
+        pooling: how sums are protected; None: by trust.
 
-    Returns:
-        What the consumer finds in boxes, where rows go sealed.
+    Raises:
+        FedkmeError: the run failed.
     """
-    ledgers = ledgers or {}
-    run = "run-1"
-    theirs = consumer.gate.ConsumerGate(CONSUMER, ledgers.get(CONSUMER))
-    gate = curator.summary.disclosures.SummaryDisclosures(run, ledgers.get(CURATOR), CONSUMER)
-    rows = market.schema.encode(validation.values)
-    gamma = gamma_of(request.kernel, rows, market.seeds)
-    if request.kernel.gamma == "median-validation":
-        theirs.pass_gamma(gamma)
-    features = draw_features(
-        settings.features,
-        gamma,
-        market.schema.encoded_width,
-        public_seed(seed),
+    schema, theirs = market.schema, ConsumerGate(CONSUMER, stored_ledger(CONSUMER, market.consumer))
+    async with _curating(
+        market, records, hear, summary=settings, release=pooling or SumSettings()
+    ) as curator:
+        run = curator.open_summary(make_request(request, schema, validation, theirs))
+        plan = await curator.plan_of(run)
+        keys, gifts = None, list[Gift]()
+        if plan.sealed:
+            keys, gifts = give(plan, CONSUMER, None, lambda line: hear("warning", line=line), market.seed)
+        own_noise = noise_for(market.seed, CONSUMER)
+        offer = make_offer(plan, request, schema, validation, own_noise, theirs, keys, gifts)
+        curator.accept(run, offer)
+        await curator.ended(run)
+        if run.status == "failed":
+            records.check()
+    record = records.summary
+    assert record is not None, "a run that began has a record"
+    rows = [r.sealed or Row(r.token, r.values, r.label) for r in record.selected]
+    outcome = Outcome(
+        record.status == "complete",
+        record.reason or "",
+        len(record.rounds),
+        len(record.accesses),
+        records.facts["prune"],
     )
-    facts |= {
-        "run": run,
-        "consumer": CONSUMER,
-        "p": request.p,
-        "validation_rows": len(validation),
-        "validation_points": 0 if request.share == "embedding" else len(validation),
-        "seed_rows": len(market.seeds),
-        "features": asdict(features),
-        "cells": None,
-        "prune": settings.drawn(request.p) > request.p,
-        "bytes": {"sent": 0, "received": 0},
-    }
-    keys, gifts = None, None
-    if settings.sealed:
-        keys = RunKeys.fresh(CONSUMER, run, seed)
-        offers = [port.offer(run) for port in market.ports]
-        gifts = {gift.taker: gift for gift in keys.gifts(offers, None, lambda _, error: None)}
-    if settings.protocol == "cells":
-        await run_by_cells(
-            run,
-            market.schema,
-            market.ports,
-            market.tables,
-            market.seeds,
-            validation,
-            settings,
-            request,
-            seed,
-            features,
-            theirs,
-            record,
-            observer,
-            facts,
-            ledgers,
-            gifts,
-            market.security,
-        )
-        return None if keys is None else opened(record.sealed(), market.schema, keys)
-    h1 = RandomFourier(features)
-    draw = keys.draw(features) if keys is not None and settings.protocol == "algorithm3" else None
-    if draw is not None and request.share == "rows":
-        raise ConfigError(
-            "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
-            "Set 'share' to \"embedding\", or ask a curator that sees rows.",
-        )
-    holder = "consumer" if request.share == "embedding" else "curator"
-    target, cost = release_target(request.target, draw or h1, rows, noise_for(seed, holder)("target"))
-    if request.share == "embedding":
-        theirs.pass_target(run, target, cost)
-        gate.receive_target(target, theirs.declared)
-    else:
-        theirs.pass_rows(run, len(validation))
-        gate.receive_validation(len(validation), theirs.declared)
-        gate.pass_target(target, cost)
-    task = SummaryTask(
-        run,
-        request.p,
-        market.schema,
-        h1,
-        target,
-        h1.fixed_point(market.seeds if draw is None else market.seeds[:0]),
-        count_seeds=settings.seed_set == "counted",
-        reference=(
-            h1.fixed_point(reference_rows(market.schema, market.seeds, features.seed))
-            if keys is None or draw is None
-            else keys.reference(draw, market.schema)
-        ),
-        gifts=gifts,
-        hashed=None if draw is None else HashedContent(draw.spec, market.schema.width),
-    )
-    await run_summary(task, settings, market.ports, noise_for(seed, "curator"), record, observer, gate)
-    return None if keys is None else opened(record.sealed(), market.schema, keys, draw)
+    return finish(plan, rows, outcome, schema, keys)
+
+
+async def release_in_process(
+    market: Market, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
+) -> None:
+    """Run one release; `records` get its files.
+
+    Args:
+        market: the parties.
+        settings: what is to be released and how, as the consumer asks for it.
+        pooling: the curator's part.
+        records: get the run's record, also when it fails.
+        hear: hears what the curator reports.
+
+    Raises:
+        FedkmeError: the run failed.
+    """
+    async with _curating(market, records, hear, release=pooling) as curator:
+        run = await curator.open_release(ReleaseRequest(CONSUMER, b"", market.schema.digest(), settings))
+        await curator.ended(run)
+        records.check()

@@ -24,9 +24,10 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from fedkme.wire.tls import LOOPBACK, Authority
-from owner.settings import OwnerSettings
+from owner.settings import OwnerSettings, PolicySettings
 from sim.config import SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
+from sim.engines.inprocess import policy_of
 from sim.engines.run_folder import adopt_curator_run, adopt_owner_journals
 from sim.report.progress import Progress
 from sim.scenarios import Scenario
@@ -229,6 +230,11 @@ class LaunchSettings(Protocol):
         """Whether there is an authority."""
         ...
 
+    @property
+    def policies(self) -> Mapping[str, PolicySettings]:
+        """`[policy]` of owners by name; `all` for those that are not named."""
+        ...
+
 
 class Folders:
     """Writes every party's folder, with nothing of anybody else's."""
@@ -299,6 +305,7 @@ class Folders:
                 data=self.scratch / name / "rows.npz",
                 journal=str(ledgers / f"{name}.db"),
                 durability="process",
+                policy=policy_of(self._settings.policies, name),
             )
             save_table(owner.data, table)
             commands[name] = ["owner", "join", self.write(name, owner)]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import CONSUMER, CURATOR
-from fedkme.privacy.ledger import Ledger, file_writer, open_ledger
 from fedkme.store import open_store
 from sim.config import SimulationSettings, plain
 
@@ -52,25 +50,14 @@ def write_configuration(directory: Path, settings: SimulationSettings) -> None:
     (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
 
 
-@contextlib.contextmanager
-def run_ledgers(directory: Path, owners: Sequence[str]) -> Iterator[Mapping[str, Ledger]]:
-    """Every party's ledger of a run in one process, by name, in the files that processes would write.
-
-    Owners' are kept in memory until the end: there may be more of them than files can be open.
-    """
-    (directory / "owners").mkdir()
-    (directory / "consumer").mkdir()
-    files = {name: io.StringIO() for name in owners}
-    ledgers = {name: Ledger(name, file_writer(file)) for name, file in files.items()}
-    with (
-        open_ledger(CURATOR, directory / "ledger.jsonl") as curator,
-        open_ledger(CONSUMER, directory / "consumer" / "ledger.jsonl") as consumer,
-    ):
-        try:
-            yield {**ledgers, CURATOR: curator, CONSUMER: consumer}
-        finally:
-            for name, file in files.items():
-                (directory / "owners" / f"{name}.jsonl").write_text(file.getvalue(), encoding="ascii")
+def write_ledgers(directory: Path, ledgers: Mapping[str, Sequence[str]]) -> None:
+    """Every party's ledger of a run in one process, by name, in the files that processes would leave."""
+    for name, lines in ledgers.items():
+        folder = {CURATOR: "", CONSUMER: "consumer"}.get(name, "owners")
+        file = f"{name}.jsonl" if folder == "owners" else "ledger.jsonl"
+        (directory / folder).mkdir(exist_ok=True)
+        text = "".join(f"{line}\n" for line in lines)
+        (directory / folder / file).write_text(text, encoding="ascii")
 
 
 def adopt_owner_journals(directory: Path) -> None:

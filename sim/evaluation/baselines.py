@@ -12,27 +12,15 @@ from typing import Any
 import numpy as np
 
 from consumer.summary.evaluation import Evaluation, evaluate_tables
-from curator.owners.roster import Fault
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
-from curator.summary.record import RoundRecord, SummaryRecord
 from fedkme.cells.prune import prune
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table
 from sim.config import Baseline, SimulationSettings, SummaryTable
-from sim.engines.inprocess import Market, open_market, run_in_process
+from sim.engines.inprocess import KeptRecords, Market, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios import Scenario
-
-
-class Nobody:
-    """Watches a run without a word."""
-
-    def round_done(self, record: RoundRecord) -> None:
-        """See `RunObserver`."""
-
-    def owner_left(self, fault: Fault) -> None:
-        """See `RunObserver`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +64,7 @@ async def run_baselines(
     Returns:
         Results by name.
     """
-    market = open_market(scenario, settings.seed)
+    market = market_of(scenario, settings.seed)
     results: dict[Baseline, BaselineResult] = {}
     for name in settings.baselines:
         if name in ("uniform_pruned", "uniform_5p_pruned"):
@@ -84,11 +72,9 @@ async def run_baselines(
                 market, scenario, settings, gamma, 5.0 if name == "uniform_5p_pruned" else None
             )
         elif name == "exact_greedy":
-            table, accessed = _exact_greedy(scenario, market, settings.summary, gamma)
+            table, accessed = _exact_greedy(scenario, settings.summary, gamma)
         else:
-            table, accessed = await _protocol(
-                market, scenario, altered(settings.summary, name), settings.seed
-            )
+            table, accessed = await _protocol(market, scenario, altered(settings.summary, name))
         if len(table):
             evaluation = evaluate_tables(
                 scenario.schema,
@@ -103,18 +89,11 @@ async def run_baselines(
     return results
 
 
-async def _protocol(market: Market, scenario: Scenario, table: SummaryTable, seed: int) -> tuple[Table, int]:
-    record = SummaryRecord()
-    await run_in_process(
-        market,
-        scenario.validation,
-        table.curator_part(),
-        table.consumer_part(),
-        seed,
-        record,
-        Nobody(),
-        {},
-    )
+async def _protocol(market: Market, scenario: Scenario, table: SummaryTable) -> tuple[Table, int]:
+    records = KeptRecords()
+    await run_in_process(market, scenario.validation, table.curator_part(), table.consumer_part(), records)
+    record = records.summary
+    assert record is not None, "a run that did not fail has a record"
     return Table(record.values(), record.labels()), len(record.accesses)
 
 
@@ -134,20 +113,19 @@ async def _uniform_pruned(
     available = sum(len(table) for table in scenario.owners.values())
     drawn = min(round((settings.summary.cells.rho if ratio is None else ratio) * p), available)
     altered_table = altered(settings.summary, "uniform").model_copy(update={"p": drawn})
-    table, accessed = await _protocol(market, scenario, altered_table, settings.seed)
+    table, accessed = await _protocol(market, scenario, altered_table)
     rows = scenario.schema.encode(table.values)
     return table.take(prune(rows, scenario.schema.encode(scenario.validation.values), p, gamma)), accessed
 
 
-def _exact_greedy(
-    scenario: Scenario, market: Market, summary: SummaryTable, gamma: float
-) -> tuple[Table, int]:
+def _exact_greedy(scenario: Scenario, summary: SummaryTable, gamma: float) -> tuple[Table, int]:
     """Exact-kernel greedy over everybody's rows in one place, hence every row accessed."""
     tables = list(scenario.owners.values())
     pooled = pool(tables)
     rows = np.concatenate([scenario.schema.encode(table.values) for table in tables])
     validation = scenario.schema.encode(scenario.validation.values)
-    seeds = market.seeds if summary.seed_set == "counted" else None
+    counted = summary.seed_set == "counted" and scenario.seeds is not None
+    seeds = scenario.schema.encode(scenario.seeds.values) if counted and scenario.seeds is not None else None
     chosen = exact_kernel_greedy(rows, validation, seeds, summary.p, gamma)
     return pooled.take(chosen), len(pooled)
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sim.config import load_simulation
 from sim.planning.facts import facts_of
-from sim.planning.plan import Plan, make_plan
+from sim.planning.plan import Recommendation, make_plan
 from sim.scenarios import build_scenario
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def plan(
         show(found, Console(width=None if sys.stdout.isatty() else _WIDTH))
 
 
-def show(found: Plan, console: Console) -> None:
+def show(found: Recommendation, console: Console) -> None:
     """The table, the recommendation, and what it cannot know."""
     facts = found.facts
     console.print(

@@ -54,8 +54,8 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Plan that `fedkme plan` prints.
+class Recommendation:
+    """Recommendation that `fedkme plan` prints.
 
     Attributes:
         facts: what it was made from.
@@ -83,7 +83,7 @@ class Plan:
         }
 
 
-def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = True) -> Plan:
+def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = True) -> Recommendation:
     """Estimate every protocol and recommend one.
 
     Of those that are proven, have no concern against them and keep to the limits, the best; among equals (see
@@ -104,7 +104,9 @@ def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = Tru
     fit = fit or [e for e in estimates if e.name == "uniform"]
     best = min(fit, key=lambda e: e.mmd2)
     chosen = min((e for e in fit if e.mmd2 <= EQUAL * best.mmd2), key=lambda e: (e.accessed, e.mmd2))
-    return Plan(facts, estimates, chosen.name, _reason(chosen, best, estimates), tuple(_cautions(facts)))
+    return Recommendation(
+        facts, estimates, chosen.name, _reason(chosen, best, estimates), tuple(_cautions(facts))
+    )
 
 
 def _estimates(facts: PublicFacts) -> list[Forecast]:

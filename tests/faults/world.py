@@ -1,6 +1,6 @@
 """A curator and owners over a simulated network, in virtual time, who may be killed at any step.
 
-Everything is what a deployment runs (Members, Runs, Conductor, RunJournal, Office, Desk, SqliteStore) except
+Everything is what a deployment runs (Members, RunQueue, Lifecycle, RunJournal, RunManager, SqliteStore) but
 the sockets. A process that is killed loses everything but what its store had committed: from then on each of
 its calls to the store and the network raises `Killed`.
 """
@@ -18,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from curator.cells.agreement import Agreement
 from curator.owners.members import Members
+from curator.runs.context import RecordFolder, RunContext
+from curator.runs.document import RunDocument
+from curator.runs.lifecycle import Lifecycle
 from curator.runs.queue import Run, RunQueue
-from curator.runs.summary_run import SummaryRun
 from curator.settings import CuratorSettings
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import counts
 from fedkme.errors import ConnectionFailedError, FedkmeError, StoreError
+from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fixed_point import quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import noise_for
@@ -36,7 +38,6 @@ from fedkme.store import Store, open_store
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
-from fedkme.wire.v1 import journals_pb2, summaries_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.party import OwnerParty
 from owner.runs import RunManager
@@ -160,18 +161,17 @@ class CuratorEnd:
         self._wire.broken.set()
 
 
-class MortalConductor(SummaryRun):
-    """One whose process may die before and after it writes a run's record."""
+class MortalRecords(RecordFolder):
+    """Records of a process that may die before and after it writes one."""
 
-    def __init__(self, process: Process, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        object.__setattr__(self, "process", process)
+    def __init__(self, process: Process, directory: Path) -> None:
+        super().__init__(directory)
+        self._process = process
 
-    def _write(self, *arguments: Any) -> None:
-        process: Process = self.__dict__["process"]
-        process.tick()
-        super()._write(*arguments)
-        process.tick()
+    def keep_summary(self, *arguments: Any) -> None:
+        self._process.tick()
+        super().keep_summary(*arguments)
+        self._process.tick()
 
 
 def table(name: str) -> Table:
@@ -278,22 +278,27 @@ class World:
             summary=self.summary,
         )
         members = Members(OWNERS, 60, 1000)
-        seeds = SEEDS if self.summary.protocol == "cells" else SEEDS[:0]
-        say = self._say
-        common = (settings, SCHEMA, seeds, members, store, stored_ledger("curator", store))
-        agreement = Agreement(*common, noise_for(self.seed, "curator"), say)
-        conductor = MortalConductor(
-            process,
-            *common,
-            noise_for(self.seed, "curator"),
-            say,
+        seeds = Table(SCHEMA.decode(SEEDS)) if self.summary.protocol == "cells" else None
+        lifecycle = Lifecycle(
+            RunContext(
+                settings,
+                SCHEMA,
+                seeds,
+                members,
+                store,
+                stored_ledger("curator", store),
+                noise_for(self.seed, "curator"),
+                self._say,
+                MortalRecords(process, settings.directory),
+            )
         )
+        agreement = lifecycle.cells.agreement
         outcome: dict[str, SummaryRecord] = {}
         begun: list[Run] = []
 
         async def conduct(run: Run) -> Any:
             begun.append(run)
-            status = await conductor.carry_out(run)
+            status = await lifecycle.carry_out(run)
             if run.error is not None:
                 process.kill()  # an operator makes room and starts it again
             return status
@@ -319,7 +324,7 @@ class World:
         if event == "suspended":
             self.faults.append(f"{event} {fields}")
 
-    async def _ask(self, runs: RunQueue, store: Any, agreement: Agreement, process: Process) -> None:
+    async def _ask(self, runs: RunQueue, store: Any, agreement: Any, process: Process) -> None:
         """What a consumer's call does, in each life of the curator; until the run is over."""
         known = store.run(RUN)
         if known is None or known.status == "asked":
@@ -329,27 +334,23 @@ class World:
             validation = table("owner-9").values[:5]
             if self.summary.protocol == "cells":
                 await agreement.agree(run)
-                book = code_book_from_json(codecs.code_book_from_wire(run.document.cells), SCHEMA)
-                held = counts(book.cells_of(SCHEMA.encode(validation)), book.cells)
-                run.document.histogram.CopyFrom(codecs.histogram_to_wire(held))
+                assert run.document.planned.cells is not None
+                book = code_book_from_json(run.document.planned.cells.code_book, SCHEMA)
+                offer = Offer(histogram=counts(book.cells_of(SCHEMA.encode(validation)), book.cells))
             else:
-                spec = codecs.features_from_wire(run.document.features, SCHEMA.encoded_width)
-                target = quantize_mean(RandomFourier(spec).normalised(validation).mean(axis=0))
-                run.document.target.CopyFrom(codecs.mean_to_wire(target))
+                h1 = RandomFourier(run.document.planned.features)
+                offer = Offer(target=quantize_mean(h1.normalised(validation).mean(axis=0)))
+            run.document = dataclasses.replace(run.document, offer=offer)
             runs.enqueue(run)
         while (found := runs.find(RUN)) is not None and found.open:
             await found.over.wait()
             if not process.alive:
                 raise Killed
 
-    def _document(self) -> journals_pb2.RunDocument:
+    def _document(self) -> RunDocument:
         spec = FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 7)
-        request = summaries_pb2.SummaryRequest(
-            rows=self.rows, name="consumer", request_id=b"1" * 16, gamma=1.0, validation_rows=5
-        )
-        return journals_pb2.RunDocument(
-            consumer="consumer", request=request, features=codecs.features_to_wire(spec)
-        )
+        request = SummaryRequest("consumer", b"1" * 16, SCHEMA.digest(), self.rows, 5, 1.0)
+        return RunDocument(request, Plan(RUN, spec))
 
     async def _owner(self, name: str, process: Process) -> None:
         store = self._store(name, process)

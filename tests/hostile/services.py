@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
-import numpy as np
 from google.protobuf.message import DecodeError
 
 from curator.access.names import NameRegister
@@ -17,14 +16,17 @@ from curator.consumers.admission import ConsumerAdmission
 from curator.consumers.summary_service import SummaryService
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
+from curator.runs.context import RecordFolder, RunContext
+from curator.runs.lifecycle import Lifecycle
+from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
-from curator.runs.summary_run import SummaryRun
 from curator.settings import CuratorSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
+from fedkme.tables.table import Table
 from tests.system.market import DIMENSION, SCHEMA
 
 
@@ -61,18 +63,27 @@ class Call:
 class Services:
     """A curator's, over a store in memory."""
 
-    def __init__(self, settings: CuratorSettings, store: Any) -> None:
+    def __init__(self, settings: CuratorSettings, store: Any, seeds: Table | None = None) -> None:
         self.said: list[tuple[str, dict[str, Any]]] = []
         self.store = store
         self.members = Members(settings.owners, settings.progress_s, settings.grace_s, say=self.say)
-        seeds = np.empty((0, SCHEMA.encoded_width), dtype=np.float32)
-        ledger, noise = stored_ledger(CURATOR, store), settings.noise_for(CURATOR)
-        conductor = SummaryRun(settings, SCHEMA, seeds, self.members, store, ledger, noise, self.say)
-        self.runs = RunQueue(store, conductor.carry_out, settings.runs_at_once)
-        names = NameRegister(settings.owners)
-        self.summaries: Any = SummaryService(
-            conductor, self.runs, ConsumerAdmission(settings, self.runs, names, self.say)
+        context = RunContext(
+            settings,
+            SCHEMA,
+            seeds,
+            self.members,
+            store,
+            stored_ledger(CURATOR, store),
+            settings.noise_for(CURATOR),
+            self.say,
+            RecordFolder(settings.directory),
         )
+        lifecycle = Lifecycle(context)
+        self.runs = RunQueue(store, lifecycle.carry_out, settings.runs_at_once)
+        names = NameRegister(settings.owners)
+        admission = ConsumerAdmission(settings, self.runs, names, self.say)
+        preparation = Preparation(lifecycle, self.runs)
+        self.summaries: Any = SummaryService(context, preparation, self.runs, admission)
         self.owners: Any = OwnerService(self.members, names, settings.connect_s, say=self.say)
 
     def say(self, event: str, **fields: Any) -> None:
@@ -80,7 +91,7 @@ class Services:
 
 
 @contextlib.asynccontextmanager
-async def services(folder: Path, **changes: Any) -> AsyncIterator[Services]:
+async def services(folder: Path, seeds: Table | None = None, **changes: Any) -> AsyncIterator[Services]:
     """The services of a curator that waits for nobody."""
     values: dict[str, Any] = {
         "plaintext": True,
@@ -100,7 +111,7 @@ async def services(folder: Path, **changes: Any) -> AsyncIterator[Services]:
     settings = CuratorSettings(**values)
     settings.directory.mkdir(exist_ok=True)
     with contextlib.closing(open_store(":memory:", CURATOR, "process")) as store:
-        made = Services(settings, store)
+        made = Services(settings, store, seeds)
         try:
             yield made
         finally:

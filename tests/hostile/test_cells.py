@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from curator.cells.settings import CellsSettings
@@ -22,7 +20,6 @@ from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, Protocol
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.protocol import CellAssignment
-from fedkme.tables.files import save_table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
@@ -272,16 +269,12 @@ async def _odd_histogram(cells: list[int]) -> None:
 )
 async def test_a_consumer_s_histogram_that_is_none(tmp_path: Path, cells: list[int]) -> None:
     # Also g~ in its place: refused, and the run still waits for what was asked for.
-    seeds = tmp_path / "seeds.npz"
-    save_table(seeds, market_rows(30, 4))
     summary = SummarySettings(
         features=FeatureSettings(dimension=DIMENSION),
         protocol="cells",
         cells=CellsSettings(bits=2, code_book="seeds"),
     )
-    async with services(tmp_path, summary=summary) as at:
-        public = np.asarray(market_rows(30, 4).values, dtype=np.float32)
-        object.__setattr__(at.summaries._agreement, "seeds", public)
+    async with services(tmp_path, market_rows(30, 4), summary=summary) as at:
         offered = summaries_pb.ConsumerMessage(histogram=types_pb2.Histogram(cells=cells))
         heard = await talk(at, asked(), offered)
         assert heard[0].plan.HasField("cells")
@@ -290,4 +283,6 @@ async def test_a_consumer_s_histogram_that_is_none(tmp_path: Path, cells: list[i
         assert isinstance(fault_in(await talk(at, asked(), target)), ProtocolError)
         (run,) = at.runs.of("consumer")
         assert run.status == "asked"
-        assert json.loads(run.document.cells.code_book)["kind"] == "kmeans"
+        cells_plan = run.document.planned.cells
+        assert cells_plan is not None
+        assert cells_plan.code_book["kind"] == "kmeans"

@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 
 from curator.consumers.admission import MOST_CALLS
+from curator.runs.document import document_to_bytes
 from curator.runs.queue import MOST_ASKED
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError
 from fedkme.wire import codecs
@@ -204,8 +205,10 @@ async def test_g_is_taken_once(tmp_path: Path) -> None:
             for _ in range(100):
                 await asyncio.sleep(0)
         row = at.store.run("run-1")
-        assert row.document == run.document.SerializeToString()
-        assert list(run.document.target.coordinates) == [0] * DIMENSION
+        assert row.document == document_to_bytes(run.document)
+        target = run.document.offered.target
+        assert target is not None
+        assert target.tolist() == [0] * DIMENSION
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

@@ -12,6 +12,7 @@ from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
+from curator.owners.session import OwnerSession
 from curator.summary.hashed import HashedContent
 from curator.summary.record import SummaryRecord
 from fedkme.cells.codebook import kmeans_book
@@ -36,8 +37,7 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer
 from owner.summary.bidder import Bidder
-from sim.engines.inprocess import DirectPort
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import Nobody, loopback_to
 
 RUN = "run-1"
 SCHEMA = Schema(
@@ -73,8 +73,8 @@ class Owner:
         self.lines = Lines()
         gate = OwnerGate(name, self.lines)
         self.filler = HistogramResponder(name, rows, SCHEMA, noise_for(0, name)("histogram"), gate, self.keys)
-        bidder = Bidder(name, rows, SCHEMA, noise_for(0, name)("draw"), gate, self.keys)
-        self.port = DirectPort(bidder, self.filler, self.keys)
+        self.bidder = Bidder(name, rows, SCHEMA, noise_for(0, name)("draw"), gate, self.keys)
+        self.port = OwnerSession(loopback_to(self.filler, SCHEMA.encoded_width), RUN, sealed=True)
 
 
 def assignment(gift: Any, protocol: str = "cells-sealed") -> CellAssignment:
@@ -235,9 +235,9 @@ def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     draw = keys.draw(PUBLIC)
-    owner.port._bidder.prepare(hashed_assignment(gifts["a"], draw.spec))
-    owner.port._bidder.quote(Broadcast(1, 0, np.zeros(64, dtype=np.int32)), np.array([0.0]))
-    sent = boxes(owner.port._bidder.sell(1, -1e9))
+    owner.bidder.prepare(hashed_assignment(gifts["a"], draw.spec))
+    owner.bidder.quote(Broadcast(1, 0, np.zeros(64, dtype=np.int32)), np.array([0.0]))
+    sent = boxes(owner.bidder.sell(1, -1e9))
     assert len(sent) == 30
     opened(sent, SCHEMA, keys, draw)
     assert HashedContent(draw.spec, 3).fault("a", sent) is None
@@ -263,21 +263,21 @@ def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
         owner = Owner("a", table(1))
         keys, gifts = given(owner.keys.offer(RUN))
         with pytest.raises(ProtocolError, match="does not go with the protocol"):
-            owner.port._bidder.prepare(hashed_assignment(gifts["a"], features_of(keys), protocol))
+            owner.bidder.prepare(hashed_assignment(gifts["a"], features_of(keys), protocol))
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     another = RunKeys.fresh("consumer", RUN).draw(PUBLIC).spec
     with pytest.raises(SealedBoxError, match="not the one that its features are drawn from"):
-        owner.port._bidder.prepare(hashed_assignment(gifts["a"], another))
+        owner.bidder.prepare(hashed_assignment(gifts["a"], another))
 
 
 def test_a_secret_draw_does_not_outlive_the_process() -> None:
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     said = hashed_assignment(gifts["a"], keys.draw(PUBLIC).spec)
-    owner.port._bidder.prepare(said)
+    owner.bidder.prepare(said)
     with pytest.raises(SealedBoxError, match="was started again"):
-        Owner("a", table(1)).port._bidder.restore_assignment(said)
+        Owner("a", table(1)).bidder.restore_assignment(said)
 
 
 def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:

@@ -19,6 +19,7 @@ from consumer.settings import RequestSettings
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.cells.settings import CellsSettings
+from curator.owners.session import OwnerSession
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import FeatureSettings, SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
@@ -50,9 +51,7 @@ from owner.consent.approvals import approve
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
-from owner.summary.bidder import Bidder
-from sim.engines.inprocess import DirectPort
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import Nobody, loopback_to
 from sim.report.write import print_summary
 from tests.system.launches import launch, owners_agree, read_json, transcript
 from tests.system.market import DIMENSION, SCHEMA, Ear, Market, market, rows
@@ -137,10 +136,13 @@ def test_the_report_is_that_of_one_round(digits: tuple[Path, dict[str, Any]]) ->
     assert "ms median" not in shown.getvalue()
 
 
-class Lost(DirectPort):
+class Lost(OwnerSession):
     """An owner that is gone when it is asked something."""
 
     when = ""
+
+    def __init__(self, party: HistogramResponder) -> None:
+        super().__init__(loopback_to(party, SCHEMA.encoded_width), "run-1")
 
     async def tally(self, round_number: int, cells: int) -> Any:
         return await self._unless("tally", super().tally(round_number, cells))
@@ -171,13 +173,7 @@ async def conduct_over(
     ports = []
     for name in names:
         table, gate = rows(20, ord(name)), OwnerGate(name)
-        noise = noise_for(0, name)
-        ports.append(
-            Lost(
-                Bidder(name, table, SCHEMA, noise("d"), gate),
-                HistogramResponder(name, table, SCHEMA, noise("h"), gate),
-            )
-        )
+        ports.append(Lost(HistogramResponder(name, table, SCHEMA, noise_for(0, name)("h"), gate)))
     ports[0].when = when
     record = SummaryRecord()
     await run_cells(

@@ -20,10 +20,11 @@ from consumer.runs import watching
 from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings, RequestSettings
 from curator.cells.settings import CellsSettings
-from curator.runs.record_files import RunOutcome, read_outcome
-from curator.runs.secret_draws import check_secret_draw
+from curator.runs.record_files import MadeSummary, read_outcome
+from curator.summary.secret_draws import check_secret_draw
 from curator.summary.settings import SummarySettings
 from fedkme.errors import ConfigError, ProtocolError, SealedBoxError
+from fedkme.exchange import Offer, Plan
 from fedkme.features.fourier import FourierSpec
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.settings import GaussianSettings
@@ -199,7 +200,7 @@ async def run_with(at: Market, **changes: Any) -> None:
     await at.consumer(P, target=GaussianSettings(), **changes)
 
 
-def tampered(outcome: RunOutcome, how: str) -> RunOutcome:
+def tampered(outcome: MadeSummary, how: str) -> MadeSummary:
     first, *rest = outcome.sealed
     match how:
         case "altered":
@@ -216,7 +217,7 @@ def tampered(outcome: RunOutcome, how: str) -> RunOutcome:
 async def test_a_curator_that_puts_a_row_to_another_hash_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crossed(folder: Path) -> RunOutcome:
+    def crossed(folder: Path) -> MadeSummary:
         outcome = read_outcome(folder)
         first, second, *rest = outcome.sealed
         pair = replace(first, features=second.features), replace(second, features=first.features)
@@ -249,7 +250,7 @@ async def test_an_owner_whose_gift_is_anothers_leaves_with_the_reason(
         gifts[0].box, gifts[1].box = gifts[1].box, gifts[0].box
         return gifts_from_wire(gifts)
 
-    monkeypatch.setattr("curator.consumers.summary_service.gifts_from_wire", swapped)
+    monkeypatch.setattr("fedkme.wire.summaries.gifts_from_wire", swapped)
     async with market(tmp_path, list(OWNERS), summary=summary("uniform")) as at:
         ear = Ear()
         for name, count in OWNERS.items():
@@ -349,11 +350,15 @@ async def test_an_offer_without_what_hashes_need_is_refused(
 ) -> None:
     kept = check_secret_draw
 
-    def without(document: Any, schema: Any, offer: Any) -> None:
-        offer.ClearField(missing)
-        kept(document, schema, offer)
+    def without(plan: Plan, offer: Offer, schema: Schema) -> None:
+        lacking = {
+            "reference": replace(offer, reference=None),
+            "gifts": replace(offer, gifts={}),
+            "target": replace(offer, target=None),
+        }
+        kept(plan, lacking[missing], schema)
 
-    monkeypatch.setattr("curator.consumers.summary_service.check_secret_draw", without)
+    monkeypatch.setattr("curator.summary.family.check_secret_draw", without)
     async with market(tmp_path, ["north"], summary=summary("algorithm3")) as at:
         at.owner("north", 20)
         with pytest.raises(ProtocolError):
@@ -369,16 +374,16 @@ async def test_an_owner_that_is_started_again_before_the_run_leaves_it_with_the_
     settings = summary(protocol)
     async with market(tmp_path, list(OWNERS), summary=settings, seeds=tmp_path / "seeds.npz") as at:
         tasks = {name: at.owner(name, count) for name, count in OWNERS.items()}
-        kept = curator.consumers.summary_service.SummaryService._offer
+        kept = curator.consumers.summary_service.SummaryService._hear_offer
 
-        async def interrupted(self: Any, line: Any, run: Any) -> None:  # the plan is out, no offer has come
+        async def interrupted(self: Any, line: Any, run: Any, plan: Any) -> Offer:  # no offer has come
             tasks["east"].cancel()
             await asyncio.gather(tasks["east"], return_exceptions=True)
             at.owner("east", OWNERS["east"])
             await at.ear.heard("owner_joined", 3)
-            await kept(self, line, run)
+            return await kept(self, line, run, plan)
 
-        monkeypatch.setattr(curator.consumers.summary_service.SummaryService, "_offer", interrupted)
+        monkeypatch.setattr(curator.consumers.summary_service.SummaryService, "_hear_offer", interrupted)
         await at.consumer(P, target=GaussianSettings())
         ended = await at.ear.heard("ended")
         left = [fields["line"] for event, fields in at.ear.said if event == "owner_left"]

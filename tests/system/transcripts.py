@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from consumer.settings import RequestSettings
-from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
-from sim.engines.inprocess import open_market, run_in_process
-from sim.evaluation.baselines import Nobody
+from sim.engines.inprocess import KeptRecords, market_of, run_in_process
 from sim.scenarios import Scenario
 
 WIDTH = 20
@@ -41,10 +39,10 @@ def transcript(values: dict[str, Any]) -> dict[str, Any]:
     validation, seeds = (market_rows(n, generator) for n in (60, 40))
     scenario = Scenario("test", schema, owners, validation, validation, seeds)
     request = RequestSettings.model_validate({"p": 15, "kernel": {"gamma": "median-seeds"}})
-    record, settings = SummaryRecord(), SummarySettings.model_validate(values)
-    market = open_market(scenario, 1)
-    asyncio.run(run_in_process(market, validation, settings, request, 1, record, Nobody(), {}))
-    return record.transcript()
+    records, settings = KeptRecords(), SummarySettings.model_validate(values)
+    asyncio.run(run_in_process(market_of(scenario, 1), validation, settings, request, records))
+    assert records.summary is not None
+    return records.summary.transcript()
 
 
 def fingerprint() -> str:

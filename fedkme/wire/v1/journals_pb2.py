@@ -28,7 +28,7 @@ from fedkme.wire.v1 import summaries_pb2 as fedkme_dot_v1_dot_summaries__pb2
 from fedkme.wire.v1 import types_pb2 as fedkme_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x65\x64kme/v1/journals.proto\x12\tfedkme.v1\x1a\x16\x66\x65\x64kme/v1/owners.proto\x1a\x18\x66\x65\x64kme/v1/releases.proto\x1a\x19\x66\x65\x64kme/v1/summaries.proto\x1a\x15\x66\x65\x64kme/v1/types.proto\"\xed\x03\n\x0bRunDocument\x12\x10\n\x08\x63onsumer\x18\x01 \x01(\t\x12*\n\x07request\x18\x03 \x01(\x0b\x32\x19.fedkme.v1.SummaryRequest\x12\'\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12%\n\x06target\x18\x05 \x01(\x0b\x32\x15.fedkme.v1.MeanVector\x12#\n\nvalidation\x18\x06 \x01(\x0b\x32\x0f.fedkme.v1.Rows\x12\x13\n\x0b\x64isclosures\x18\x07 \x03(\t\x12\x0e\n\x06owners\x18\x08 \x03(\t\x12\x0f\n\x07missing\x18\t \x03(\t\x12*\n\x07release\x18\n \x01(\x0b\x32\x19.fedkme.v1.ReleaseRequest\x12#\n\x05\x63\x65lls\x18\x0b \x01(\x0b\x32\x14.fedkme.v1.CellsPlan\x12\'\n\thistogram\x18\x0c \x01(\x0b\x32\x14.fedkme.v1.Histogram\x12\x0e\n\x06hashed\x18\r \x01(\x08\x12#\n\x06offers\x18\x0e \x03(\x0b\x32\x13.fedkme.v1.KeyOffer\x12\x1e\n\x05gifts\x18\x0f \x03(\x0b\x32\x0f.fedkme.v1.Gift\x12\x13\n\x0bsecret_draw\x18\x10 \x01(\x08\x12\x11\n\treference\x18\x11 \x01(\x0c\"\xa3\x02\n\x0c\x43uratorEntry\x12/\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1e.fedkme.v1.CuratorEntry.Answer\x12+\n\x05\x64raws\x18\x02 \x03(\x0b\x32\x1c.fedkme.v1.CuratorEntry.Draw\x12\r\n\x05lines\x18\x03 \x03(\x0c\x1a}\n\x06\x41nswer\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\t\x12)\n\x08messages\x18\x04 \x03(\x0b\x32\x17.fedkme.v1.OwnerMessage\x12\x1e\n\x04lost\x18\x05 \x01(\x0b\x32\x10.fedkme.v1.Fault\x1a\'\n\x04\x44raw\x12\x0f\n\x07purpose\x18\x01 \x01(\t\x12\x0e\n\x06values\x18\x02 \x01(\x0c\"\x1d\n\rOwnerDocument\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"n\n\nOwnerEntry\x12\'\n\tdirective\x18\x01 \x01(\x0b\x32\x14.fedkme.v1.Directive\x12(\n\x07replies\x18\x02 \x03(\x0b\x32\x17.fedkme.v1.OwnerMessage\x12\r\n\x05named\x18\x03 \x03(\x04\"\x8e\x02\n\x0fRequestDocument\x12*\n\x07request\x18\x01 \x01(\x0b\x32\x19.fedkme.v1.SummaryRequest\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\'\n\x08\x66\x65\x61tures\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12)\n\x05offer\x18\x04 \x03(\x0b\x32\x1a.fedkme.v1.ConsumerMessage\x12\x13\n\x0b\x64isclosures\x18\x05 \x03(\t\x12#\n\x05\x63\x65lls\x18\x06 \x01(\x0b\x32\x14.fedkme.v1.CellsPlan\x12\x0f\n\x07\x62ox_key\x18\x07 \x01(\x0c\x12\x13\n\x0bsigning_key\x18\x08 \x01(\x0c\x12\x0e\n\x06secret\x18\t \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x65\x64kme/v1/journals.proto\x12\tfedkme.v1\x1a\x16\x66\x65\x64kme/v1/owners.proto\x1a\x18\x66\x65\x64kme/v1/releases.proto\x1a\x19\x66\x65\x64kme/v1/summaries.proto\x1a\x15\x66\x65\x64kme/v1/types.proto\"\x98\x02\n\x0bRunDocument\x12*\n\x07request\x18\x03 \x01(\x0b\x32\x19.fedkme.v1.SummaryRequest\x12*\n\x07release\x18\n \x01(\x0b\x32\x19.fedkme.v1.ReleaseRequest\x12\x1d\n\x04plan\x18\x12 \x01(\x0b\x32\x0f.fedkme.v1.Plan\x12)\n\x05offer\x18\x13 \x03(\x0b\x32\x1a.fedkme.v1.ConsumerMessage\x12\x0e\n\x06owners\x18\x08 \x03(\t\x12\x0f\n\x07missing\x18\t \x03(\tJ\x04\x08\x01\x10\x02J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08J\x04\x08\x0b\x10\x0cJ\x04\x08\x0c\x10\rJ\x04\x08\r\x10\x0eJ\x04\x08\x0e\x10\x0fJ\x04\x08\x0f\x10\x10J\x04\x08\x10\x10\x11J\x04\x08\x11\x10\x12\"\xa3\x02\n\x0c\x43uratorEntry\x12/\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1e.fedkme.v1.CuratorEntry.Answer\x12+\n\x05\x64raws\x18\x02 \x03(\x0b\x32\x1c.fedkme.v1.CuratorEntry.Draw\x12\r\n\x05lines\x18\x03 \x03(\x0c\x1a}\n\x06\x41nswer\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\t\x12)\n\x08messages\x18\x04 \x03(\x0b\x32\x17.fedkme.v1.OwnerMessage\x12\x1e\n\x04lost\x18\x05 \x01(\x0b\x32\x10.fedkme.v1.Fault\x1a\'\n\x04\x44raw\x12\x0f\n\x07purpose\x18\x01 \x01(\t\x12\x0e\n\x06values\x18\x02 \x01(\x0c\"\x1d\n\rOwnerDocument\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"n\n\nOwnerEntry\x12\'\n\tdirective\x18\x01 \x01(\x0b\x32\x14.fedkme.v1.Directive\x12(\n\x07replies\x18\x02 \x03(\x0b\x32\x17.fedkme.v1.OwnerMessage\x12\r\n\x05named\x18\x03 \x03(\x04\"\x8e\x02\n\x0fRequestDocument\x12*\n\x07request\x18\x01 \x01(\x0b\x32\x19.fedkme.v1.SummaryRequest\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\'\n\x08\x66\x65\x61tures\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12)\n\x05offer\x18\x04 \x03(\x0b\x32\x1a.fedkme.v1.ConsumerMessage\x12\x13\n\x0b\x64isclosures\x18\x05 \x03(\t\x12#\n\x05\x63\x65lls\x18\x06 \x01(\x0b\x32\x14.fedkme.v1.CellsPlan\x12\x0f\n\x07\x62ox_key\x18\x07 \x01(\x0c\x12\x13\n\x0bsigning_key\x18\x08 \x01(\x0c\x12\x0e\n\x06secret\x18\t \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,17 +36,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.journals_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RUNDOCUMENT']._serialized_start=140
-  _globals['_RUNDOCUMENT']._serialized_end=633
-  _globals['_CURATORENTRY']._serialized_start=636
-  _globals['_CURATORENTRY']._serialized_end=927
-  _globals['_CURATORENTRY_ANSWER']._serialized_start=761
-  _globals['_CURATORENTRY_ANSWER']._serialized_end=886
-  _globals['_CURATORENTRY_DRAW']._serialized_start=888
-  _globals['_CURATORENTRY_DRAW']._serialized_end=927
-  _globals['_OWNERDOCUMENT']._serialized_start=929
-  _globals['_OWNERDOCUMENT']._serialized_end=958
-  _globals['_OWNERENTRY']._serialized_start=960
-  _globals['_OWNERENTRY']._serialized_end=1070
-  _globals['_REQUESTDOCUMENT']._serialized_start=1073
-  _globals['_REQUESTDOCUMENT']._serialized_end=1343
+  _globals['_RUNDOCUMENT']._serialized_end=420
+  _globals['_CURATORENTRY']._serialized_start=423
+  _globals['_CURATORENTRY']._serialized_end=714
+  _globals['_CURATORENTRY_ANSWER']._serialized_start=548
+  _globals['_CURATORENTRY_ANSWER']._serialized_end=673
+  _globals['_CURATORENTRY_DRAW']._serialized_start=675
+  _globals['_CURATORENTRY_DRAW']._serialized_end=714
+  _globals['_OWNERDOCUMENT']._serialized_start=716
+  _globals['_OWNERDOCUMENT']._serialized_end=745
+  _globals['_OWNERENTRY']._serialized_start=747
+  _globals['_OWNERENTRY']._serialized_end=857
+  _globals['_REQUESTDOCUMENT']._serialized_start=860
+  _globals['_REQUESTDOCUMENT']._serialized_end=1130
 # @@protoc_insertion_point(module_scope)

@@ -11,40 +11,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("consumer", "request", "features", "target", "validation", "disclosures", "owners", "missing", "release", "cells", "histogram", "hashed", "offers", "gifts", "secret_draw", "reference")
-    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("request", "release", "plan", "offer", "owners", "missing")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
-    FEATURES_FIELD_NUMBER: _ClassVar[int]
-    TARGET_FIELD_NUMBER: _ClassVar[int]
-    VALIDATION_FIELD_NUMBER: _ClassVar[int]
-    DISCLOSURES_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
-    RELEASE_FIELD_NUMBER: _ClassVar[int]
-    CELLS_FIELD_NUMBER: _ClassVar[int]
-    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
-    HASHED_FIELD_NUMBER: _ClassVar[int]
-    OFFERS_FIELD_NUMBER: _ClassVar[int]
-    GIFTS_FIELD_NUMBER: _ClassVar[int]
-    SECRET_DRAW_FIELD_NUMBER: _ClassVar[int]
-    REFERENCE_FIELD_NUMBER: _ClassVar[int]
-    consumer: str
     request: _summaries_pb2.SummaryRequest
-    features: _types_pb2.FeatureMap
-    target: _types_pb2.MeanVector
-    validation: _types_pb2.Rows
-    disclosures: _containers.RepeatedScalarFieldContainer[str]
+    release: _releases_pb2.ReleaseRequest
+    plan: _summaries_pb2.Plan
+    offer: _containers.RepeatedCompositeFieldContainer[_summaries_pb2.ConsumerMessage]
     owners: _containers.RepeatedScalarFieldContainer[str]
     missing: _containers.RepeatedScalarFieldContainer[str]
-    release: _releases_pb2.ReleaseRequest
-    cells: _types_pb2.CellsPlan
-    histogram: _types_pb2.Histogram
-    hashed: bool
-    offers: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeyOffer]
-    gifts: _containers.RepeatedCompositeFieldContainer[_types_pb2.Gift]
-    secret_draw: bool
-    reference: bytes
-    def __init__(self, consumer: _Optional[str] = ..., request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., secret_draw: _Optional[bool] = ..., reference: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CuratorEntry(_message.Message):
     __slots__ = ("answers", "draws", "lines")

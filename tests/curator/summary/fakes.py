@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 import curator.summary.disclosures
 from curator.owners.ports import OwnerPort
+from curator.owners.session import OwnerSession
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import AnyAuction
 from curator.summary.record import SummaryRecord
@@ -29,8 +30,8 @@ from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.engines.inprocess import DirectPort
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import Nobody, loopback_to
+from sim.engines.inprocess import Market, open_market
 
 Floats = NDArray[np.float64]
 
@@ -60,9 +61,21 @@ def owners(*sizes: int, seed: int = 0) -> dict[str, Table]:
     }
 
 
+class DirectPort(OwnerSession):
+    """Port to an owner in this process, whose handler of directives answers."""
+
+    def __init__(self, honest: Bidder, width: int = WIDTH) -> None:
+        super().__init__(loopback_to(honest, width), "run-1")
+
+
 def ports(tables: dict[str, Table]) -> list[DirectPort]:
     """Honest owners."""
     return [DirectPort(bidder(name, rows)) for name, rows in tables.items()]
+
+
+def small_market(tables: Mapping[str, Table], seed: int = 0) -> Market:
+    """Owners of a simulation in this process, with three seed rows."""
+    return open_market(SCHEMA, tables, table(3, 7), seed)
 
 
 def make_h1(dimension: int = 16, seed: int = 5) -> RandomFourier:

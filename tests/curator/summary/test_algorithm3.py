@@ -33,10 +33,10 @@ from fedkme.privacy.settings import (
     release_target,
 )
 from fedkme.tables.table import Table
-from sim.engines.inprocess import DirectPort, Market, run_in_process
-from sim.evaluation.baselines import Nobody
+from sim.engines.inprocess import KeptRecords, run_in_process
 from tests.curator.summary.fakes import (
     SCHEMA,
+    DirectPort,
     Floats,
     Listener,
     Mortal,
@@ -48,6 +48,7 @@ from tests.curator.summary.fakes import (
     owners,
     ports,
     run,
+    small_market,
     table,
 )
 
@@ -290,12 +291,12 @@ def test_the_estimate_of_mmd_is_that_of_the_rows_so_far() -> None:
 
 def in_process(settings: SummarySettings, **request: object) -> tuple[SummaryRecord, dict[str, object]]:
     """A run of two rows by the engine `inprocess`: three seeds, |D_v| = 6."""
-    market = Market(SCHEMA, ports(owners(4, 4)), SCHEMA.encode(table(3, 7).values), {})
     asked = RequestSettings.model_validate({"p": 2, "target": {"mechanism": "exact"}, **request})
-    record, facts = SummaryRecord(), dict[str, object]()
-    asyncio.run(run_in_process(market, table(6, 8), settings, asked, 0, record, Nobody(), facts))
-    assert record.status == "complete"
-    return record, facts
+    records = KeptRecords()
+    asyncio.run(run_in_process(small_market(owners(4, 4)), table(6, 8), settings, asked, records))
+    assert records.summary is not None
+    assert records.summary.status == "complete"
+    return records.summary, records.facts
 
 
 @pytest.mark.parametrize(("share", "points"), [("embedding", 0), ("rows", 6)])

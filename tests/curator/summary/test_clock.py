@@ -26,13 +26,13 @@ from fedkme.party import noise_for
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
-from fedkme.protocol import Assignment, Broadcast
+from fedkme.protocol import Broadcast
 from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from owner.summary.bidder import Bidder
-from sim.engines.inprocess import DirectPort
-from sim.evaluation.baselines import Nobody
+from sim.attacks.wire import Nobody
 from tests.curator.summary.fakes import (
+    DirectPort,
     assignment,
     bidder,
     make_settings,
@@ -214,10 +214,8 @@ class Swindler(DirectPort):
 
     def __init__(self, honest: Bidder, lie: str) -> None:
         super().__init__(honest)
+        self._honest = honest
         self._lie = lie
-
-    async def prepare(self, assignment: Assignment) -> int:
-        return await super().prepare(assignment)
 
     async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         counts = await super().quote(broadcast, prices)
@@ -228,7 +226,7 @@ class Swindler(DirectPort):
         if self._lie == "twice the same" and len(rows) > 1:
             rows[1] = rows[0]
         if self._lie == "below the price":
-            rows = [*await super().sell(round_number, -1e9, due), *rows][:due]
+            rows = [*self._honest.sell(round_number, -1e9), *rows][:due]
         return rows
 
 

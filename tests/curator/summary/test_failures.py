@@ -16,8 +16,8 @@ from curator.summary.run import run_summary
 from fedkme.errors import IdentityError, OwnerFaultError
 from fedkme.party import noise_for
 from fedkme.protocol import Broadcast
-from sim.engines.inprocess import DirectPort
 from tests.curator.summary.fakes import (
+    DirectPort,
     Mortal,
     Tardy,
     assignment,

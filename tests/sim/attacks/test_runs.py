@@ -22,7 +22,7 @@ from owner.summary.bidder import Bidder
 from sim.attacks import auctions, clock, joint
 from sim.attacks.finding import Claim, Effort
 from sim.attacks.runs import MakeBidder
-from sim.attacks.wire import DIRECT, GRPC
+from sim.attacks.wire import GRPC, LOOPBACK
 from tests.sim.attacks.faults import StaleEpoch
 
 CLAIM = Claim(1.0, 0.0, auctions.RELATION)
@@ -38,9 +38,10 @@ GAMES = {
 @pytest.mark.parametrize("second", [False, True])
 def test_a_game_is_the_same_over_grpc_as_in_process(name: str, second: bool) -> None:
     # One definition, and an engine is only a way to make ports: what an owner hears over its stream is, bit
-    # for bit, what it hears by direct calls. So what the many direct runs find holds for the wire.
+    # for bit, what it hears by calls in one process. So what the many runs there find holds for the wire.
     scores = [
-        GAMES[name].over(engine, 1).sample(second, 40, np.random.default_rng(2)) for engine in (DIRECT, GRPC)
+        GAMES[name].over(engine, 1).sample(second, 40, np.random.default_rng(2))
+        for engine in (LOOPBACK, GRPC)
     ]
     np.testing.assert_array_equal(scores[0], scores[1])
     assert len(set(scores[0])) > 1 or (name == "privauction" and not second)
@@ -79,7 +80,7 @@ def test_a_lost_owner_ends_a_game_over_grpc() -> None:
 def test_whole_rounds_show_a_row_that_is_counted_twice(bidder: MakeBidder, more: bool) -> None:
     # A row counted by two clocks shows in the prices that another owner is told, with twice the epsilon.
     # False alarm: 1e-3, seed fixed.
-    finding = clock.clock_game(Clock, bidder, CLAIM).over(DIRECT, 1_200)(Effort(alpha=1e-3))
+    finding = clock.clock_game(Clock, bidder, CLAIM).over(LOOPBACK, 1_200)(Effort(alpha=1e-3))
     assert finding.trials == 600
     assert finding.violated == more
 
@@ -90,13 +91,13 @@ def test_privauction_breaks_in_whole_runs() -> None:
     settings = PrivAuctionSettings()
     claim = Claim(settings.epsilon, settings.delta, auctions.RELATION)
     game = auctions.chain_game(lambda noise: settings.make(2, noise), claim, 3)
-    assert game.over(DIRECT, 4_000)(Effort(alpha=1e-4)).violated
+    assert game.over(LOOPBACK, 4_000)(Effort(alpha=1e-4)).violated
 
 
 def test_the_joint_score_is_the_log_likelihood_ratio() -> None:
     # "Likelihood-ratio statistic fixed in advance": a ratio of densities, so its mean is 1 where the
     # denominator is true. Within 5 standard errors, in which a wrong noise or a wrong sum is far outside.
-    game = GAMES["clock and broadcasts"].over(DIRECT, 1)
+    game = GAMES["clock and broadcasts"].over(LOOPBACK, 1)
     random = np.random.default_rng(5)
     first, second = (game.sample(world, 2_000, random) for world in (False, True))
     ratio = np.exp(first)
@@ -115,6 +116,6 @@ def test_the_joint_claim_is_what_the_accountant_composes() -> None:
 
 def test_the_chain_breaks_nothing_that_asks_everyone() -> None:
     # The game itself tells the worlds apart in no other way than by who is asked.
-    game = auctions.chain_game(lambda noise: AskEveryoneSettings().make(2, noise), CLAIM, 3).over(DIRECT, 1)
+    game = auctions.chain_game(lambda noise: AskEveryoneSettings().make(2, noise), CLAIM, 3).over(LOOPBACK, 1)
     random = np.random.default_rng(1)
     assert not any(game.sample(world, 20, random).any() for world in (False, True))

@@ -11,13 +11,12 @@ import pytest
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.clock import ClockSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
-from curator.summary.record import SummaryRecord
 from fedkme.embeddings.mmd import mmd2
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table
 from sim.config import Baseline, SimulationSettings, SummaryTable
-from sim.engines.inprocess import open_market, run_in_process
-from sim.evaluation.baselines import BaselineResult, Nobody, altered, pool, run_baselines
+from sim.engines.inprocess import KeptRecords, market_of, run_in_process
+from sim.evaluation.baselines import BaselineResult, altered, pool, run_baselines
 from sim.scenarios import Digits, Scenario
 from tests.curator.summary.fakes import SCHEMA, owners, table
 
@@ -76,10 +75,11 @@ def test_only_the_baselines_that_are_named_run() -> None:
 @pytest.mark.parametrize("auction", [WinnerOnlySettings(), AskEveryoneSettings()])
 def test_a_baseline_is_the_run_under_another_rule(auction: WinnerOnlySettings | AskEveryoneSettings) -> None:
     # Same owners, D_v, h1 and noise: under the same rule it is the same summary.
-    summary, record = TABLE.model_copy(update={"auction": auction}), SummaryRecord()
+    summary, records = TABLE.model_copy(update={"auction": auction}), KeptRecords()
     parts = summary.curator_part(), summary.consumer_part()
-    market = open_market(SCENARIO, 0)
-    asyncio.run(run_in_process(market, SCENARIO.validation, *parts, 0, record, Nobody(), {}))
+    asyncio.run(run_in_process(market_of(SCENARIO, 0), SCENARIO.validation, *parts, records))
+    record = records.summary
+    assert record is not None
     name: Baseline = "winner_only" if auction.kind == "winner-only" else "ask_everyone"
     result = results(TABLE, name)[name]
     rows, validation = SCHEMA.encode(record.values()), SCHEMA.encode(CORNER.values)

@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from consumer.summary.evaluation import Evaluation
 from curator.runs.record_files import write_run
 from curator.summary.record import SummaryRecord
+from fedkme.errors import OwnerLostError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
+from owner.runs import RunManager
 from sim.config import Baseline, SimulationSettings, SummaryTable
-from sim.engines.inprocess import DirectPort, Market, run_in_process
-from sim.engines.run_folder import run_ledgers
-from sim.evaluation.baselines import BaselineResult, Nobody
+from sim.engines.inprocess import KeptRecords, Market, run_in_process
+from sim.engines.run_folder import write_ledgers
+from sim.evaluation.baselines import BaselineResult
 from sim.evaluation.metrics import Metrics, assemble, over_greedy, payouts, read_rounds, write_metrics
 from sim.scenarios import Digits
-from tests.curator.summary.fakes import SCHEMA, Mortal, bidder, owners, ports, table
+from tests.curator.summary.fakes import owners, small_market, table
 
 P = 5
 STABLE = {
@@ -50,18 +52,28 @@ EVALUATION = Evaluation(mmd2=0.3, mmd2_test=None, mmd2_counted=0.4, downstream={
 GREEDY = Evaluation(mmd2=0.2, mmd2_test=None, mmd2_counted=0.25, downstream={})
 
 
-def metrics_of(
-    directory: Path, owner_ports: list[DirectPort], **changes: Any
-) -> tuple[Metrics, SummaryRecord]:
+class Mortal(RunManager):
+    """An owner that is gone after it was asked some questions, and ever after."""
+
+    left = 0
+
+    def answer(self, directive: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise OwnerLostError("a: its connection ended", "Start it again.")
+        return super().answer(directive)
+
+
+def metrics_of(directory: Path, market: Market, **changes: Any) -> tuple[Metrics, SummaryRecord]:
     """Metrics of a run of 5 rows, by the files that it leaves; |D_v| = 6."""
     summary = SummaryTable.model_validate({"p": P, **changes})
     settings = SimulationSettings(scenario=Digits(), summary=summary, engine="inprocess", seed=4)
-    market = Market(SCHEMA, owner_ports, SCHEMA.encode(table(3, 7).values), {})
-    record, facts = SummaryRecord(), dict[str, Any]()
-    parts = summary.curator_part(), summary.consumer_part()
-    with run_ledgers(directory, []) as ledgers:
-        asyncio.run(run_in_process(market, table(6, 8), *parts, 4, record, Nobody(), facts, ledgers))
-    write_run(directory, record, facts)
+    records, parts = KeptRecords(), (summary.curator_part(), summary.consumer_part())
+    asyncio.run(run_in_process(market, table(6, 8), *parts, records))
+    record = records.summary
+    assert record is not None
+    write_ledgers(directory, market.ledgers())
+    write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = EVALUATION.to_json() if record.selected else None
     baselines: dict[Baseline, BaselineResult] = (
@@ -77,7 +89,7 @@ def metrics_of(
 @pytest.mark.parametrize("protocol", ["algorithm3", "uniform"])
 def test_the_keys_are_those_of_the_design_and_ours(protocol: str, tmp_path: Path) -> None:
     # DESIGN.md, Command line: "`metrics.json` keys (stable)"; ours are explained in docs/metrics.md.
-    metrics, _ = metrics_of(tmp_path, ports(owners(9, 4)), protocol=protocol)
+    metrics, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4), protocol=protocol)
     assert metrics.keys() == STABLE | OURS
     for name, keys in STABLE_PARTS.items():
         assert metrics[name].keys() == keys | OUR_PARTS[name]
@@ -88,7 +100,7 @@ def test_the_keys_are_those_of_the_design_and_ours(protocol: str, tmp_path: Path
 @pytest.mark.parametrize("share", ["embedding", "rows"])
 def test_the_numbers_add_up(share: str, tmp_path: Path) -> None:
     # Issue 2, item 8, and DESIGN.md, Words: rho = points accessed / (p + |D_v|).
-    metrics, record = metrics_of(tmp_path, ports(owners(9, 4)), share=share, preset="published")
+    metrics, record = metrics_of(tmp_path, small_market(owners(9, 4), 4), share=share, preset="published")
     points, counts = metrics["points_accessed"], record.accessed_by_owner()
     sent = len(record.accesses)
     assert points["by_owner"] == counts == record.closings
@@ -110,7 +122,7 @@ def test_the_numbers_add_up(share: str, tmp_path: Path) -> None:
 
 def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     # Section 4: percentage over greedy, of both measures (MATH.md, "Always report both measures").
-    metrics, _ = metrics_of(tmp_path, ports(owners(9, 4)))
+    metrics, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4))
     assert metrics["mmd2"] == {"summary": 0.3, "greedy": 0.2}
     assert metrics["mmd2_counted"] == {"summary": 0.4, "greedy": 0.25}
     assert metrics["mmd2_test"] == {}
@@ -121,11 +133,15 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     assert metrics["points_accessed_baselines"] == {"greedy": P}
 
 
-@pytest.mark.parametrize(("last", "rounds"), [("prepare", 0), ("bid", 2)])
-def test_a_run_cut_short_has_metrics_too(last: str, rounds: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
     # Issue 2, Bad input: it stops, keeping what it has; no key is missing and nothing is NaN.
-    mortals: list[DirectPort] = [Mortal(bidder("a", table(9, 1)), last, rounds + 1)]
-    metrics, _ = metrics_of(tmp_path, mortals, preset="published")
+    market = small_market({"a": table(9, 1)}, 4)
+    mortal = market.owners["a"].open(make=Mortal)
+    assert isinstance(mortal, Mortal)
+    mortal.left = 1 + 2 * rounds if rounds else 0  # its opening, then a bid and a row each round
+    market.members.connection("a").runs = mortal
+    metrics, _ = metrics_of(tmp_path, market, preset="published")
     assert metrics.keys() == STABLE | OURS
     assert metrics["status"] == "stopped"
     assert "quorum" in metrics["reason"]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.tables.table import Table
 from sim.config import load_simulation
-from sim.planning import Plan, PublicFacts, facts_of, formulas, make_plan
+from sim.planning import PublicFacts, Recommendation, facts_of, formulas, make_plan
 from sim.planning.cli import app
 from sim.planning.measured import points, spread
 from sim.planning.plan import OFF
@@ -21,7 +21,7 @@ from tests.places import ROOT
 FACTS = PublicFacts(250, (2400,) * 5, 100, 1.0, 1e-5)
 
 
-def value(plan: Plan, name: str) -> float:
+def value(plan: Recommendation, name: str) -> float:
     return next(estimate.mmd2 for estimate in plan.estimates if estimate.name == name)
 
 

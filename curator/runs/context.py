@@ -1,0 +1,139 @@
+"""Parts of a curator that all of its runs share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.owners.members import Membership
+from curator.owners.roster import Fault
+from curator.releases.record import ReleaseRecord, write_release
+from curator.runs.queue import Run
+from curator.runs.record_files import write_run
+from curator.settings import CuratorSettings
+from curator.summary.record import RoundRecord, SummaryRecord
+from fedkme.errors import MissingOwnersError, StoreError
+from fedkme.party import NoiseFor
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import Disclosure
+from fedkme.privacy.ledger import Ledger, disclosures_in
+from fedkme.store import Store
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+Say = Callable[..., None]
+
+
+class RunCounters(Protocol):
+    """Counts what runs do, for operators."""
+
+    def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
+        """A round ended, with (round, owner, token) of rows that came in it for the first time."""
+
+
+class Records(Protocol):
+    """Keeps the record of a run that ended."""
+
+    def keep_summary(self, run: str, record: SummaryRecord, facts: dict[str, Any]) -> None:
+        """Keep the record of a summary; of one cut short, what there is."""
+
+    def keep_release(
+        self, run: str, record: ReleaseRecord, files: dict[str, bytes], facts: dict[str, Any]
+    ) -> None:
+        """Keep the record of a release with its files."""
+
+    def has(self, run: str) -> bool:
+        """Tell a run that has a record from one that ended before it began."""
+
+
+class RecordFolder:
+    """The `Records` of a deployment: a folder for each run."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def keep_summary(self, run: str, record: SummaryRecord, facts: dict[str, Any]) -> None:
+        """Write the folder of a summary.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with _room(run):
+            write_run(self._directory / run, record, facts)
+
+    def keep_release(
+        self, run: str, record: ReleaseRecord, files: dict[str, bytes], facts: dict[str, Any]
+    ) -> None:
+        """Write the folder of a release.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with _room(run):
+            write_release(self._directory / run, record, files, facts)
+
+    def has(self, run: str) -> bool:
+        """Look for the run's folder."""
+        return (self._directory / run).exists()
+
+
+@contextlib.contextmanager
+def _room(run: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the record of {run} cannot be written: {error.strerror}",
+            "Make room, and start the curator again: the run goes on.",
+        ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class RunContext:
+    """Parts of a curator that all of its runs share."""
+
+    settings: CuratorSettings
+    schema: Schema
+    seeds: Table | None
+    """Public rows."""
+    members: Membership
+    store: Store
+    ledger: Ledger
+    noise_for: NoiseFor
+    say: Say
+    records: Records
+    identity: Callable[[], Identity | None] = lambda: None
+    """This curator's, as it is now."""
+    counters: RunCounters | None = None
+    journaled: bool = True
+    """False where no run outlives this process; a simulation in one process keeps no journal."""
+
+    @cached_property
+    def encoded_seeds(self) -> NDArray[np.float32]:
+        """Public rows in model space, (s, n)."""
+        if self.seeds is None:
+            return np.empty((0, self.schema.encoded_width), dtype=np.float32)
+        return self.schema.encode(self.seeds.values)
+
+    def left(self, run: str, fault: Fault) -> None:
+        """Report an owner that left a run."""
+        self.say("owner_left", run=run, owner=fault.owner, round=fault.round, line=fault.line)
+
+    def begin_without(self, run: Run, faults: list[Fault]) -> None:
+        """Report expected owners without which a run begins, and add them to its faults."""
+        for owner in run.document.missing:
+            absent = MissingOwnersError(f"{owner} has not joined; the run begins without it", "Start it.")
+            faults.append(Fault(0, owner, absent.code, str(absent)))
+            self.left(run.name, faults[-1])
+
+    def written(self, run: str) -> list[Disclosure]:
+        """Lines of the ledger about a run, which an earlier process wrote."""
+        lines = disclosures_in(kept.line for kept in self.store.ledger())
+        return [line for line in lines if line.run == run]

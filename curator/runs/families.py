@@ -1,0 +1,47 @@
+"""Families of summaries, as the lifecycle of a run sees them: each has its part of the plan, and a body."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from curator.owners.ports import OwnerPort
+from curator.runs.document import RunDocument
+from curator.runs.queue import Run
+from curator.summary.record import RunObserver, SummaryRecord
+from fedkme.exchange import Offer
+from fedkme.party import NoiseFor
+from fedkme.privacy.ledger import LedgerSink
+
+RunBody: TypeAlias = Callable[[Sequence[OwnerPort], SummaryRecord, RunObserver], Awaitable[object]]
+"""A protocol over owners, which fills the record."""
+
+
+class Family(Protocol):
+    """One family of summaries, at one curator."""
+
+    async def agree(self, run: Run) -> None:
+        """Fill in the family's part of a run's plan, once.
+
+        Raises:
+            FedkmeError: it cannot be made.
+        """
+
+    def forget(self, run: Run) -> None:
+        """Drop what is kept of a plan that could not be made."""
+
+    def check(self, document: RunDocument, offer: Offer) -> None:
+        """Refuse an offer that does not fit the plan.
+
+        Raises:
+            ProtocolError: it does not.
+        """
+
+    def prunes(self, document: RunDocument) -> bool:
+        """Check whether the consumer gets more rows than it asked for, to keep the best."""
+
+    def facts(self, document: RunDocument) -> dict[str, Any] | None:
+        """Public parameters for record.json, under `cells`."""
+
+    def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
+        """Make the body of a run whose offer was accepted; what comes of D_v is written down here."""

@@ -1,0 +1,154 @@
+"""Lifecycle of a run: its owners, its body, its record, its end.
+
+Called again for the same run after the process died, it does the same again, from the run's document and
+journal. What differs between summaries and releases is a body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from curator.cells.family import CellsFamily
+from curator.owners.connection import Traffic
+from curator.runs.context import RunContext
+from curator.runs.document import RunDocument, document_to_bytes
+from curator.runs.families import Family
+from curator.runs.queue import Run, Status
+from curator.runs.release_run import ReleaseRun
+from curator.runs.summary_run import SummaryRun
+from curator.summary.family import SummaryFamily
+from fedkme.errors import CancelledRunError, FedkmeError, StoreError
+
+
+class Session(Protocol):
+    """An owner in one run, for its end."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes that went over its streams for the run."""
+
+    async def dismiss(self) -> None:
+        """Let the owner forget the run."""
+
+
+class Body(Protocol):
+    """Work of one run."""
+
+    @property
+    def quorum(self) -> int:
+        """Owners that the run needs."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far."""
+
+    @property
+    def sessions(self) -> Sequence[Session]:
+        """The owners of the run."""
+
+    @property
+    def ending(self) -> tuple[str, str | None]:
+        """Status and reason, as the record has them."""
+
+    async def begin(self) -> None:
+        """Refuse what cannot be carried out, before any owner is bound."""
+
+    def enter(self, owners: Sequence[str]) -> None:
+        """Open a session with each owner."""
+
+    async def carry_out(self) -> Status:
+        """Do the work; the record is filled."""
+
+    def stop(self, error: FedkmeError, status: Status) -> None:
+        """Note why the run ended without its result."""
+
+    def write(self) -> None:
+        """Put the record where it belongs.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+
+    def leave(self) -> None:
+        """Leave what there is where it can be read: the run goes on in a later process."""
+
+
+class Lifecycle:
+    """Carries out the runs of a curator."""
+
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
+        self.cells = CellsFamily(context)
+        self._summary = SummaryFamily(context)
+
+    def family(self, document: RunDocument) -> Family:
+        """Family of a run with a plan."""
+        return self._summary if document.planned.cells is None else self.cells
+
+    def planned_family(self) -> Family:
+        """Family of the runs that this curator plans, by its settings."""
+        return self.cells if self.context.settings.summary.protocol == "cells" else self._summary
+
+    async def carry_out(self, run: Run) -> Status | None:
+        """Carry out a run, or what is left of it.
+
+        Returns:
+            How it ended, with its record on disk; None when it is left open for a later process, because the
+            store failed.
+        """
+        body: Body | None = None
+        try:
+            body = self._body(run)
+            status = await self._outcome(run, body)
+            body.write()
+        except StoreError as error:
+            run.error = error
+            where = {"run": run.name, "round": 0 if body is None else body.rounds}
+            self.context.say("suspended", **where, code=error.code, cause=error.cause, remedy=error.remedy)
+            return None
+        except asyncio.CancelledError:  # told to stop: the run is left open, and what there is can be read
+            if body is not None:
+                body.leave()
+            raise
+        self.context.members.discharge(run.name)
+        for session in body.sessions:
+            await session.dismiss()
+        ended, reason = body.ending
+        self.context.say("ended", run=run.name, round=body.rounds, status=ended, reason=reason)
+        return status
+
+    def _body(self, run: Run) -> Body:
+        if run.is_release:
+            return ReleaseRun(self.context, run)
+        return SummaryRun(self.context, run, self.family(run.document))
+
+    async def _outcome(self, run: Run, body: Body) -> Status:
+        try:
+            await body.begin()
+            await self._gather(run, body.quorum)
+            self.context.members.enlist(run.name, run.document.owners)
+            body.enter(run.document.owners)
+            return await body.carry_out()
+        except StoreError:
+            raise
+        except FedkmeError as error:
+            body.stop(error, "failed")
+            return "failed"
+        except asyncio.CancelledError:
+            if not run.cancelled:
+                raise
+            cancelled = CancelledRunError(f"{run.name} was cancelled", "Ask again for another run.")
+            body.stop(cancelled, "cancelled")
+            return "cancelled"
+
+    async def _gather(self, run: Run, quorum: int) -> None:
+        """Bind the owners that are here when the run begins; they stay its owners to its end."""
+        if run.document.owners:
+            return
+        members = self.context.members
+        names = await members.gather(quorum, self.context.settings.connect_s)
+        run.document = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
+        self.context.store.update_run(run.name, document=document_to_bytes(run.document))

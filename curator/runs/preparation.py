@@ -1,0 +1,225 @@
+"""Preparation of a run: request, plan and offer, until it is in the queue; and how it ended.
+
+Consumers' services decode what comes, call this, and encode the answers; a simulation in one process calls it
+as they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import secrets
+from dataclasses import replace
+
+from curator.owners.key_exchange import exchange_keys
+from curator.releases.method import make_method
+from curator.runs.context import RunContext
+from curator.runs.document import RunDocument, document_to_bytes
+from curator.runs.lifecycle import Lifecycle
+from curator.runs.public_draws import draw_features, public_seed
+from curator.runs.queue import Run, RunQueue, next_run
+from fedkme.embeddings.kernels import median_gamma
+from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
+from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
+from fedkme.privacy.budget import check_owners
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.releases.settings import settings_from_json
+from fedkme.tables.table import Table
+
+MOST_SETTINGS = 2**22
+"""Letters of a request's settings: public points of Balog's Algorithm 1 may be among them."""
+
+
+class Preparation:
+    """Prepares the runs of a curator."""
+
+    def __init__(self, lifecycle: Lifecycle, runs: RunQueue) -> None:
+        self._lifecycle = lifecycle
+        self._context: RunContext = lifecycle.context
+        self._runs = runs
+
+    def open_summary(self, request: SummaryRequest) -> Run:
+        """Open a run that waits for its consumer's offer, with its public draw of h1.
+
+        Raises:
+            FedkmeError: the request is refused, before anything is computed.
+        """
+        context = self._context
+        self._check_schema(request.schema)
+        before = self._runs.of(request.consumer)
+        context.settings.quota_of(request.consumer).check(request.consumer, request.rows, before)
+        self._check_budget(request.rows)
+        features = draw_features(
+            context.settings.summary.features,
+            self._gamma_from_seeds() if request.gamma is None else request.gamma,
+            context.schema.encoded_width,
+            public_seed(context.settings.simulation_seed),
+        )
+        name = self._next_name()
+        return self._runs.ask(name, RunDocument(request, Plan(name, features)))
+
+    async def plan_of(self, run: Run) -> Plan:
+        """Agree with owners on what the plan needs of them, once, and give the plan.
+
+        Raises:
+            FedkmeError: there is none, and the run is over.
+        """
+        if run.status == "asked":
+            family = self._lifecycle.planned_family()
+            try:
+                await family.agree(run)
+                if self._context.settings.summary.sealed:
+                    async with run.lock:
+                        await self._exchange_keys(run)
+            except StoreError:
+                raise
+            except FedkmeError:
+                if run.status == "asked":
+                    self._runs.close(run, "failed")
+                family.forget(run)
+                raise
+        return replace(run.document.planned, offered=run.status != "asked")
+
+    def accept(self, run: Run, offer: Offer) -> None:
+        """Take an offer, and put the run into the queue; where another call was faster, only check it.
+
+        Raises:
+            ProtocolError: it does not fit the plan.
+            DataError: D_v does not follow the schema.
+        """
+        document, context = run.document, self._context
+        if offer.validation is not None:
+            if len(offer.validation) != document.summary.validation_rows:
+                raise ProtocolError(
+                    "D_v has another size than the request said", "Install the same release of fedkme."
+                )
+            context.schema.check(Table(offer.validation, None), "the validation set")
+        self._lifecycle.family(document).check(document, offer)
+        if run.status == "asked":
+            run.document = replace(document, offer=offer)
+            self._runs.enqueue(run)
+            context.say("queued", run=run.name, round=0, consumer=run.consumer, p=run.rows)
+
+    async def open_release(self, request: ReleaseRequest) -> Run:
+        """Open a run that makes a release, and put it into the queue.
+
+        Raises:
+            FedkmeError: the request is refused.
+        """
+        self._check_release(request)
+        settings = await asyncio.to_thread(self._settled, request.settings)  # makes feature maps
+        before = self._runs.asked_before(request.consumer, request.request_id)  # by a faster call
+        if before is not None:
+            return before
+        self._check_release(request)  # again: time has passed
+        run = self._runs.ask(self._next_name(), RunDocument(replace(request, settings=settings)))
+        self._runs.enqueue(run)
+        self._context.say("queued", run=run.name, round=0, consumer=run.consumer)
+        return run
+
+    async def ended(self, run: Run) -> None:
+        """Wait until nothing more comes of a run in this process.
+
+        Raises:
+            FedkmeError: it goes on in a later process alone.
+            CancelledRunError: it ended before it began.
+        """
+        await run.over.wait()
+        if run.error is not None:
+            raise run.error
+        if run.status in ("cancelled", "failed") and not self._context.records.has(run.name):
+            cause = f"{run.name} was cancelled, or failed, before it began"
+            raise CancelledRunError(cause, "Ask again for another run.")
+
+    def _next_name(self) -> str:
+        repeatable = self._context.settings.simulation_seed is not None
+        return next_run(self._context.store, repeatable, lambda: secrets.token_hex(4))
+
+    def _check_schema(self, digest: str) -> None:
+        if digest != self._context.schema.digest():
+            raise SchemaError(
+                "consumer and curator hold different schemas", "Give both the same schema file."
+            )
+
+    def _check_release(self, request: ReleaseRequest) -> None:
+        self._check_schema(request.schema)
+        if len(request.settings) > MOST_SETTINGS:
+            raise ConfigError("a request's settings are too long", "Give fewer public points.")
+        quota = self._context.settings.quota_of(request.consumer)
+        quota.check(request.consumer, 0, self._runs.of(request.consumer))
+
+    def _check_budget(self, rows: int) -> None:
+        """Refuse a run that owners' rows cannot pay for, with all that are open, before anything is computed.
+
+        Raises:
+            BudgetError: they cannot.
+        """
+        settings = self._context.settings
+        if settings.budget is None:
+            return
+        spent = disclosures_in(kept.line for kept in self._context.store.ledger())
+        owners = max(len(settings.owners), 1)
+        planned = [
+            event
+            for promised in (*self._runs.promised(), rows)
+            for event in settings.summary.between_owners(promised, owners)
+        ]
+        check_owners(settings.budget, spent, planned)
+
+    def _gamma_from_seeds(self) -> float:
+        if not len(self._context.encoded_seeds):
+            raise ConfigError(
+                "gamma is to come from the seed set and the curator has none",
+                "Give gamma as a number or 'median-validation', or give the curator 'seeds'.",
+            )
+        return median_gamma(self._context.encoded_seeds)
+
+    async def _exchange_keys(self, run: Run) -> None:
+        """Bind the run's owners, and put their keys into the plan: the group secret is sealed for them."""
+        if run.document.planned.sealed:
+            return
+        context = self._context
+        settings, members = context.settings.summary, context.members
+        names = await members.gather(settings.quorum, context.settings.connect_s)
+        connections = [members.connection(name) for name in names]
+        offers = await exchange_keys(
+            connections, run.name, settings.quorum, lambda fault: context.left(run.name, fault)
+        )
+        if run.status != "asked":
+            return  # it was cancelled
+        owners = tuple(offer.name for offer in offers)
+        plan = replace(
+            run.document.planned,
+            sealed=True,
+            secret_draw=settings.protocol == "algorithm3",
+            offers=tuple(offers),
+        )
+        missing = tuple(sorted({*members.missing(), *names}.difference(owners)))
+        document = replace(run.document, plan=plan, owners=owners, missing=missing)
+        with context.store.transaction():
+            context.store.update_run(run.name, document=document_to_bytes(document))
+        run.document = document
+
+    def _settled(self, text: str) -> str:
+        """The settings that the run is of, with every public choice made.
+
+        Raises:
+            ConfigError: they are no settings, or cost more than this curator takes part in.
+        """
+        curator = self._context.settings
+        settings = settings_from_json(text)
+        if settings.seed is None:
+            settings = settings.model_copy(update={"seed": public_seed(curator.simulation_seed) >> 1})
+        most = curator.release.most_epsilon
+        if math.isinf(settings.epsilon):
+            if curator.simulation_seed is None:
+                raise ConfigError("a release without noise is asked for", "Only simulations make one.")
+        elif most is not None and settings.epsilon > most:
+            raise ConfigError(
+                f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}",
+                "Ask for less, or agree with the curator on a larger 'most_epsilon'.",
+            )
+        # Refused now rather than in the queue.
+        make_method(settings, self._context.schema, self._context.seeds, settings.seed or 0)
+        return json.dumps(settings.model_dump(mode="json"), sort_keys=True)

@@ -1,0 +1,70 @@
+"""Progress of a run, as operators, the launcher and the consumer hear of it."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from curator.owners.roster import Fault
+from curator.runs.context import RunContext
+from curator.runs.journal import RunJournal
+from curator.runs.queue import Run
+from curator.summary.record import RoundRecord, SummaryRecord, columns
+from fedkme.exchange import RoundProgress
+
+PROGRESS_EVERY_S = 0.1
+"""Rounds take milliseconds; a person reads no faster than this."""
+
+
+class RunProgress:
+    """The `RunObserver` of a curator: reports now and then, and after each tenth of the run."""
+
+    def __init__(
+        self, context: RunContext, run: Run, record: SummaryRecord, journal: RunJournal | None
+    ) -> None:
+        """Begin.
+
+        Args:
+            context: its counters and its reports are used.
+            run: whose followers are told.
+            record: is being filled.
+            journal: knows what was done, and counted, by an earlier process.
+        """
+        self._context = context
+        self._run = run
+        self._record = record
+        self._journal = journal
+        self._counted = 0
+        self._tenth = math.ceil(run.document.summary.rows / 10)
+        self._next = 0.0
+        self._untold: RoundRecord | None = None
+
+    def round_done(self, record: RoundRecord) -> None:
+        """Count a round, and report it where it is time to."""
+        now = time.monotonic()
+        self._untold = record
+        self._count(record)
+        if now >= self._next or record.round % self._tenth == 0:
+            self._next = now + PROGRESS_EVERY_S
+            self.tell()
+
+    def tell(self) -> None:
+        """Pass on the last round that was not."""
+        record, self._untold = self._untold, None
+        if record is None:
+            return
+        self._context.say("round", run=self._run.name, record=columns(record))
+        self._run.tell(RoundProgress(record.round, record.round, record.accessed))
+
+    def _count(self, record: RoundRecord) -> None:
+        counters = self._context.counters
+        if counters is None:
+            return
+        accesses = self._record.accesses[self._counted :]
+        self._counted += len(accesses)
+        if self._journal is None or not self._journal.replaying:
+            counters.round_done(record, accesses)
+
+    def owner_left(self, fault: Fault) -> None:
+        """Report an owner that left."""
+        self._context.left(self._run.name, fault)

@@ -1,0 +1,94 @@
+"""Summaries by Algorithm 3 and by uniform draws: their part of preparing a run, and its body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from curator.runs.context import RunContext
+from curator.runs.document import RunDocument
+from curator.runs.families import RunBody
+from curator.runs.public_draws import reference_rows
+from curator.runs.queue import Run
+from curator.summary.disclosures import SummaryDisclosures
+from curator.summary.run import run_summary
+from curator.summary.secret_draws import check_secret_draw, content_of
+from curator.summary.task import SummaryTask
+from fedkme.exchange import Offer
+from fedkme.features.fixed_point import MeanVector
+from fedkme.features.fourier import RandomFourier
+from fedkme.party import NoiseFor
+from fedkme.privacy.ledger import LedgerSink
+from fedkme.privacy.settings import release_target
+
+
+class SummaryFamily:
+    """The `Family` of summaries whose owners are told g~."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    async def agree(self, run: Run) -> None:
+        """Agree on nothing with owners: the plan is public from the start."""
+
+    def forget(self, run: Run) -> None:
+        """Forget nothing: nothing is kept of a plan."""
+
+    def check(self, document: RunDocument, offer: Offer) -> None:
+        """Refuse an offer with which the run cannot be made.
+
+        Raises:
+            ProtocolError: h1 is secret, and the offer does not have what a run of hashes needs.
+        """
+        if document.planned.secret_draw:
+            check_secret_draw(document.planned, offer, self._context.schema)
+
+    def prunes(self, document: RunDocument) -> bool:
+        """Check whether the consumer gets more rows than it asked for, to keep the best."""
+        rows = document.summary.rows
+        return self._context.settings.summary.drawn(rows) > rows
+
+    def facts(self, document: RunDocument) -> dict[str, Any] | None:
+        """Say nothing more in record.json."""
+
+    def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
+        """Make the body of a run."""
+        context, document = self._context, run.document
+        settings, plan, offer = context.settings.summary, document.planned, document.offered
+        h1 = RandomFourier(plan.features)
+        gate = SummaryDisclosures(run.name, ledger, run.consumer)
+        gifts = offer.gifts if plan.sealed else None
+        hashed = content_of(plan, offer.gifts, context.schema) if plan.secret_draw else None
+        seeds = context.encoded_seeds
+        reference = offer.reference
+        if reference is None:
+            reference = h1.fixed_point(reference_rows(context.schema, seeds, h1.spec.seed))
+        task = SummaryTask(
+            run.name,
+            document.summary.rows,
+            context.schema,
+            h1,
+            self._target(offer, h1, gate, noise_for),
+            h1.fixed_point(seeds if hashed is None else seeds[:0]),
+            count_seeds=settings.seed_set == "counted",
+            reference=reference,
+            consumer=run.consumer,
+            gifts=gifts,
+            hashed=hashed,
+        )
+        return lambda sessions, record, observer: run_summary(
+            task, settings, sessions, noise_for, record, observer, gate
+        )
+
+    def _target(
+        self, offer: Offer, h1: RandomFourier, gate: SummaryDisclosures, noise_for: NoiseFor
+    ) -> MeanVector:
+        """g~ for the owners, made here where D_v itself came."""
+        if offer.target is not None:
+            gate.receive_target(offer.target, offer.disclosures)
+            return offer.target
+        assert offer.validation is not None, "an offer without g~ is D_v"
+        gate.receive_validation(len(offer.validation), offer.disclosures)
+        settings, encoded = self._context.settings.summary, self._context.schema.encode(offer.validation)
+        target, cost = release_target(settings.target, h1, encoded, noise_for("target"))
+        gate.pass_target(target, cost)
+        return target

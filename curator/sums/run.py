@@ -1,0 +1,109 @@
+"""Sums over owners in one run: owners are asked once, and what came is in the ledger whatever comes of it.
+
+docs/decisions/007: the ledger's lines and what was made of the sums are on disk in one transaction, before
+anybody hears of it. Under secure aggregation the lines that owners may have written are kept before the first
+masked vector: an attempt that dies after that counts as opened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from curator.owners.roster import Fault
+from curator.runs.context import RunContext
+from curator.sums.disclosures import SumDisclosures, unwritten
+from curator.sums.owner_sums import OwnerSums
+from curator.sums.session import SumSession
+from fedkme.errors import SecureAggregationError
+from fedkme.privacy.events import disclosure_from_json
+from fedkme.sums.values import Enrolment, Security
+
+Made = TypeVar("Made")
+
+
+def security_of(context: RunContext) -> Security | None:
+    """Protection of owners' sums at this curator; None: by trust."""
+    security = context.settings.release.security
+    return None if security is None else security.value()
+
+
+async def run_sums(
+    context: RunContext,
+    enrolment: Enrolment,
+    sessions: Sequence[SumSession],
+    quorum: int,
+    ask: Callable[[OwnerSums], Awaitable[Made]],
+    keep: Callable[[Made], None],
+    mark: Callable[[list[dict[str, Any]]], None],
+    observe: Callable[[Fault], None],
+    faults: list[Fault] | None = None,
+) -> Made:
+    """Ask owners for sums, and keep what is made of them.
+
+    Args:
+        context: of the curator.
+        enrolment: what owners are told first.
+        sessions: the owners.
+        quorum: owners that every question needs.
+        ask: asks the questions.
+        keep: keeps what `ask` returned, in the transaction that takes the ledger's lines.
+        mark: keeps lines that owners may have written, before a masked vector can come.
+        observe: hears of owners that leave.
+        faults: where they are written.
+    """
+    gate = SumDisclosures(enrolment, context.written(enrolment.run))
+    sums = OwnerSums(
+        sessions,
+        enrolment,
+        context.schema,
+        gate,
+        quorum=quorum,
+        noise_for=context.noise_for,
+        identity=context.identity(),
+        begin_aggregation=lambda: mark([line.to_json() for line in gate.at_most()]),
+        observe=observe,
+        faults=faults,
+    )
+    try:
+        made = await ask(sums)
+    except BaseException:
+        with context.ledger.together(), context.store.transaction():
+            context.ledger.extend(gate.take())  # what came counts, also where nothing is made of it
+        raise
+    with context.ledger.together(), context.store.transaction():
+        context.ledger.extend(gate.take())
+        keep(made)
+    return made
+
+
+def give_up(
+    context: RunContext,
+    run: str,
+    of: str,
+    what: str,
+    lines: Iterable[dict[str, Any]],
+    forget: Callable[[], None] = lambda: None,
+) -> SecureAggregationError:
+    """Write down what owners may have disclosed in an attempt that died while they opened a sum.
+
+    Args:
+        context: of the curator.
+        run: the run of sums, as ledgers have it.
+        of: the run for which the sum was asked, as people know it.
+        what: what was opened.
+        lines: that were kept by `mark`.
+        forget: drops what was kept, in the same transaction.
+
+    Returns:
+        Why the attempt is over, to be raised.
+    """
+    found = [disclosure_from_json(plain) for plain in lines]
+    with context.ledger.together(), context.store.transaction():
+        context.ledger.extend(unwritten(found, Counter(context.written(run))))
+        forget()
+    return SecureAggregationError(
+        f"the curator stopped while the owners of {of} opened a {what}",
+        "Ask again; what owners disclosed counts, and it costs again.",
+    )

@@ -1,0 +1,155 @@
+"""Values that a consumer and the curator exchange about a run, free of any transport.
+
+`fedkme.wire.summaries` and `fedkme.wire.releases` turn them into messages and back, once where a call comes
+in and once where an answer leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.features.fixed_point import Features, MeanVector
+from fedkme.features.fourier import FourierSpec
+from fedkme.privacy.events import Disclosure
+from fedkme.sealed import Gift, KeyOffer
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRequest:
+    """A consumer's request for a summary.
+
+    Attributes:
+        consumer: its name.
+        request_id: 16 random bytes; asking again with them does not begin another run.
+        schema: digest of the public schema.
+        rows: p.
+        validation_rows: |D_v|, public.
+        gamma: of the kernel; None: by the median heuristic on the curator's public seed set.
+    """
+
+    consumer: str
+    request_id: bytes
+    schema: str
+    rows: int
+    validation_rows: int
+    gamma: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """A consumer's request for a release of synthetic data.
+
+    Attributes:
+        consumer: its name.
+        request_id: as of a summary.
+        schema: digest of the public schema.
+        settings: what is to be released and how, one JSON object.
+    """
+
+    consumer: str
+    request_id: bytes
+    schema: str
+    settings: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellsPlan:
+    """Public part of a summary by cells.
+
+    Attributes:
+        code_book: a partition of rows into cells, as `CodeBook.to_json` has it.
+        gamma: of the exact kernel.
+        rho: rows of owners for each row of the summary.
+        classes: of the label by which owners count each cell; 0 for cells alone.
+    """
+
+    code_book: Mapping[str, Any]
+    gamma: float
+    rho: float
+    classes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Curator's answer to a request: the public choices of the run, by which the consumer makes its offer.
+
+    Attributes:
+        run: name of the run.
+        features: the draw of h1; of a secret draw, its form alone.
+        offered: whether the curator has the consumer's offer already, from an earlier call.
+        cells: of a summary by cells: a histogram is to be offered in place of g~.
+        sealed: whether rows go through the curator in boxes that the consumer alone opens.
+        secret_draw: whether h1 is drawn from the group secret, so that the curator chooses among hashes.
+        offers: keys of the owners, for which the consumer seals the group secret.
+    """
+
+    run: str
+    features: FourierSpec
+    offered: bool = False
+    cells: CellsPlan | None = None
+    sealed: bool = False
+    secret_draw: bool = False
+    offers: tuple[KeyOffer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """Part of D_v that the curator gets: one of `target`, `histogram` and `validation`, with what goes along.
+
+    Attributes:
+        target: g~, the released mean of h1 over D_v, (d,).
+        histogram: D_v by cells with the consumer's noise, (B,).
+        validation: D_v itself in schema columns, (m, c), for a curator that is trusted with it.
+        disclosures: lines of the consumer's ledger about this request.
+        gifts: the group secret by owner, where rows go sealed.
+        reference: h1 of random rows, by which auctions set prices, (r, d), where the draw of h1 is secret.
+    """
+
+    target: MeanVector | None = None
+    histogram: NDArray[np.int64] | None = None
+    validation: NDArray[np.float64] | None = None
+    disclosures: tuple[Disclosure, ...] = ()
+    gifts: Mapping[str, Gift] = field(default_factory=dict)
+    reference: Features | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundProgress:
+    """Progress of a summary: rounds, rows of the summary, and points accessed so far."""
+
+    round: int
+    selected: int
+    accessed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """Progress of a release: a stage, a line that a person reads, and how much of the stage is done."""
+
+    stage: str
+    line: str
+    fraction: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """End of a summary run, as its consumer hears it.
+
+    Attributes:
+        complete: whether the summary has as many rows as were asked for.
+        reason: why it has not, in one line.
+        rounds: number of rounds.
+        points_accessed: rows that reached the curator.
+        prune: whether there are more rows than were asked for, of which the consumer keeps the best.
+    """
+
+    complete: bool
+    reason: str
+    rounds: int
+    points_accessed: int
+    prune: bool = False

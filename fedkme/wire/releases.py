@@ -1,0 +1,28 @@
+"""Values of a consumer's call for a release to messages of the wire and back."""
+
+from __future__ import annotations
+
+from fedkme.exchange import ReleaseRequest, StageProgress
+from fedkme.wire import codecs
+from fedkme.wire.v1 import releases_pb2 as pb
+
+
+def request_to_wire(request: ReleaseRequest) -> pb.ReleaseRequest:
+    """Encode a request."""
+    return pb.ReleaseRequest(
+        versions=codecs.VERSIONS,
+        name=request.consumer,
+        request_id=request.request_id,
+        schema_digest=request.schema,
+        settings=request.settings,
+    )
+
+
+def request_from_wire(message: pb.ReleaseRequest) -> ReleaseRequest:
+    """Decode a request."""
+    return ReleaseRequest(message.name, message.request_id, message.schema_digest, message.settings)
+
+
+def stage_to_wire(stage: StageProgress) -> pb.ReleaseProgress:
+    """Encode progress."""
+    return pb.ReleaseProgress(stage=stage.stage, line=stage.line, fraction=stage.fraction)

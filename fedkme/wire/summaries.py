@@ -1,0 +1,169 @@
+"""Values of a consumer's call for a summary to messages of the wire and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkme.errors import ProtocolError
+from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, RoundProgress, SummaryRequest
+from fedkme.features.hashes import REFERENCE_HASHES
+from fedkme.tables.row import Row
+from fedkme.wire import codecs
+from fedkme.wire.rows import hashes_from_wire, hashes_to_wire
+from fedkme.wire.sealed import MOST_OFFERED, gift_to_wire, gifts_from_wire, offer_from_wire, offer_to_wire
+from fedkme.wire.v1 import summaries_pb2 as pb
+from fedkme.wire.v1 import types_pb2
+
+
+def request_to_wire(request: SummaryRequest) -> pb.SummaryRequest:
+    """Encode a request."""
+    message = pb.SummaryRequest(
+        name=request.consumer,
+        request_id=request.request_id,
+        versions=codecs.VERSIONS,
+        rows=request.rows,
+        schema_digest=request.schema,
+        validation_rows=request.validation_rows,
+    )
+    if request.gamma is None:
+        message.gamma_from_seeds = True
+    else:
+        message.gamma = request.gamma
+    return message
+
+
+def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
+    """Decode a request.
+
+    Raises:
+        ProtocolError: it has no rows or no kernel.
+    """
+    if message.rows < 1 or message.WhichOneof("kernel") is None:
+        raise ProtocolError("a request has no rows or no kernel", "Install the same release of fedkme.")
+    return SummaryRequest(
+        message.name,
+        message.request_id,
+        message.schema_digest,
+        message.rows,
+        message.validation_rows,
+        message.gamma if message.HasField("gamma") else None,
+    )
+
+
+def cells_to_wire(plan: CellsPlan) -> types_pb2.CellsPlan:
+    """Encode what is public of a summary by cells."""
+    return codecs.cells_to_wire(plan.code_book, plan.gamma, plan.rho, plan.classes)
+
+
+def cells_from_wire(message: types_pb2.CellsPlan) -> CellsPlan:
+    """Decode it.
+
+    Raises:
+        ProtocolError: it has no code book or no kernel.
+    """
+    return CellsPlan(codecs.code_book_from_wire(message), message.gamma, message.rho, message.classes)
+
+
+def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
+    """Encode a plan, in a version of the wire contract that the consumer speaks."""
+    return pb.Plan(
+        version=version,
+        run=plan.run,
+        features=codecs.features_to_wire(plan.features),
+        offered=plan.offered,
+        cells=None if plan.cells is None else cells_to_wire(plan.cells),
+        hashed=plan.sealed,
+        secret_draw=plan.secret_draw,
+        offers=[offer_to_wire(offer) for offer in plan.offers],
+    )
+
+
+def plan_from_wire(message: pb.Plan, width: int) -> Plan:
+    """Decode a plan.
+
+    Args:
+        message: what the curator says.
+        width: columns of this party's encoded rows.
+
+    Raises:
+        ProtocolError: what it plans is not known here.
+    """
+    return Plan(
+        message.run,
+        codecs.features_from_wire(message.features, width),
+        message.offered,
+        cells_from_wire(message.cells) if message.HasField("cells") else None,
+        message.hashed,
+        message.secret_draw,
+        tuple(offer_from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
+    )
+
+
+def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
+    """Encode an offer; D_v itself goes in parts."""
+    if offer.target is not None:
+        messages = [pb.ConsumerMessage(target=codecs.mean_to_wire(offer.target))]
+    elif offer.histogram is not None:
+        messages = [pb.ConsumerMessage(histogram=codecs.histogram_to_wire(offer.histogram))]
+    else:
+        assert offer.validation is not None, "an offer has one of the three"
+        rows = [Row(index, values, None) for index, values in enumerate(offer.validation)]
+        messages = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(rows)]
+    messages[0].disclosures.extend(codecs.disclosure_to_wire(about) for about in offer.disclosures)
+    messages[0].gifts.extend(gift_to_wire(gift) for gift in offer.gifts.values())
+    if offer.reference is not None:
+        messages[0].reference = hashes_to_wire(offer.reference)
+    return messages
+
+
+def offer_from_messages(messages: Sequence[pb.ConsumerMessage], plan: Plan, columns: int) -> Offer:
+    """Decode an offer.
+
+    Args:
+        messages: what the consumer says; several for the parts of D_v.
+        plan: what it answers.
+        columns: of a row of D_v.
+
+    Raises:
+        ProtocolError: it does not have the form that the plan asks for.
+    """
+    first, target, histogram, validation, reference = messages[0], None, None, None, None
+    disclosures = tuple(codecs.disclosures_from_wire(first.disclosures, codecs.MOST_DECLARED))
+    gifts = gifts_from_wire(first.gifts)
+    if first.HasField("target"):
+        target = codecs.mean_from_wire(first.target, plan.features.dimension)
+        if plan.secret_draw:
+            reference = hashes_from_wire(first.reference, REFERENCE_HASHES, plan.features.dimension)
+    elif first.HasField("histogram"):
+        histogram = codecs.histogram_from_wire(first.histogram, len(first.histogram.cells))
+    else:
+        rows = codecs.rows_from_wire(message.validation for message in messages)
+        validation = codecs.values_of(rows, columns)
+    return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference)
+
+
+def progress_to_wire(progress: RoundProgress) -> pb.Progress:
+    """Encode progress."""
+    return pb.Progress(round=progress.round, selected=progress.selected, points_accessed=progress.accessed)
+
+
+def outcome_to_wire(outcome: Outcome) -> pb.Outcome:
+    """Encode how a run ended."""
+    return pb.Outcome(
+        status=pb.Outcome.STATUS_COMPLETE if outcome.complete else pb.Outcome.STATUS_STOPPED,
+        reason=outcome.reason,
+        rounds=outcome.rounds,
+        points_accessed=outcome.points_accessed,
+        prune=outcome.prune,
+    )
+
+
+def outcome_from_wire(message: pb.Outcome) -> Outcome:
+    """Decode how a run ended."""
+    return Outcome(
+        message.status == pb.Outcome.STATUS_COMPLETE,
+        message.reason,
+        message.rounds,
+        message.points_accessed,
+        message.prune,
+    )
