@@ -1,4 +1,4 @@
-"""Auctions: one suite for every one of them, then what is particular to each."""
+"""Auctions: the contract of every one of them, then what is particular to each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
-from curator.summary.auctions.base import AUCTIONS, AuctionSettings, RankAuction, ranked
+from curator.summary.auctions.base import AUCTIONS, ranked
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
+from fedkme.testing import AuctionContract
 
-EVERY_AUCTION = AUCTIONS.classes()
-BY_RANK = [kind for kind in EVERY_AUCTION if isinstance(kind().make(6, simulated(0, "a", "b")), RankAuction)]
 NOBODY_BY_COIN = 1e6  # a rate at which exp(-rate) is 0: only rank 1 is asked by its coin
 NEVER = 1e9  # a patience that no test lives to see
 
@@ -35,30 +34,9 @@ def coins() -> NoiseSource:
     return simulated(3, "curator", "auction")
 
 
-@pytest.mark.parametrize("kind", BY_RANK)
-@given(rounds=st.lists(owner_bids, min_size=1, max_size=8))
-def test_every_auction_by_rank_asks_bidders_and_the_best_of_them(
-    kind: type[AuctionSettings], rounds: list[dict[str, Bid]]
-) -> None:
-    # base.Auction, and Algorithm 3, step 13: rank 1 is asked with probability 1. Within a round it may be
-    # asked again, for those who are left after others failed.
-    auction = kind().make(6, coins())
-    assert isinstance(auction, RankAuction)
-    for bids in rounds:
-        auction.open_round(bids)
-        left = dict(bids)
-        while left:
-            asked = auction.asked(left)
-            assert len(set(asked)) == len(asked)
-            assert set(asked) <= left.keys()
-            assert ranked(left)[0] in asked
-            left = {name: bid for name, bid in left.items() if name not in asked}
-
-
-@pytest.mark.parametrize("kind", BY_RANK)
-def test_no_auction_by_rank_promises_fewer_rows_than_the_summary_has(kind: type[AuctionSettings]) -> None:
-    for owners in (1, 5, 125):
-        assert (kind().access_bound(100, owners) or 0) >= 100
+@pytest.mark.parametrize("settings", [kind() for kind in AUCTIONS.classes()], ids=list(AUCTIONS.table()))
+class TestEveryAuction(AuctionContract):
+    pass
 
 
 @given(owner_bids)

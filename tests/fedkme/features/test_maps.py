@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import eval_hermite, gammaln
 
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.features.fourier_map import FourierMapSpec, MixedMap, MixedSpec
@@ -25,33 +24,18 @@ from fedkme.features.hermite import (
     rho_of_length,
 )
 from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
-from fedkme.features.maps import EmbeddingMap, MapSpec, spec_from_json, spec_to_json
+from fedkme.features.maps import MAPS, EmbeddingMap, MapSpec, spec_from_json
 from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.testing import MIXED as SCHEMA
+from fedkme.testing import FeatureMapContract, corners, random_table
 
 Floats = NDArray[np.float64]
 
-SCHEMA = Schema(
-    columns=(
-        Numeric(name="age", bounds=(0, 100)),
-        Category(name="sex", categories=("f", "m")),
-        Numeric(name="pixel", bounds=(-1, 1), count=2),
-        Category(name="job", categories=("a", "b", "c", "d")),
-    )
-)
-CORNERS: Floats = np.array(
-    list(itertools.product((0, 100), (0, 1), (-1, 1), (-1, 1), (0, 1, 2, 3))), dtype=float
-)
+CORNERS = corners(SCHEMA)
 
 
 def random_rows(count: int, seed: int = 0) -> Floats:
-    g = np.random.default_rng(seed)
-    columns = [
-        g.uniform(0, 100, count),
-        g.integers(0, 2, count),
-        *g.uniform(-1, 1, (2, count)),
-        g.integers(0, 4, count),
-    ]
-    return np.stack(columns, axis=1)
+    return random_table(SCHEMA, count, seed).values
 
 
 def model_points(count: int, seed: int) -> Floats:
@@ -73,61 +57,12 @@ SPECS: list[MapSpec] = [
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: str(spec.kind))
-class TestEveryMap:
-    def test_norm_and_spread_hold_on_corners_and_inside(self, spec: MapSpec) -> None:
-        # "phi(x): L2 bound over the public domain": adversarial rows first, the corners of the domain.
-        phi = spec.make(SCHEMA)
-        features = phi.features(np.concatenate([CORNERS, random_rows(200)]))
-        assert features.shape == (len(CORNERS) + 200, phi.dimension)
-        assert features.dtype == np.float64
-        norms = np.linalg.norm(features, axis=1)
-        assert norms.max() <= phi.norm_bound * (1 + 1e-12)
-        gram = features @ features.T
-        squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
-        assert math.sqrt(squares.max()) <= phi.spread * (1 + 1e-9)
-        assert phi.spread <= 2 * phi.norm_bound
+class TestEveryMap(FeatureMapContract):
+    pass
 
-    def test_a_spec_travels_as_json_and_makes_the_same_map(self, spec: MapSpec) -> None:
-        # "spec (frozen, JSON-able: what travels on the wire)"; two parties make the same phi from it.
-        again = spec_from_json(json.loads(json.dumps(spec_to_json(spec))))
-        assert again == spec
-        mine, theirs = spec.make(SCHEMA), again.make(SCHEMA)
-        assert (mine.norm_bound, mine.spread) == (theirs.norm_bound, theirs.spread)
-        assert np.array_equal(mine.features(CORNERS), theirs.features(CORNERS))
 
-    @pytest.mark.parametrize("code", [-1.0, 2.0, 0.5, math.nan])
-    def test_integer_codes_and_unknown_ones_are_refused(self, spec: MapSpec, code: float) -> None:
-        # MATH.md 3: "integer-coded categories break it": only an index of the public schema is a category.
-        rows = random_rows(3)
-        rows[1, 1] = code
-        with pytest.raises(DataError, match=r"column 'sex'.*rows: 1"):
-            spec.make(SCHEMA).features(rows)
-
-    @pytest.mark.parametrize("value", [100.5, -1e300, math.inf, math.nan])
-    def test_numbers_outside_the_public_bounds_are_refused(self, spec: MapSpec, value: float) -> None:
-        rows = random_rows(3)
-        rows[:2, 0] = value
-        with pytest.raises(DataError, match=r"column 'age'.*rows: 2") as caught:
-            spec.make(SCHEMA).features(rows)
-        assert not math.isfinite(value) or str(value) not in str(caught.value)
-
-    def test_rows_of_another_shape_are_refused(self, spec: MapSpec) -> None:
-        phi = spec.make(SCHEMA)
-        with pytest.raises(DataError, match="shape"):
-            phi.features(np.zeros((2, 4)))
-        with pytest.raises(DataError, match="type"):
-            phi.features(np.full((2, 5), "1"))
-
-    def test_jax_traces_the_same_formula(self, spec: MapSpec) -> None:
-        # Generators are trained through `of_model` with jax.numpy, in float32.
-        jax = pytest.importorskip("jax")
-        points = SCHEMA.encode(random_rows(20))
-        phi = spec.make(SCHEMA)
-        traced = jax.jit(lambda p: phi.of_model(p, jax.numpy))(points)
-        assert traced.dtype == np.float32
-        np.testing.assert_allclose(
-            traced, phi.of_model(points.astype(np.float64)), atol=2e-3 * phi.norm_bound
-        )
+def test_every_kind_is_held_to_the_contract() -> None:
+    assert {spec.kind for spec in SPECS} == set(MAPS.table())
 
 
 # Fourier

@@ -1,7 +1,6 @@
-"""Released means: one suite for every implementation, then what is particular to each."""
+"""Released means: the contract of every mechanism, then what is particular to each."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,11 +10,17 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.gaussian import gaussian_delta
-from fedkme.privacy.means import ExactMean, GaussianMean, MeanRelease, MwemMean
-from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
+from fedkme.privacy.means import ExactMean, GaussianMean, MwemMean
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.settings import (
+    ExactSettings,
+    GaussianSettings,
+    MechanismSettings,
+    MwemSettings,
+    MwemTargetSettings,
+)
+from fedkme.testing.mechanisms import GRID_STEP, D, MechanismContract, grid_rows
 
-D = 6
-GRID_STEP = 0.25
 Floats = NDArray[np.float64]
 
 
@@ -39,85 +44,19 @@ def gaussian(source: NoiseSource, releases: int = 2, epsilon: float = 1e4) -> Ga
     return GaussianMean(D, source, norm_bound=math.sqrt(2), epsilon=epsilon, delta=1e-5, releases=releases)
 
 
-def on_grid(k: int, seed: int = 1) -> Floats:
-    """Rows whose coordinates are grid points: the quantizer's coins do not matter."""
-    return np.random.default_rng(seed).integers(-4, 5, (k, D)).astype(np.float64) * np.float64(GRID_STEP)
-
-
-MAKERS = [
-    pytest.param(lambda: ExactMean(D), id="exact"),
-    pytest.param(lambda: mwem(noise()), id="mwem"),
-    pytest.param(lambda: gaussian(noise()), id="gaussian"),
-    pytest.param(lambda: mwem(SecureNoise(), 50.0), id="mwem-secure"),
-    pytest.param(lambda: gaussian(SecureNoise()), id="gaussian-secure"),
+FAINT: list[MechanismSettings] = [
+    ExactSettings(),
+    MwemSettings(
+        grid_step=GRID_STEP, initial_epsilon=50.0, initial_iterations=400, epsilon=50.0, iterations=100
+    ),
+    MwemTargetSettings(grid_step=GRID_STEP, iterations=400, epsilon=50.0),
+    GaussianSettings(epsilon=1e4),
 ]
-REPEATABLE = MAKERS[:3]
-Maker = Callable[[], MeanRelease]
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_no_rows_release_zeros_and_cost_nothing(make: Maker) -> None:
-    mean = make()
-    for _ in range(5):  # more than the Gaussian one has releases planned
-        assert np.array_equal(mean.release(), np.zeros(D))
-    mean.add(np.zeros((0, D)))
-    assert mean.size == 0
-    mean.add(on_grid(40))
-    assert np.any(mean.release() != 0)
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_a_release_is_near_the_mean_of_the_rows(make: Maker) -> None:
-    # With hardly any noise: 0.05 is above 6 deviations of all that is random here.
-    mean, rows = make(), on_grid(200)
-    mean.add(rows[:150])
-    mean.add(rows[150:])
-    assert mean.size == 200
-    released = mean.release()
-    assert released.shape == (D,)
-    assert released.dtype == np.float64
-    assert released == pytest.approx(rows.mean(axis=0), abs=0.05)
-
-
-@pytest.mark.parametrize("make", REPEATABLE)
-def test_the_order_and_grouping_of_rows_do_not_matter(make: Maker) -> None:
-    # DESIGN.md, decision 1: the same bytes whatever order the owners answer in.
-    rows = on_grid(30)
-    together, apart = make(), make()
-    together.add(rows)
-    for row in rows[::-1]:
-        apart.add(row[None])
-    assert np.array_equal(together.release(), apart.release())
-
-
-@pytest.mark.parametrize("make", REPEATABLE)
-def test_the_same_seed_gives_the_same_releases(make: Maker) -> None:
-    first, second = make(), make()
-    for mean in (first, second):
-        mean.add(on_grid(10))
-    assert np.array_equal(first.release(), second.release())
-    assert np.array_equal(first.release(), second.release())
-
-
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize(
-    "rows", [np.zeros(D), np.zeros((1, D + 1)), np.full((1, D), 1.001), np.full((1, D), math.nan)]
-)
-def test_rows_that_do_not_fit_are_refused_and_leave_no_trace(make: Maker, rows: Floats) -> None:
-    mean = make()
-    with pytest.raises(DataError) as caught:
-        mean.add(rows)
-    assert "1.001" not in str(caught.value)
-    assert mean.size == 0
-    assert np.array_equal(mean.release(), np.zeros(D))
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_a_release_is_the_callers_own(make: Maker) -> None:
-    mean = make()
-    mean.add(on_grid(200))
-    mean.release()[:] = 77.0
-    assert np.all(np.abs(mean.release()) < 2)
+@pytest.mark.parametrize("settings", FAINT, ids=lambda settings: type(settings).__name__)
+class TestEveryMean(MechanismContract):
+    pass
 
 
 @given(st.lists(st.lists(st.integers(-(2**14), 2**14), min_size=D, max_size=D), min_size=1))
@@ -229,7 +168,7 @@ def test_gaussian_noise_has_the_scale_it_states() -> None:
 
 def test_gaussian_refuses_a_release_more_than_planned() -> None:
     mean = gaussian(noise(), releases=2)
-    mean.add(on_grid(3))
+    mean.add(grid_rows(3))
     mean.release()
     mean.release()
     with pytest.raises(ConfigError, match="2 releases"):
