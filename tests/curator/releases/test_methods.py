@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from curator.releases.joint import JointRelease
 from curator.releases.method import Finished, Method, make_method
