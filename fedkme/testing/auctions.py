@@ -41,7 +41,7 @@ class AuctionContract:
         assert bound.epsilon < np.inf or bound.reason
 
     def test_equal_coins_make_equal_choices(self, settings: AuctionSettings) -> None:
-        """The same seed gives the same run, whatever order bids come in."""
+        """A run is repeated from its seed, whatever order bids come in."""
         first, second = (settings.make(6, simulated(3, "curator", "auction")) for _ in range(2))
         if not (isinstance(first, RankAuction) and isinstance(second, RankAuction)):
             pytest.skip("it asks at a price, not by rank")

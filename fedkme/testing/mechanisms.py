@@ -68,7 +68,7 @@ class MechanismContract:
     def test_a_release_is_near_the_mean_of_the_rows(
         self, settings: MechanismSettings, noise: NoiseSource
     ) -> None:
-        """With hardly any noise: 0.05 is above 6 deviations of all that is random in the built-in ones."""
+        """A tolerance of 0.05 is above 6 deviations of all that is random in the built-in ones."""
         mean, rows = _made(settings, noise), grid_rows(200)
         mean.add(rows[:150])
         mean.add(rows[150:])
@@ -79,7 +79,7 @@ class MechanismContract:
         assert released == pytest.approx(rows.mean(axis=0), abs=0.05)
 
     def test_the_order_and_grouping_of_rows_do_not_matter(self, settings: MechanismSettings) -> None:
-        """The same bytes whatever order the owners answer in."""
+        """A release has the same bytes whatever order the owners answer in."""
         rows = grid_rows(30)
         together, apart = _made(settings), _made(settings)
         together.add(rows)

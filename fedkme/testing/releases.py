@@ -70,7 +70,7 @@ class OwnersInMemory:
 
     @property
     def noise(self) -> NoiseSource:
-        """The same noise for every question."""
+        """A source that is drawn afresh for every question, the same each time."""
         return simulated(3, "curator", "release")
 
     async def marginals(
@@ -150,7 +150,7 @@ class ReleaseContract:
     def test_too_few_rows_name_an_epsilon_that_is_usable(
         self, settings: ReleaseSettings, schema: Schema, count: int
     ) -> None:
-        """Nobody is asked where the answer would be noise."""
+        """Owners are not asked where the answer would be noise."""
         owners = OwnersInMemory(random_table(schema, count), schema, 3)
         small = settings.model_copy(update={"epsilon": 0.01})
         with pytest.raises(NotEnoughRowsError, match=f"{count} rows are too few at epsilon 0.01") as raised:
