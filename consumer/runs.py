@@ -31,7 +31,7 @@ AnyWork = Callable[[AnyConsumer, StatusReporter], Awaitable[None]]
 def listing(as_json: bool) -> AnyWork:
     """Print every run of this consumer, oldest first."""
 
-    async def work(settings: AnyConsumer, voice: StatusReporter) -> None:
+    async def work(settings: AnyConsumer, reporter: StatusReporter) -> None:
         async def ask(stub: Stub) -> None:
             runs = _checked(await stub.ListRuns(pb.RunQuery(name=settings.name))).runs
             if as_json:
@@ -46,7 +46,7 @@ def listing(as_json: bool) -> AnyWork:
                 what = f"{run.run:<24}{run.status + ahead:<12}{plain['kind']:<12}"
                 sys.stdout.write(f"{what}{rows:>12}  {plain['opened']}\n")
 
-        await _with_stub(settings, voice, ask)
+        await _with_stub(settings, reporter, ask)
 
     return work
 
@@ -54,12 +54,12 @@ def listing(as_json: bool) -> AnyWork:
 def cancelling(run: str) -> AnyWork:
     """End a run; what it has cost stays counted."""
 
-    async def work(settings: AnyConsumer, voice: StatusReporter) -> None:
+    async def work(settings: AnyConsumer, reporter: StatusReporter) -> None:
         async def ask(stub: Stub) -> None:
             (state,) = _checked(await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))).runs
-            voice.say("cancelled", run=state.run, status=state.status)
+            reporter.say("cancelled", run=state.run, status=state.status)
 
-        await _with_stub(settings, voice, ask)
+        await _with_stub(settings, reporter, ask)
 
     return work
 
@@ -67,13 +67,13 @@ def cancelling(run: str) -> AnyWork:
 def watching(run: str) -> Work:
     """Follow a run to its end, and write its rows where a summary goes."""
 
-    async def work(settings: ConsumerSettings, voice: StatusReporter) -> None:
+    async def work(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         schema = load_schema(settings.schema_file)
 
         async def ask(stub: Stub) -> None:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
-            summary = await receive_summary(run, stream, schema, voice, Pending(settings.output).open)
+            summary = await receive_summary(run, stream, schema, reporter, Pending(settings.output).open)
             try:
                 settings.output.mkdir(parents=True, exist_ok=True)
                 save_table(settings.output / "summary.npz", summary.table)
@@ -81,18 +81,18 @@ def watching(run: str) -> Work:
                 raise ConfigError(
                     f"{settings.output} cannot be written: {error.strerror}", "Correct 'output'."
                 ) from None
-            tell_received(voice, summary)
+            tell_received(reporter, summary)
 
-        await _with_stub(settings, voice, ask)
+        await _with_stub(settings, reporter, ask)
 
     return work
 
 
 async def _with_stub(
-    settings: AnyConsumer, voice: StatusReporter, ask: Callable[[Stub], Awaitable[None]]
+    settings: AnyConsumer, reporter: StatusReporter, ask: Callable[[Stub], Awaitable[None]]
 ) -> None:
     settings.check_address(settings.curator)
-    identity = own_identity(settings.identity, voice)
+    identity = own_identity(settings.identity, reporter)
     async with await dial(settings.curator, identity, settings.connect_s) as channel:
         with explained(settings.curator):
             await ask(summaries_pb2_grpc.SummariesStub(channel))

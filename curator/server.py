@@ -45,7 +45,7 @@ GRACE_S = 2.0
 """How long open calls may take to end when the curator stops."""
 
 
-async def serve(settings: CuratorSettings, voice: StatusReporter) -> None:
+async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
     """Serve until told to stop, or until the runs that the settings allow are done.
 
     Runs that an earlier process left open go on.
@@ -61,14 +61,16 @@ async def serve(settings: CuratorSettings, voice: StatusReporter) -> None:
     _make(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
     with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
-        await _serve(settings, store, voice)
+        await _serve(settings, store, reporter)
 
 
-async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter) -> None:
+async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReporter) -> None:
     with contextlib.ExitStack() as open_now:
-        say, meter, kept = voice.say, None, store
+        say, counters, kept = reporter.say, None, store
         if settings.metrics is not None:
-            say, meter, kept = _metered(settings.metrics, settings.metrics_anywhere, store, voice, open_now)
+            say, counters, kept = _measured(
+                settings.metrics, settings.metrics_anywhere, store, reporter, open_now
+            )
         schema = load_schema(settings.schema_file)
         names = NameRegister(settings.owners, settings.consumers)
         members = Members(
@@ -90,23 +92,23 @@ async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter)
             say,
             RecordFolder(settings.directory),
             lambda: None if identity is None else identity.identity,
-            meter,
+            counters,
         )
         lifecycle = Lifecycle(context)
         runs = RunQueue(kept, lifecycle.carry_out, settings.runs_at_once)
-        if meter is not None:
-            meter.watch(members, runs)
+        if counters is not None:
+            counters.watch(members, runs)
         for run in runs.left_open():
             members.enlist(run.name, run.document.owners)
         admission = CertificateCheck(
             settings.revoked, b"" if identity is None else identity.identity.authority, say
         )
-        reception = ConsumerAdmission(settings, runs, names, say, admission)
+        calls = ConsumerAdmission(settings, runs, names, say, admission)
         agreement = lifecycle.cells.agreement
         agreed_on = agreement.take_up(runs.waiting())
         preparation = Preparation(lifecycle, runs)
-        service = SummaryService(context, preparation, runs, reception)
-        release_service = ReleaseService(context, preparation, runs, reception)
+        service = SummaryService(context, preparation, runs, calls)
+        release_service = ReleaseService(context, preparation, runs, calls)
         registry = OwnerService(members, names, settings.connect_s, admission, say)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
@@ -114,18 +116,18 @@ async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter)
         releases_pb2_grpc.add_ReleasesServicer_to_server(release_service, server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
         health = await add_health(server, reflection)
-        port = _listen(server, settings, identity, voice)
+        port = _listen(server, settings, identity, reporter)
         await server.start()
         runs.start()
         agreement.resume(agreed_on)
         await health.serving(True)
-        voice.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
-        voice.on_reload = admission.recheck
-        voice.ready()
+        reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
+        reporter.on_reload = admission.recheck
+        reporter.ready()
         try:
-            if await _told_to_stop(reception, voice):
+            if await _told_to_stop(calls, reporter):
                 await health.serving(False)
-                await _drain(reception, runs, settings.drain_s, voice)
+                await _drain(calls, runs, settings.drain_s, reporter)
                 await runs.suspend()
                 await agreement.suspend()
                 await server.stop(None)
@@ -139,13 +141,13 @@ async def _serve(settings: CuratorSettings, store: Store, voice: StatusReporter)
             await server.stop(None)
         finally:
             _export(store, settings.directory / "ledger.jsonl")
-    voice.say("stopped")
+    reporter.say("stopped")
 
 
-def _metered(
-    address: str, anywhere: bool, store: Store, voice: StatusReporter, open_now: contextlib.ExitStack
+def _measured(
+    address: str, anywhere: bool, store: Store, reporter: StatusReporter, open_now: contextlib.ExitStack
 ) -> tuple[Callable[..., None], CuratorMetrics, Store]:
-    """What `metrics` adds: a voice that is counted, a meter, and a store that is measured."""
+    """Add what `metrics` needs: counted reports, counters of runs, and a store that is measured."""
     from curator.metrics import CuratorMetrics
     from fedkme.ops.metrics import Spending, exported, timed
 
@@ -153,14 +155,14 @@ def _metered(
     metrics = CuratorMetrics()
 
     def unreadable(error: FedkmeError) -> None:  # in a thread
-        loop.call_soon_threadsafe(partial(voice.say, "warning", code=error.code, line=str(error)))
+        loop.call_soon_threadsafe(partial(reporter.say, "warning", code=error.code, line=str(error)))
 
     where = open_now.enter_context(exported(address, anywhere, metrics.registry))
     spending = open_now.enter_context(contextlib.closing(Spending(store, metrics.registry, unreadable)))
-    voice.say("metrics", address=where)
+    reporter.say("metrics", address=where)
 
     def say(event: str, **fields: Any) -> None:
-        voice.say(event, **fields)
+        reporter.say(event, **fields)
         if event == "refused":
             metrics.refused(fields["code"])
         elif event == "ended":
@@ -169,11 +171,11 @@ def _metered(
     return say, metrics, timed(store, metrics.registry)
 
 
-async def _told_to_stop(reception: ConsumerAdmission, voice: StatusReporter) -> bool:
+async def _told_to_stop(calls: ConsumerAdmission, reporter: StatusReporter) -> bool:
     """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
     told = asyncio.Event()
-    voice.on_terminate = told.set
-    waits = [asyncio.ensure_future(event.wait()) for event in (told, reception.served)]
+    reporter.on_terminate = told.set
+    waits = [asyncio.ensure_future(event.wait()) for event in (told, calls.served)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -182,16 +184,16 @@ async def _told_to_stop(reception: ConsumerAdmission, voice: StatusReporter) -> 
     return told.is_set()
 
 
-async def _drain(reception: ConsumerAdmission, runs: RunQueue, drain_s: float, voice: StatusReporter) -> None:
+async def _drain(calls: ConsumerAdmission, runs: RunQueue, drain_s: float, reporter: StatusReporter) -> None:
     """Take nothing new, and let what is under way end if it does so in time."""
-    reception.stopping = True
+    calls.stopping = True
     under_way = runs.hold()
-    voice.say("draining", runs=under_way, seconds=drain_s)
+    reporter.say("draining", runs=under_way, seconds=drain_s)
     if drain_s:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
                 await runs.idle()
-                await reception.delivered()
+                await calls.delivered()
 
 
 def _next_epoch(store: Store, owner: str) -> int:
@@ -224,17 +226,17 @@ def _make(directory: Path) -> None:
 
 
 def _listen(
-    server: grpc.aio.Server, settings: CuratorSettings, file: IdentityFile | None, voice: StatusReporter
+    server: grpc.aio.Server, settings: CuratorSettings, file: IdentityFile | None, reporter: StatusReporter
 ) -> int:
     try:
         if file is None:
             return server.add_insecure_port(settings.listen)
         if (line := expiry_warning(file.identity)) is not None:
-            voice.say("warning", line=line)
+            reporter.say("warning", line=line)
         loop = asyncio.get_running_loop()
 
         def tell(event: str, line: str) -> None:  # in a thread of gRPC's
-            loop.call_soon_threadsafe(partial(voice.say, event, line=line))
+            loop.call_soon_threadsafe(partial(reporter.say, event, line=line))
 
         return server.add_secure_port(settings.listen, renewing_server_credentials(file, tell))
     except RuntimeError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from consumer.releases.client import ReleaseConsumerSettings
 from curator.releases.record import write_release
@@ -78,7 +79,7 @@ def simulate_release(
 
 
 def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
-    """With the public seed that the curator of a deployment would draw."""
+    """Add the public seed that the curator of a deployment would draw."""
     if settings.release.seed is not None:
         return settings
     release = settings.release.model_copy(update={"seed": public_seed(settings.seed) >> 1})
@@ -96,8 +97,8 @@ class ReleaseLaunch(Launch):
         self._settings = settings
         self._shown = shown
 
+    @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        """See `Launch`."""
         folders = Folders(self._scenario, self._settings, scratch, self.directory, self.authority)
         commands = folders.servers(release=self._settings.pooling)
         consumer = ReleaseConsumerSettings(
@@ -109,8 +110,8 @@ class ReleaseLaunch(Launch):
         commands["consumer"] = ["consumer", "release", folders.write("consumer", consumer)]
         return commands
 
+    @override
     def hear(self, event: Said) -> None:
-        """See `Launch`."""
         match event["event"]:
             case "run":
                 self._shown.note(f"{event['owners']} owners are ready")
@@ -155,7 +156,7 @@ def _metrics(
     record: Mapping[str, Any],
     total_s: float,
 ) -> dict[str, Any]:
-    """Everything that metrics.json says; docs/metrics.md explains it."""
+    """Metrics for metrics.json; docs/metrics.md explains them."""
     privacy = statements(read_ledgers([directory]), settings.release.delta)
     return {
         "status": record["status"],

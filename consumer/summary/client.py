@@ -54,7 +54,7 @@ async def summarize(
     schema: Schema,
     validation: Table,
     noise_for: NoiseFor,
-    voice: StatusReporter,
+    reporter: StatusReporter,
     gate: ConsumerGate,
     pending: Pending,
     heard: Callable[[], None] = lambda: None,
@@ -79,7 +79,7 @@ async def summarize(
             afford(shared_event(request, plan.cells is not None))
             keys, gifts = None, list[Gift]()
             if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
-                warn = partial(voice.say, "warning", run=plan.run)
+                warn = partial(reporter.say, "warning", run=plan.run)
                 keys, gifts = give(
                     plan, gate.consumer, identity, lambda line: warn(line=line), simulation_seed
                 )
@@ -88,11 +88,11 @@ async def summarize(
             pending.keep(asked)
         for message in offer_to_messages(offer):
             await stream.write(message)
-    return await _receive(plan, messages, schema, voice, keys_for(plan, asked.keys))
+    return await _receive(plan, messages, schema, reporter, keys_for(plan, asked.keys))
 
 
 async def receive_summary(
-    run: str, stream: Stream, schema: Schema, voice: StatusReporter, asked: OpenRequest | None = None
+    run: str, stream: Stream, schema: Schema, reporter: StatusReporter, asked: OpenRequest | None = None
 ) -> Summary:
     """The summary of a run, on a stream that is attached to it; `asked` has the keys of sealed rows.
 
@@ -102,7 +102,7 @@ async def receive_summary(
     messages = _messages(stream)
     plan = await _plan(messages, schema)
     keys = keys_for(plan, None if asked is None else asked.keys)
-    return await _receive(replace(plan, run=run), messages, schema, voice, keys)
+    return await _receive(replace(plan, run=run), messages, schema, reporter, keys)
 
 
 async def _plan(messages: AsyncIterator[pb.CuratorMessage], schema: Schema) -> Plan:
@@ -118,7 +118,7 @@ async def _receive(
     plan: Plan,
     messages: AsyncIterator[pb.CuratorMessage],
     schema: Schema,
-    voice: StatusReporter,
+    reporter: StatusReporter,
     keys: RunKeys | None,
 ) -> Summary:
     """Progress, rows, and how the run ended."""
@@ -128,7 +128,7 @@ async def _receive(
             case "progress":
                 said = message.progress
                 counts = {"rows": said.selected, "accessed": said.points_accessed}
-                voice.say("progress", run=plan.run, round=said.round, **counts)
+                reporter.say("progress", run=plan.run, round=said.round, **counts)
             case "summary":
                 parts.append(message.summary)
             case "outcome":
@@ -144,7 +144,7 @@ async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
         yield message
 
 
-async def run(settings: ConsumerSettings, voice: StatusReporter) -> None:
+async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
     """Ask for a summary and write it with its evaluation."""
     schema = load_schema(settings.schema_file)
     validation = load_table(settings.validation, schema, settings.name)
@@ -152,19 +152,19 @@ async def run(settings: ConsumerSettings, voice: StatusReporter) -> None:
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     schema.check(validation, settings.name)
     _make(settings.output)
-    voice.say("loaded", rows=len(validation))
-    address = await voice.hear() if settings.curator == "-" else settings.curator
+    reporter.say("loaded", rows=len(validation))
+    address = await reporter.hear() if settings.curator == "-" else settings.curator
     settings.check_address(address)
     with open_ledger(settings.name, settings.output / "ledger.jsonl") as ledger:
         gate, pending = ConsumerGate(settings.name, ledger), Pending(settings.output)
-        summary = await _ask(settings, schema, validation, address, gate, pending, voice)
+        summary = await _ask(settings, schema, validation, address, gate, pending, reporter)
     if summary.outcome.prune:
         save_table(settings.output / "received.npz", summary.table)
         summary = pruned(summary, settings.request.p, schema, validation)
     save_table(settings.output / "summary.npz", summary.table)
     pending.done()
-    tell_received(voice, summary)
-    _judge(settings, schema, validation, summary, voice)
+    tell_received(reporter, summary)
+    _judge(settings, schema, validation, summary, reporter)
 
 
 async def _ask(
@@ -174,7 +174,7 @@ async def _ask(
     address: str,
     gate: ConsumerGate,
     pending: Pending,
-    voice: StatusReporter,
+    reporter: StatusReporter,
 ) -> Summary:
     """Ask, and ask again after a broken connection, until there is an outcome.
 
@@ -187,11 +187,11 @@ async def _ask(
     asked = pending.take_up(make_request(settings.request, schema, validation, gate, again))
     if again:
         gate.declared += asked.disclosures
-        voice.say("resumed", run="" if asked.plan is None else asked.plan.run)
+        reporter.say("resumed", run="" if asked.plan is None else asked.plan.run)
     else:
         pending.keep(replace(asked, disclosures=tuple(gate.declared)))
-    absence = Absence(voice, settings.away_s, settings.connect_s)
-    identity = own_identity(settings.identity, voice)
+    absence = Absence(reporter, settings.away_s, settings.connect_s)
+    identity = own_identity(settings.identity, reporter)
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
@@ -204,7 +204,7 @@ async def _ask(
                         schema,
                         validation,
                         settings.noise_for(settings.name),
-                        voice,
+                        reporter,
                         gate,
                         pending,
                         absence.over,
@@ -222,10 +222,10 @@ async def _ask(
             raise
 
 
-def tell_received(voice: StatusReporter, summary: Summary) -> None:
+def tell_received(reporter: StatusReporter, summary: Summary) -> None:
     """Report a summary that came."""
     outcome = summary.outcome
-    voice.say(
+    reporter.say(
         "received",
         run=summary.plan.run,
         round=outcome.rounds,
@@ -245,7 +245,7 @@ def _make(output: Path) -> None:
 
 
 def _judge(
-    settings: ConsumerSettings, schema: Schema, validation: Table, summary: Summary, voice: StatusReporter
+    settings: ConsumerSettings, schema: Schema, validation: Table, summary: Summary, reporter: StatusReporter
 ) -> None:
     """Evaluate what was received, here, on data that never leaves."""
     from consumer.summary.evaluation import evaluate_tables
@@ -265,4 +265,4 @@ def _judge(
     )
     text = json.dumps(evaluation.to_json(), indent=2)
     (settings.output / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-    voice.say("judged", run=summary.plan.run, round=summary.outcome.rounds, mmd2=evaluation.mmd2)
+    reporter.say("judged", run=summary.plan.run, round=summary.outcome.rounds, mmd2=evaluation.mmd2)

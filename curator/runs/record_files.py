@@ -42,7 +42,7 @@ class MadeSummary:
 
 
 def read_outcome(directory: Path) -> MadeSummary:
-    """From the files that `write_run` wrote.
+    """Read the files that `write_run` wrote.
 
     Raises:
         StoreError: they are not there.
@@ -120,7 +120,7 @@ def boxes_to_arrays(rows: Sequence[HashedRow]) -> dict[str, NDArray[Any]]:
 
 
 def boxes_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[HashedRow]:
-    """The same."""
+    """Make boxes of arrays in which they were kept."""
     return [
         HashedRow(int(token), features, box.tobytes())
         for token, features, box in zip(arrays["token"], arrays["features"], arrays["box"], strict=True)

@@ -49,7 +49,7 @@ _AUCTIONS = ("privauction", "ask-everyone")
 _GAMMA = 0.1
 
 
-class Metered:
+class MeasuredPort:
     """An owner's session that writes down the size of every message of its rounds."""
 
     def __init__(self, session: OwnerSession) -> None:
@@ -64,11 +64,11 @@ class Metered:
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         """Bid, and write down the sizes."""
-        return await self._metered(self.sizes[0], broadcast.round, self._session.bid(broadcast))
+        return await self._measured(self.sizes[0], broadcast.round, self._session.bid(broadcast))
 
     async def reveal(self, round_number: int, token: int) -> AnyRow:
         """Reveal a row, and write down the sizes."""
-        return await self._metered(self.sizes[1], round_number, self._session.reveal(round_number, token))
+        return await self._measured(self.sizes[1], round_number, self._session.reveal(round_number, token))
 
     async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         """Quote; sizes are not of interest."""
@@ -98,7 +98,7 @@ class Metered:
         """End the run."""
         return await self._session.close(last_round)
 
-    async def _metered(self, sizes: dict[int, Sizes], round_number: int, call: Awaitable[T]) -> T:
+    async def _measured(self, sizes: dict[int, Sizes], round_number: int, call: Awaitable[T]) -> T:
         traffic = self._session.traffic
         sent, received = traffic.sent, traffic.received
         answer = await call
@@ -214,7 +214,7 @@ async def real_block(
     sessions = [OwnerSession(link, run, journal) for link in fleet.links[:owners]]
     fleet.blocks.append(sessions)
     fleet.members.enlist(run, [session.name for session in sessions])
-    ports = [Metered(session) for session in sessions]
+    ports = [MeasuredPort(session) for session in sessions]
     watch = watch or RoundEnds()
 
     def drawn(purpose: str) -> NoiseSource:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from typing_extensions import override
+
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from curator.sums.settings import SumSettings
@@ -37,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class LaunchTimes:
-    """When what happened, on the machine's monotonic clock.
+    """Times of a launch, on the machine's monotonic clock.
 
     Attributes:
         launched: the launcher began to start processes.
@@ -79,7 +81,7 @@ class Launch:
         raise NotImplementedError
 
     def hear(self, event: Event) -> None:
-        """What a party says, beyond what concerns every run."""
+        """Hear a party's report, beyond what concerns every run."""
         raise NotImplementedError
 
     async def run(self) -> None:
@@ -190,12 +192,12 @@ class SummaryLaunch(Launch):
         self._settings = settings
         self._progress = progress
 
+    @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        """See `Launch`."""
         return prepare_parties(self._scenario, self._settings, scratch, self.directory, self.authority)
 
+    @override
     def hear(self, event: Event) -> None:
-        """See `Launch`."""
         match event["event"]:
             case "run":
                 rounds = event["p"] if self._settings.summary.protocol == "algorithm3" else 1
@@ -208,26 +210,26 @@ class SummaryLaunch(Launch):
 
 
 class LaunchSettings(Protocol):
-    """What parties of any simulation have in common."""
+    """Settings that parties of any simulation have in common."""
 
     @property
     def seed(self) -> int:
-        """Of everything random."""
+        """Seed of everything random."""
         ...
 
     @property
     def connect_s(self) -> float:
-        """How long to wait for the parties to come up."""
+        """Seconds to wait for the parties to come up."""
         ...
 
     @property
     def progress_s(self) -> float:
-        """How long one answer of an owner may take."""
+        """Seconds that one answer of an owner may take."""
         ...
 
     @property
     def tls(self) -> bool:
-        """Whether there is an authority."""
+        """Check whether there is an authority."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What a summary is compared with: the same owners, D_v and h1 under other rules.
+"""Baselines that a summary is compared with: the same owners, D_v and h1 under other rules.
 
 Baselines look at everything they like: they run in the launcher, where the scenario was made.
 """
@@ -100,7 +100,7 @@ async def _protocol(market: Market, scenario: Scenario, table: SummaryTable) -> 
 async def _uniform_pruned(
     market: Market, scenario: Scenario, settings: SimulationSettings, gamma: float, ratio: float | None
 ) -> tuple[Table, int]:
-    """More rows than p drawn uniformly, the best p kept: what costs no privacy at all towards other owners.
+    """Draw more rows than p uniformly and keep the best p: it costs no privacy towards other owners.
 
     Args:
         market: the owners.

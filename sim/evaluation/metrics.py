@@ -28,7 +28,7 @@ def assemble(
     timing: Mapping[str, float],
     privacy: Sequence[PrivacyStatement],
 ) -> Metrics:
-    """Everything that metrics.json says.
+    """Assemble metrics.json.
 
     Args:
         settings: of the simulation.
