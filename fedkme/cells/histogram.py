@@ -13,7 +13,7 @@ accountants take for exactly that pair, is the histogram's privacy loss, exact a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ SENSITIVITY = 2
 """L1, replace-one, of the counts."""
 
 
+@runtime_checkable
 class IntegerNoise(Protocol):
     """Noise on whole numbers; SecureNoise and SimulatedNoise have it."""
 

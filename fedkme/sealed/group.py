@@ -81,8 +81,6 @@ class GroupSecret:
             and hmac.compare_digest(self._secret, other._secret)
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"GroupSecret(run={self._run!r})"
 

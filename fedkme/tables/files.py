@@ -43,9 +43,11 @@ def load_table(path: Path, schema: Schema, party: str) -> Table:
 
 def save_table(path: Path, table: Table) -> None:
     """Write a table as .npz, whatever the name of the file."""
-    arrays = {"x": table.values} if table.labels is None else {"x": table.values, "y": table.labels}
     with path.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        if table.labels is None:
+            np.savez(file, x=table.values)
+        else:
+            np.savez(file, x=table.values, y=table.labels)
 
 
 def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedkme.cells import sketch
 from fedkme.cells.codebook import kmeans_book
+from fedkme.cells.noise import on_integers
 from fedkme.cells.histogram import HistogramNoise, IntegerNoise, histogram_noise, noisy_counts
 from fedkme.cells.plan import OwnerNoise, owner_noise
 from fedkme.cells.projection import Projection, spec_for
@@ -98,8 +99,7 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
     how = histogram_noise(claim.epsilon)
 
     def count(rows: Rows, noise: NoiseSource) -> Ints:
-        integers: IntegerNoise = noise  # type: ignore[assignment]  # every source of the audit draws them
-        return make(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, integers)
+        return make(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, on_integers(noise))
 
     def spent(effort: Effort) -> CheckResult:
         noise = _Integers(simulated(effort.seed, "audit", "validation"))

@@ -126,13 +126,15 @@ class Launch:
         Raises:
             FedkmeError: the failure.
         """
-        watched = {asyncio.ensure_future(child.ended()): child for child in self._children.values()}
+        watched: dict[asyncio.Future[Any], Child] = {
+            asyncio.ensure_future(child.ended()): child for child in self._children.values()
+        }
         try:
             while not future.done():
                 waiting: set[asyncio.Future[Any]] = {future, *watched}
                 done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done & watched.keys():
-                    child = watched.pop(task)  # type: ignore[call-overload]  # a task is the future it waits on
+                    child = watched.pop(task)
                     status = task.result()
                     if status and (child.party in ("consumer", "curator") or not self._began.is_set()):
                         raise await self._cause(child, status)

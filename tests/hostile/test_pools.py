@@ -202,7 +202,8 @@ def scripts() -> list[pb.Directive]:
     plain = wire.enlist_to_wire(enrolment("run-1"))
     secure = wire.enlist_to_wire(enrolment("run-2", security=NOISY))
     embeds = [pooling_pb2.Embed(query=wire.query_to_wire(query)) for query in (QUERY, OTHER)]
-    steps = [pooling_pb2.Aggregate(**{step: message}) for step, message in phases()]  # type: ignore[arg-type]
+    bodies: list[dict[str, Any]] = [{step: message} for step, message in phases()]
+    steps = [pooling_pb2.Aggregate(**body) for body in bodies]
     steps[0].propose.name = "run-2/1"
     return [
         said("run-1", 0, enlist=plain),

@@ -7,12 +7,20 @@ counts on all sides can tell.
 
 from __future__ import annotations
 
-from tests.hosts.parties import OWNERS, Site
+import functools
+
+from tests.hosts.parties import OWNERS, Event, Site
 from tests.hosts.test_runs import BY_RANK
 
 ROWS = 140
 DEATHS = ((10, "curator"), (30, "north"), (50, "curator"), (70, "south"), (90, "west"), (110, "curator"))
 """In which round of the curator's lines who is killed; each is started again at once."""
+
+
+def is_from(number: int, line: Event) -> bool:
+    """Tell a line of a round from `number` on from an earlier one."""
+    return bool(line["round"] >= number)
+
 
 
 def test_a_run_survives_every_party(site: Site) -> None:
@@ -23,7 +31,7 @@ def test_a_run_survives_every_party(site: Site) -> None:
     consumer = site.ask(ROWS, "out")
     for number, victim in DEATHS:
         curator = site.running["curator"]
-        curator.until("round", lambda line, number=number: line["round"] >= number)  # type: ignore[misc]
+        curator.until("round", functools.partial(is_from, number))
         site.running[victim].kill()
         assert not curator.said("ended"), "the run was over before anybody was killed"
         if victim == "curator":

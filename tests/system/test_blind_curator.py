@@ -22,6 +22,7 @@ SMALL = (
     "content=hashed",
     "security.dropouts=1",
     "scenario.copies=1",
+    "scenario.owners=3",
     "p=20",
     "baselines=['uniform']",
     "downstream=false",

@@ -14,13 +14,14 @@ from fedkme.tables.files import read_arrays
 from sim.engines.children import Child
 from tests.system.launches import Watcher, alive, launch, read_json, read_lines, rounds, rows_in
 
-LONG = "p=400"  # a second or two after the first round, in which somebody dies
+LONG = ("p=400", "scenario.owners=3")
+"""A second or two after the first round, in which somebody dies."""
 
 
 def test_a_killed_owner_leaves_and_the_run_goes_on(tmp_path: Path, parties: dict[str, Child]) -> None:
     # "An owner that dies in round l (the run continues without it and says so ...)."
     watcher = Watcher(lambda: os.kill(parties["owner-3"].pid, signal.SIGKILL))
-    directory, metrics = launch(tmp_path / "run", LONG, watcher=watcher)
+    directory, metrics = launch(tmp_path / "run", *LONG, watcher=watcher)
     assert metrics["status"] == "complete"
     assert metrics["rounds"] == 400
     (fault,) = metrics["faults"]
@@ -34,7 +35,7 @@ def test_a_killed_owner_leaves_and_the_run_goes_on(tmp_path: Path, parties: dict
     assert {event["nonce"] for event in seen} <= sent
     assert "owner-3" not in read_json(directory / "record.json")["closings"]
     after = [row for row in rounds(directory) if int(row["round"]) > fault["round"]]
-    assert {row["owners"] for row in after} == {"4"}
+    assert {row["owners"] for row in after} == {"2"}
     assert not any(alive(child.pid) for child in parties.values())
 
 
@@ -43,7 +44,7 @@ def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(
 ) -> None:
     # "With fewer than a configured quorum it stops, keeping what it has."
     watcher = Watcher(lambda: os.kill(parties["owner-2"].pid, signal.SIGKILL))
-    directory, metrics = launch(tmp_path / "run", LONG, "quorum=5", watcher=watcher)
+    directory, metrics = launch(tmp_path / "run", *LONG, "quorum=3", watcher=watcher)
     assert metrics["status"] == "stopped"
     assert metrics["reason"].startswith(f"error {QuorumError.code} (quorum)")
     assert metrics["code"] == QuorumError.code
@@ -58,7 +59,7 @@ def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(
 def test_a_killed_consumer_is_named_and_the_run_is_kept(tmp_path: Path, parties: dict[str, Child]) -> None:
     watcher = Watcher(lambda: os.kill(parties["consumer"].pid, signal.SIGKILL))
     with pytest.raises(PartyFailedError, match=r"\(party failed\): consumer was killed by SIGKILL") as caught:
-        launch(tmp_path / "run", LONG, watcher=watcher)
+        launch(tmp_path / "run", *LONG, watcher=watcher)
     assert len(str(caught.value).splitlines()) == 1
     metrics = read_json(tmp_path / "run" / "metrics.json")
     assert metrics["status"] == "interrupted"
@@ -73,7 +74,7 @@ def test_a_killed_curator_is_named(tmp_path: Path, parties: dict[str, Child]) ->
     # curator's record is gone with it; the owners' ledgers and the log stay.
     watcher = Watcher(lambda: os.kill(parties["curator"].pid, signal.SIGKILL))
     with pytest.raises(PartyFailedError, match=r"\(party failed\): curator was killed by SIGKILL"):
-        launch(tmp_path / "run", LONG, watcher=watcher)
+        launch(tmp_path / "run", *LONG, watcher=watcher)
     assert any(path.stat().st_size for path in (tmp_path / "run" / "owners").iterdir())
     events = [event["event"] for event in read_lines(tmp_path / "run" / "log.jsonl")]
     assert "round" in events
@@ -86,7 +87,7 @@ def test_a_hung_owner_is_given_up_and_ended(
     # `progress_s`: how long one answer of an owner may take. A stopped process cannot end by itself.
     monkeypatch.setattr(sim.engines.children, "GRACE_S", 1.0)
     watcher = Watcher(lambda: os.kill(parties["owner-1"].pid, signal.SIGSTOP))
-    _, metrics = launch(tmp_path / "run", "p=100", "progress_s=1", watcher=watcher)
+    _, metrics = launch(tmp_path / "run", "p=100", "scenario.owners=3", "progress_s=1", watcher=watcher)
     assert metrics["status"] == "complete"
     (fault,) = metrics["faults"]
     assert (fault["owner"], fault["code"]) == ("owner-1", OwnerLostError.code)

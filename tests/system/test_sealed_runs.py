@@ -306,7 +306,14 @@ async def test_a_consumer_that_starts_again_opens_what_was_sealed_for_it_before(
 @pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])
 def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> None:
     # CLI: `fedkme sim run digits --set protocol=cells --set content=hashed`, over processes with TLS.
-    names = [f"protocol={protocol}", "content=hashed", "p=12", "scenario.copies=1", "baselines=[]"]
+    names = [
+        f"protocol={protocol}",
+        "content=hashed",
+        "p=12",
+        "scenario.copies=1",
+        "scenario.owners=2",
+        "baselines=[]",
+    ]
     assign = [*names, "downstream=false", "cells.code_book=seeds", "cells.bits=3"]
     received, expected = [], {"cells": 1.0, "uniform": 0.0, "algorithm3": "inf"}
     for engine in ("inprocess", "processes"):

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 from fedkme import errors
 from fedkme.errors import FedkmeError, ProtocolError
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT
-from fedkme.features.fourier import FourierSpec
+from fedkme.features.fourier import FourierSpec, Kind
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
@@ -45,8 +45,8 @@ def test_means_beyond_exact_arithmetic(coordinate: int, sign: int) -> None:
     st.integers(1, 2**32 - 1),
     st.integers(0, 2**64 - 1),
 )
-def test_features(kind: str, dimension: int, gamma: float, width: int, seed: int) -> None:
-    spec = FourierSpec(kind, dimension, gamma, width, seed)  # type: ignore[arg-type]  # drawn from its values
+def test_features(kind: Kind, dimension: int, gamma: float, width: int, seed: int) -> None:
+    spec = FourierSpec(kind, dimension, gamma, width, seed)
     wire = types_pb2.FeatureMap.FromString(codecs.features_to_wire(spec).SerializeToString())
     assert codecs.features_from_wire(wire, width) == spec
 

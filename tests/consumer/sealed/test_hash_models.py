@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,13 +107,14 @@ def test_given_strength_is_used_and_hashes_have_norm_one() -> None:
 
 
 def test_what_cannot_be_trained_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown: Any = "forest"
     nothing = quantize_features(np.zeros((0, 200)))
     with pytest.raises(DataError):
         train(nothing, np.zeros(0, dtype=np.int64))
     with pytest.raises(DataError):
         train(H1.fixed_point(X), Y[:-1])
     with pytest.raises(ConfigError):
-        train(H1.fixed_point(X), Y, "forest")  # type: ignore[arg-type]
+        train(H1.fixed_point(X), Y, unknown)
     for name in ("sklearn.svm", "sklearn.exceptions", "sklearn.linear_model"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependencyError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,8 @@ TABLE = Table(
 )
 
 
-def card(rows: int = 3, **other: object) -> DataCard:
-    values: dict[str, object] = {
+def card(rows: int = 3, **other: Any) -> DataCard:
+    values: dict[str, Any] = {
         "mechanism": "DP-MERF (Harder 2021)",
         "schema": SCHEMA,
         "rows": rows,
@@ -46,7 +47,7 @@ def card(rows: int = 3, **other: object) -> DataCard:
         "utility_rows": "the consumer's test rows",
         "settings": {"map": {"kind": "mixed"}},
     }
-    return DataCard(**(values | other))  # type: ignore[arg-type]
+    return DataCard(**(values | other))
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])

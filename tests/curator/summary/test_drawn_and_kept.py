@@ -12,7 +12,7 @@ from sim.config import load_simulation
 from sim.report.progress import PlainProgress
 from sim.run import simulate
 
-SMALL = ("protocol=uniform", "scenario.copies=1", "p=20", "baselines=['uniform']")
+SMALL = ("protocol=uniform", "scenario.copies=1", "scenario.owners=2", "p=20", "baselines=['uniform']")
 
 
 @pytest.mark.parametrize("content", ["rows", "hashed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import asyncio
 from collections.abc import Iterable, Sequence
 
@@ -25,7 +26,7 @@ from fedkme.errors import (
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.noise import simulated
-from fedkme.secagg import Advertisement, Delivery, Survivors, plan_noise
+from fedkme.secagg import Advertisement, Delivery, NoisePlan, Survivors, plan_noise
 from fedkme.sums.values import Security, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
@@ -113,6 +114,11 @@ class Wire:
         self._party.link.detach(self)
 
 
+def same(plan: NoisePlan, count: int) -> NoisePlan:
+    """The plan, whatever the number of owners."""
+    return plan
+
+
 async def opened(
     count: int, security: Security | None, breaks: Sequence[int] = ()
 ) -> tuple[list[Party], SumRound, SumDisclosures]:
@@ -145,7 +151,7 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
             plan = plan_noise(
                 0.5, 1e-5, owners=4, dropouts=1, colluders=0, length=vector.length, diameter=vector.diameter
             )
-            total = await owners.secure_total(vector, security, lambda count, plan=plan: plan)  # type: ignore[misc]
+            total = await owners.secure_total(vector, security, functools.partial(same, plan))
             assert 0 < np.abs(total.steps - totals[0]).max() < 10 * total.deviation
             assert total.deviation > deviation
         totals.append(total.steps)

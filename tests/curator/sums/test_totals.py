@@ -20,6 +20,7 @@ from fedkme.secagg.noise import NoisePlan
 from fedkme.sums.values import Security, SumQuery
 from fedkme.sums.vector import SumVector
 from tests.curator.sums.fake_owners import (
+    Change,
     BY_CLASS,
     FOURIER,
     HERMITE,
@@ -196,7 +197,7 @@ async def test_certificates_vouch_for_signing_keys() -> None:
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
 
 
-def poked(place: int, value: int) -> object:
+def poked(place: int, value: int) -> Change:
     def change(vector: NDArray[np.int64]) -> NDArray[np.int64]:
         vector = vector.copy()
         vector[place] = value
@@ -205,7 +206,7 @@ def poked(place: int, value: int) -> object:
     return change
 
 
-PLAIN_LIES = {
+PLAIN_LIES: dict[str, Change] = {
     "too short": lambda vector: vector[:-1],
     "no vector": lambda vector: vector.reshape(1, -1),
     "too long": poked(0, 2**40),
@@ -219,7 +220,7 @@ PLAIN_LIES = {
 async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str) -> None:
     # As fedkme.features.pooling.pool checks; the total is that of the others, who go on.
     owners = fakes(4, rows=160)
-    owners[2].changes["embed"] = PLAIN_LIES[lie]  # type: ignore[assignment]
+    owners[2].changes["embed"] = PLAIN_LIES[lie]
     at = At(owners)
     await at.round.enlist_all()
     total = await at.round.plain_total(SumVector(QUERY, SCHEMA))

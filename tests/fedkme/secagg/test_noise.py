@@ -6,6 +6,7 @@ Laws of small shares are computed, not sampled: sums over 60 deviations of produ
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,8 +162,8 @@ def test_a_plan_reaches_what_was_asked_with_the_least_noise() -> None:
 
 def test_fewer_survivors_and_more_colluders_need_larger_shares() -> None:
     def share(dropouts: int, colluders: int) -> float:
-        given = {"owners": 12, "length": 100, "diameter": 2.0**34}
-        return plan_noise(1.0, 1e-6, dropouts=dropouts, colluders=colluders, **given).share  # type: ignore[arg-type]
+        given: dict[str, Any] = {"owners": 12, "length": 100, "diameter": 2.0**34}
+        return plan_noise(1.0, 1e-6, dropouts=dropouts, colluders=colluders, **given).share
 
     assert share(2, 3) == pytest.approx(share(0, 0) * math.sqrt(12 / 7), rel=1e-9)
     assert share(2, 3) == share(5, 0) == share(0, 5)
@@ -191,10 +192,10 @@ def test_a_step_is_found_for_the_noise_and_the_rounding_costs_little() -> None:
     ],
 )
 def test_noise_that_promises_nothing_is_refused(wrong: dict[str, float]) -> None:
-    given = {"epsilon": 1.0, "delta": 1e-6, "owners": 10, "dropouts": 1, "colluders": 1, "length": 10}
-    given |= {"diameter": 2.0**30} | wrong
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "diameter": 2.0**30}
+    given |= {"owners": 10, "dropouts": 1, "colluders": 1, "length": 10} | wrong
     with pytest.raises(ConfigError):
-        plan_noise(given.pop("epsilon"), given.pop("delta"), **given)  # type: ignore[arg-type]
+        plan_noise(given.pop("epsilon"), given.pop("delta"), **given)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])

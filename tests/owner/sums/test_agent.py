@@ -36,7 +36,8 @@ async def asked(found: OwnerSettings, ask: Ask) -> None:
     class Asked(RunManager):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            ask(Asker(self))  # type: ignore[arg-type]
+            host: Any = self
+            ask(Asker(host))
             raise StoppingError("it was asked", "Nothing.")
 
         @property

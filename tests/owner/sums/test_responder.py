@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ from fedkme.privacy.events import (
     Gaussian,
     SubsampledGaussian,
 )
-from fedkme.secagg import KeyBinding, plan_of
+from fedkme.secagg import KeyBinding, Roster, plan_of
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
@@ -256,13 +256,13 @@ def test_keys_that_are_believed_are_one_each_and_everybodys() -> None:
 
 
 def test_phases_come_in_order() -> None:
-    made = enlisted()
+    made, unread = enlisted(), cast(Roster, None)
     own = made.propose(1, GOOD, QUERY)
     keys = [own, *(KeyBinding(b"", own.key, b"", name) for name in NAMES[1:])]
     with pytest.raises(ProtocolError, match="not under way"):
         made.advertise(2, keys)
     with pytest.raises(SecureAggregationError, match="mixed up"):
-        made.share(1, None)  # type: ignore[arg-type]  # it is not read
+        made.share(1, unread)
     made.advertise(1, keys)
     with pytest.raises(SecureAggregationError, match="mixed up"):
         made.advertise(1, keys)

@@ -240,8 +240,8 @@ def images(rows: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 def small_mnist(path: Path, **more: NDArray[Any]) -> Path:
     x_train, y_train = images(600, 0)
     x_test, y_test = images(400, 1)
-    arrays = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test, **more}
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    arrays: dict[str, Any] = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
+    np.savez(path, **(arrays | more))
     return path
 
 
@@ -401,5 +401,6 @@ def test_find_scenario(tmp_path: Path) -> None:
 
 def test_settings_are_frozen() -> None:
     # CONVENTIONS: small frozen config data classes.
+    frozen: Any = Digits()
     with pytest.raises(ValidationError):
-        Digits().seeds = 3  # type: ignore[misc]
+        frozen.seeds = 3
