@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fedkme.cells import sketch
 from fedkme.cells.codebook import kmeans_book
-from fedkme.cells.noise import on_integers
 from fedkme.cells.histogram import HistogramNoise, IntegerNoise, histogram_noise, noisy_counts
+from fedkme.cells.noise import on_integers
 from fedkme.cells.plan import OwnerNoise, owner_noise
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ProtocolError

@@ -22,7 +22,6 @@ def is_from(number: int, line: Event) -> bool:
     return bool(line["round"] >= number)
 
 
-
 def test_a_run_survives_every_party(site: Site) -> None:
     settings = "grace_s = 90\nconnect_s = 90\n"
     site.curator(settings, BY_RANK)

@@ -199,8 +199,7 @@ def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
     # Decision 009: a curator that "swaps, makes up or replays keys" causes error 33 at the consumer.
     authority = Authority()
     ring = {
-        name: KeyRing(name, functools.partial(authority.issue, name, role=Role.OWNER))
-        for name in ("a", "b")
+        name: KeyRing(name, functools.partial(authority.issue, name, role=Role.OWNER)) for name in ("a", "b")
     }
     good, swapped = ring["a"].offer(RUN), ring["b"].offer(RUN)
     mine = KeyRing("b").offer(RUN)

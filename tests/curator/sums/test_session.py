@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import asyncio
+import functools
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -20,7 +20,6 @@ from fedkme.secagg.noise import NoisePlan
 from fedkme.sums.values import Security, SumQuery
 from fedkme.sums.vector import SumVector
 from tests.curator.sums.fake_owners import (
-    Change,
     BY_CLASS,
     FOURIER,
     HERMITE,
@@ -28,6 +27,7 @@ from tests.curator.sums.fake_owners import (
     PHASES,
     SCHEMA,
     At,
+    Change,
     FakeOwner,
     changed,
     fakes,

@@ -1,8 +1,8 @@
 """Noise sources: laws, streams by name, and what a deployment may use."""
 
 import sys
-from typing import Any
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
