@@ -43,7 +43,7 @@ class SimulationSettings(Settings):
     security: SecuritySettings | None = None
     """Secure aggregation of owners' sums, of which a summary by cells makes its code book; none: by trust."""
     engine: Engine = "processes"
-    """`processes`: real parties over loopback gRPC. `inprocess`: the same protocol by direct calls."""
+    """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
     seed: int = Field(0, ge=0)
     """Of everything random in the simulation."""
     tls: bool = True

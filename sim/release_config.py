@@ -28,7 +28,7 @@ class ReleaseSimulation(Settings):
     pooling: SumSettings = SumSettings()
     """Trust level and quorum: the curator's part."""
     engine: Engine = "processes"
-    """`processes`: real parties over loopback gRPC. `inprocess`: the same protocol by direct calls."""
+    """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
     seed: int = Field(0, ge=0)
     """Of everything random in the simulation."""
     tls: bool = True

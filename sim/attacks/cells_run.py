@@ -69,7 +69,7 @@ class _Listener(HistogramResponder):
 
 
 def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:
-    """Whole runs at epsilon = 1 of the histograms, by direct calls and over gRPC."""
+    """Whole runs at epsilon = 1 of the histograms, in one process and over gRPC."""
     claim = Claim(1.0, 0.0, "replace one row of another owner; an owner looks")
     game = partial(Experiment, claim, "rows that another owner is asked for, and of which cells")
     checks = (

@@ -1,0 +1,138 @@
+"""Owners in one process decide as they do on their hosts: by policy, budget, journal and ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer.settings import RequestSettings
+from curator.summary.settings import SummarySettings
+from fedkme.errors import PolicyError
+from fedkme.party import noise_for
+from fedkme.privacy.ledger import read_ledger
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from sim.engines.inprocess import KeptRecords, Market, open_market, run_in_process
+from tests.curator.summary.fakes import SCHEMA, owners, table
+from tests.system.launches import launch, read_json, read_lines, transcript
+
+THREE = "scenario.owners=3"
+"""Owners of a small run; one of them has a policy."""
+REFUSALS = {
+    "another protocol": (
+        "policies.owner-2.protocols=['cells']",
+        "take part in the protocol 'clock'",
+    ),
+    "another consumer": ("policies.owner-2.consumers=['hospital']", "runs for the consumer 'consumer'"),
+    "no approval": ("policies.owner-2.approval='manual'", "owner-2 approves each run by hand"),
+    "rows of no kind": ("policies.owner-2.rows='none'", "owner-2"),
+}
+
+
+def record_of(folder: Path, engine: str, *assignments: str) -> tuple[Path, dict[str, Any]]:
+    directory, _ = launch(folder / engine, f"engine={engine}", THREE, *assignments)
+    return directory, read_json(directory / "record.json")
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_an_owner_refuses_a_run_in_one_process_as_over_the_wire(tmp_path: Path, case: str) -> None:
+    # Issue 11, item 3: consent can be simulated in one process; the others go on, and the line is the same.
+    assignment, words = REFUSALS[case]
+    (wire, over), (here, within) = (
+        record_of(tmp_path, engine, assignment) for engine in ("processes", "inprocess")
+    )
+    assert transcript(wire) == transcript(here)
+    (fault,) = within["faults"]
+    assert over["faults"] == [fault]
+    assert (fault["owner"], fault["round"], fault["code"]) == ("owner-2", 0, PolicyError.code)
+    assert words in fault["line"]
+    assert within["status"] == "complete"
+    assert "owner-2" not in within["accessed"]
+    assert read_lines(here / "owners" / "owner-2.jsonl") == []
+
+
+def test_an_owner_sends_no_more_rows_than_its_policy_allows(tmp_path: Path) -> None:
+    directory, record = record_of(tmp_path, "inprocess", "policies.owner-1.most_rows_per_run=2", "p=20")
+    assert record["accessed"]["owner-1"] <= 2
+    entries = read_ledger(directory / "owners" / "owner-1.jsonl")
+    rows = {entry.disclosure.nonce for entry in entries if entry.disclosure.nonce.startswith("row ")}
+    assert len(rows) == record["accessed"]["owner-1"]
+    assert record["status"] == "complete"
+
+
+def test_a_policy_of_all_is_that_of_owners_without_their_own(tmp_path: Path) -> None:
+    everybody = ("policies.all.protocols=['cells']", "policies.owner-3.protocols=['clock']")
+    _, record = record_of(tmp_path, "inprocess", *everybody)
+    assert [fault["owner"] for fault in record["faults"]] == ["owner-1", "owner-2"]
+    assert set(record["accessed"]) == {"owner-3"}
+
+
+class Dying(RunManager):
+    """One process of an owner, in place of which another one begins after some directives.
+
+    Attributes:
+        after: directives until it ends; none of a process that lives on.
+        party: makes the next process, over the same store.
+        market: where it takes its place.
+        deaths: number of processes that ended.
+    """
+
+    after = 3
+    party: OwnerParty
+    market: Market
+    deaths = 0
+
+    def answer(self, directive: Any) -> Any:
+        answer = super().answer(directive)
+        self.after -= 1
+        if self.after == 0:
+            again = _begin(self.market, self.party.name)
+            again.deaths = self.deaths + 1
+        return answer
+
+
+def _begin(market: Market, name: str) -> Dying:
+    """Begin a process of an owner: it has its store, and the beginning of its seeded noise."""
+    before = market.owners[name]
+    party = OwnerParty(
+        name=name,
+        table=before.table,
+        schema=before.schema,
+        store=before.store,
+        noise_for=noise_for(market.seed, name),
+    )
+    process = party.open(make=Dying)
+    assert isinstance(process, Dying)
+    process.party, process.market = party, market
+    market.members.connection(name).runs = process
+    return process
+
+
+@pytest.mark.parametrize(
+    ("protocol", "auction"),
+    [("algorithm3", "ask-everyone"), ("algorithm3", "clock"), ("uniform", "clock"), ("cells", "clock")],
+)
+def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auction: str) -> None:
+    # Deaths in one process: an owner that is built again from its store answers as if it had lived on.
+    settings = SummarySettings.model_validate(
+        {"protocol": protocol, "auction": {"kind": auction}, "cells": {"bits": 2, "code_book": "seeds"}}
+    )
+    asked = RequestSettings.model_validate({"p": 6})
+
+    def transcript_of(market: Market) -> dict[str, Any]:
+        records = KeptRecords()
+        asyncio.run(run_in_process(market, table(6, 8), settings, asked, records))
+        assert records.summary is not None
+        assert records.summary.status == "complete"
+        return records.summary.transcript() | {"ledgers": market.ledgers()["b"]}
+
+    tables, seeds = owners(9, 9, 9), table(12, 7)
+    market = open_market(SCHEMA, tables, seeds, 0)
+    _begin(market, "b").after = 2
+    assert transcript_of(market) == transcript_of(open_market(SCHEMA, tables, seeds, 0))
+    last = market.members.connection("b").runs
+    assert isinstance(last, Dying)
+    assert last.deaths
