@@ -16,63 +16,102 @@ from fedkme.sealed.group import Gift
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assignment:
-    """What an owner needs before round 1.
+class AuctionTerms:
+    """Terms of an auction of Algorithm 3, or of uniform draws.
 
     Attributes:
-        run: name of the run.
         features: the draw of h1, or what is public of it.
-        schema: digest of the public schema that the rows must follow.
         target: g~, the released mean of h1 over D_v, (d,).
-        consumer: who will receive the summary.
-        protocol: by which protocol it is made.
         rows: p.
-        planned: what owners' rows will cost towards other owners in the whole run.
         heard: what owners will hear of each other's rows, as the curator's ledger will say it of round 1.
-        gift: the group secret for this owner, where rows go sealed.
     """
 
-    run: str
     features: FourierSpec | SecretFourierSpec
-    schema: str
     target: MeanVector
-    consumer: str = "consumer"
-    protocol: str = "algorithm3"
     rows: int = 0
-    planned: tuple[Event, ...] = ()
     heard: tuple[Disclosure, ...] = ()
-    gift: Gift | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellAssignment:
-    """What an owner needs before a summary by cells (docs/decisions/008).
+@dataclass(frozen=True, slots=True)
+class CellTerms:
+    """Terms of a summary by cells (docs/decisions/008).
 
     Attributes:
-        run: name of the run.
-        schema: digest of the public schema that the rows must follow.
         code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
         gamma: of the exact kernel.
         scale: b of the discrete Laplace noise on each count.
-        consumer: who will receive the summary.
         rows: that all owners will be asked for together, rho p.
-        planned: what an owner's rows will cost towards other owners in the whole run.
         classes: of the label by which each cell is counted; 0 for cells alone.
-        protocol: by which the owner's policy decides.
+    """
+
+    code_book: Mapping[str, Any]
+    gamma: float
+    scale: float
+    rows: int
+    classes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Secure aggregation, docs/decisions/006.
+
+    Attributes:
+        dropouts: D, owners that may be missing at the end.
+        colluders: T, owners that may side with the curator.
+        distributed_noise: owners add the noise; else the curator sees the exact total.
+    """
+
+    dropouts: int = 0
+    colluders: int = 0
+    distributed_noise: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SumTerms:
+    """Terms of a run of sums (docs/decisions/007).
+
+    Attributes:
+        security: None: the curator is trusted with plain sums.
+    """
+
+    security: Security | None = None
+
+
+Terms = AuctionTerms | CellTerms | SumTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What an owner's policy decides by, and what the owner needs, before anything else is asked in a run.
+
+    Attributes:
+        run: name of the run.
+        schema: digest of the public schema that the rows must follow.
+        consumer: who will receive what is made in the run.
+        protocol: by which protocol it is made.
+        planned: what an owner's rows will cost in the whole run: a summary towards other owners, sums towards
+            the consumer.
+        terms: what the family of the protocol needs.
         gift: the group secret for this owner, where rows go sealed.
     """
 
     run: str
     schema: str
-    code_book: Mapping[str, Any]
-    gamma: float
-    scale: float
     consumer: str
-    rows: int
+    protocol: str
     planned: tuple[Event, ...]
-    classes: int = 0
-    protocol: str = "cells"
+    terms: Terms
     gift: Gift | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows that owners will be asked for together; 0 for sums."""
+        return 0 if isinstance(self.terms, SumTerms) else self.terms.rows
+
+    @property
+    def security(self) -> Security | None:
+        """How sums are protected; None for plain sums and for summaries."""
+        return self.terms.security if isinstance(self.terms, SumTerms) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

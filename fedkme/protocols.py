@@ -32,7 +32,9 @@ SumsLeave = Literal["exact", "aggregated", "noisy"]
 """What of sums over an owner's rows the curator may see: them as they are, only a total over all owners by
 secure aggregation, or only a total in which the owners' noise is already."""
 
-Question = Literal["broadcast", "ask", "quote", "sell", "draw", "tally", "herd", "embed", "aggregate"]
+Question = Literal[
+    "broadcast", "ask", "quote", "sell", "draw", "histogram", "fill_order", "embed", "aggregate"
+]
 """A directive between the beginning and the end of a run, by its name on the wire."""
 
 
@@ -111,7 +113,7 @@ _ROWS = (
         "Algorithm 3, the best bidder alone is asked",
         settings="curator.summary.auctions.winner_only:WinnerOnlySettings",
     ),
-    Protocol("cells", "cells", frozenset({"tally", "herd"}), "orders by public cells"),
+    Protocol("cells", "cells", frozenset({"histogram", "fill_order"}), "orders by public cells"),
     Protocol("uniform", "uniform", frozenset({"draw"}), "uniform sampling"),
     release_protocol(
         "balog1",
@@ -277,13 +279,6 @@ def is_hashed(protocol: str) -> bool:
 def keeps_to(protocol: str, rows: RowsLeave) -> bool:
     """Check that a protocol lets no more of a row leave than an owner allows."""
     return PROTOCOLS[protocol].rows in _ALLOWED[rows]
-
-
-def foreign(protocol: str, question: str) -> bool:
-    """Check whether a question belongs to other protocols only: agreeing to one is not agreeing to theirs."""
-    row = PROTOCOLS.get(protocol)
-    asked_here = row is None or question in row.questions
-    return not asked_here and any(question in other.questions for other in PROTOCOLS.values())
 
 
 def fault_of_protocol(name: str) -> str:

@@ -19,6 +19,7 @@ from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import OwnIdentity, dial, own_identity
+from fedkme.wire.directives import answer_to_wire, directive_from_wire, hello_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
@@ -68,27 +69,27 @@ async def attend(
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     known = False
     with explained(address):
-        hello = pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance)
-        await stream.write(pb.OwnerMessage(hello=hello))
-        while isinstance(directive := await stream.read(), pb.Directive):
-            match directive.WhichOneof("body"):
+        await stream.write(hello_to_wire(name, instance))
+        while isinstance(message := await stream.read(), pb.Directive):
+            match message.WhichOneof("body"):
                 case "fault":
-                    raise codecs.fault_from_wire(directive.fault)
+                    raise codecs.fault_from_wire(message.fault)
                 case "welcome" if known:
                     continue  # a later one could name fewer runs than were begun since
                 case "welcome":
                     known = True
-                    said = directive.welcome
-                    codecs.common_version(
-                        VersionRange(oldest=said.version, newest=said.version), "the curator"
-                    )
+                    said = message.welcome
+                    spoken = VersionRange(oldest=said.version, newest=said.version)
+                    codecs.common_version(spoken, "the curator")
                     runs.welcome(said.runs)
                     welcomed(said.epoch)
                 case "farewell":
                     return True
                 case _:
-                    replies = runs.answer(directive)
-                    answered(directive, replies)
+                    directive = directive_from_wire(message)
+                    answer = runs.answer(directive)
+                    replies = () if answer is None else answer_to_wire(answer, directive)
+                    answered(message, replies)
                     await to_the_end(_send(stream, replies))  # it is on disk; let it leave before stopping
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from fedkme.errors import FedkmeError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
+from fedkme.protocol import AuctionTerms, CellTerms, Invitation, SumTerms
 from fedkme.store import Store
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -22,8 +23,9 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import Allowance, OwnerGate
 from owner.consent.history import History
 from owner.consent.policy import Policy
+from owner.handler import RunHandler
 from owner.keyring import KeyRing
-from owner.runs import AnyHandler, Outbox, RunManager
+from owner.runs import Outbox, RunManager
 from owner.settings import PolicySettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
@@ -79,9 +81,9 @@ class OwnerParty:
         policy = Policy(self.name, settings, self.schema, self.store, history, self.approvals, self.clock)
         keys = KeyRing(self.name, self.identity, self.revoked)
 
-        def open_handler(run: str, opening: str, outbox: Outbox) -> AnyHandler:
+        def open_handler(invitation: Invitation, outbox: Outbox) -> RunHandler:
             gate = OwnerGate(self.name, outbox, allowance, policy, self.refused)
-            return self.handler(run, opening, gate, keys)
+            return self.handler(invitation, gate, keys)
 
         return make(
             self.name,
@@ -94,17 +96,17 @@ class OwnerParty:
             keys,
         )
 
-    def handler(self, run: str, opening: str, gate: OwnerGate, keys: KeyRing) -> AnyHandler:
-        """Make what answers one run, by the directive that opens it."""
-        name, table, schema = self.name, self.table, self.schema
-        match opening:
-            case "enlist":
+    def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:
+        """Make what answers one run, by the terms of its invitation."""
+        run, name, table, schema = invitation.run, self.name, self.table, self.schema
+        match invitation.terms:
+            case AuctionTerms():
+                bidder = Bidder(name, table, schema, self.noise_for("draw"), gate, keys)
+                return SummaryHandler(run, bidder, schema.encoded_width)
+            case CellTerms():
+                noise = self.noise_for("histogram")
+                return CellHandler(run, HistogramResponder(name, table, schema, noise, gate, keys))
+            case SumTerms():
                 noise = self.noise_for("sums")
                 responder = SumResponder(name, table, schema, noise, gate, self.identity(), self.revoked)
                 return SumHandler(run, responder)
-            case "divide":
-                noise = self.noise_for("histogram")
-                return CellHandler(run, HistogramResponder(name, table, schema, noise, gate, keys))
-            case _:
-                bidder = Bidder(name, table, schema, self.noise_for("draw"), gate, keys)
-                return SummaryHandler(run, bidder, schema.encoded_width)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
 
+from fedkme.directives import Answer, Directive, Dismiss, OfferKeys, OwnerEntry, Refusal, Unreadable
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
+from fedkme.protocol import Invitation
+from fedkme.sealed import KeyOffer
 from fedkme.store import OPEN, Store
+from fedkme.store.journal import Journal
 from fedkme.tables.table import Table
-from fedkme.wire import codecs
-from fedkme.wire.sealed import offer_to_wire
-from fedkme.wire.v1 import journals_pb2
-from fedkme.wire.v1 import owners_pb2 as pb
-from owner.cells.handler import CellHandler
+from fedkme.wire.journals import (
+    document_from_bytes,
+    document_to_bytes,
+    owner_entry_from_bytes,
+    owner_entry_to_bytes,
+)
 from owner.consent.gate import Allowance
+from owner.handler import RunHandler
 from owner.keyring import KeyRing
-from owner.summary.handler import SummaryHandler
-from owner.sums.handler import SumHandler
 
-AnyHandler: TypeAlias = SummaryHandler | SumHandler | CellHandler
 _KIND = "answer"
 ENDED = "ended"
 MOST_REFUSED = 64
@@ -55,7 +57,7 @@ class RunManager:
         table: Table,
         store: Store,
         allowance: Allowance,
-        open_handler: Callable[[str, str, Outbox], AnyHandler],
+        open_handler: Callable[[Invitation, Outbox], RunHandler],
         runs_at_once: int,
         keys: KeyRing | None = None,
     ) -> None:
@@ -67,8 +69,8 @@ class RunManager:
             table: its rows; a run is only continued over the same ones.
             store: its journal and ledger.
             allowance: rows that left, in all runs.
-            open_handler: makes what answers a run, from its name and the directive that opens it; its
-                disclosures go to the outbox.
+            open_handler: makes what answers a run that an owner is invited to; its disclosures go to
+                the outbox.
             runs_at_once: most runs that may be open.
             keys: for runs whose rows go sealed, shared with the handlers; None: it takes part in none.
         """
@@ -78,51 +80,50 @@ class RunManager:
         self._store = store
         self._allowance = allowance
         self._ledger = stored_ledger(name, store)
+        self._journal = Journal(store, _KIND, owner_entry_to_bytes, owner_entry_from_bytes)
         self._outbox = Outbox(self._ledger)
         self._open_handler = open_handler
         self._keys = keys
         self._runs_at_once = runs_at_once
-        self._handlers: dict[str, AnyHandler] = {}
+        self._handlers: dict[str, RunHandler] = {}
         self._refused: set[str] = set()
 
-    def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
-        """The messages to send back, in order; they are kept, with their ledger lines, when this returns."""
-        run = directive.at.run
+    def answer(self, directive: Directive) -> Answer | None:
+        """The answer to send back, kept with its ledger lines when this returns; None for none."""
+        run = directive.run
         try:
             self._check_name(run)
-            if directive.HasField("dismiss"):
-                self._forget(run)
-                return []
-            if directive.HasField("introduce"):
-                return [self._introduced(directive)]
+            match directive.body:
+                case Dismiss():
+                    self._forget(run)
+                    return None
+                case OfferKeys(later):
+                    return self._offer(later)
             handler = self._handler(directive)
-            if (known := handler.known(directive)) is not None:
-                return known
+            if not handler.is_new(directive):
+                return handler.again(directive)
             left = self._allowance.rows
             entry = handler.answer(directive)
-            if _begins(directive) and not handler.begun:
+            if isinstance(directive.body, Invitation) and not handler.begun:
                 self._refused.add(run)
             self._keep(run, entry, left)
-            return handler.known(directive) or []
+            return handler.again(directive)
         except FedkmeError as error:
-            reply = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
-            reply.at.CopyFrom(directive.at)
-            return [reply]
+            return Refusal.of(error)
         finally:
             if run in self._refused:
                 # its arrays are as long as the table; the journal can bring it back
                 self._handlers.pop(run, None)
 
-    def _introduced(self, directive: pb.Directive) -> pb.OwnerMessage:
+    def _offer(self, run: str) -> KeyOffer:
         """Keys for a run that has not begun; nothing of rows, so nothing is kept."""
-        run = directive.introduce.run
         self._check_name(run)
         if self._keys is None or not run:
             raise PolicyError(
                 f"{self._name} takes part in no runs whose rows go sealed",
                 "Ask it for other summaries alone.",
             )
-        return pb.OwnerMessage(at=directive.at, offer=offer_to_wire(self._keys.offer(run)))
+        return self._keys.offer(run)
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Forget every run but those in which the curator still has this owner."""
@@ -153,8 +154,8 @@ class RunManager:
                 "Check the curator's software.",
             )
 
-    def _handler(self, directive: pb.Directive) -> AnyHandler:
-        run = directive.at.run
+    def _handler(self, directive: Directive) -> RunHandler:
+        run = directive.run
         if (handler := self._handlers.get(run)) is not None:
             return handler
         row = self._store.run(run)
@@ -162,23 +163,27 @@ class RunManager:
             self._begin(directive)
         elif row.status != OPEN:
             raise OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
-        elif journals_pb2.OwnerDocument.FromString(row.document).data != self._data:
+        elif document_from_bytes(row.document) != self._data:
             raise OwnerFaultError(
                 f"{self._name} holds other rows than those that {run} was begun with",
                 "Restore the file, or let the run go on without this owner.",
             )
-        entries = [journals_pb2.OwnerEntry.FromString(kept.body) for kept in self._store.entries(run)]
-        first = entries[0].directive if entries else directive
-        handler = self._open_handler(run, first.WhichOneof("body") or "", self._outbox)
+        entries = self._journal.entries(run)
+        first = (entries[0].directive if entries else directive).body
+        if not isinstance(first, Invitation):
+            raise self._not_in(run)
+        handler = self._open_handler(first, self._outbox)
         for entry in entries:
             handler.restore(entry)
         self._handlers[run] = handler
         return handler
 
-    def _begin(self, directive: pb.Directive) -> None:
-        run = directive.at.run
-        if not _begins(directive) or not run:
-            raise ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
+    def _begin(self, directive: Directive) -> None:
+        run = directive.run
+        if isinstance(directive.body, Unreadable) and directive.question == "invite":
+            raise directive.body.reason.error()
+        if not isinstance(directive.body, Invitation) or not run:
+            raise self._not_in(run)
         if self._in_runs() >= self._runs_at_once:
             raise PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
@@ -189,14 +194,16 @@ class RunManager:
                 f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
                 "Check the curator's software.",
             )
-        document = journals_pb2.OwnerDocument(data=self._data).SerializeToString()
-        self._store.open_run(run, self._curator, document)
+        self._store.open_run(run, self._curator, document_to_bytes(self._data))
+
+    def _not_in(self, run: str) -> ProtocolError:
+        return ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
 
     def _in_runs(self) -> int:
         """Open runs but for those that this owner refused and that wait to be dismissed."""
         return sum(row.run not in self._refused for row in self._store.runs(OPEN))
 
-    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+    def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
         """The answer and its ledger lines, all or nothing; `left` rows had left before it.
 
         Raises:
@@ -204,7 +211,7 @@ class RunManager:
         """
         try:
             with self._ledger.together(), self._store.transaction():
-                self._store.append(run, _KIND, entry.SerializeToString())
+                self._journal.append(run, entry)
                 self._ledger.extend(self._outbox.lines)
         except StoreError:
             # what is in memory is ahead of what is on disk: the handler is made anew when it is asked again
@@ -222,10 +229,6 @@ class RunManager:
             with self._store.transaction():
                 self._store.update_run(run, status=ENDED, ended=True)
                 self._store.forget_entries(run)
-
-
-def _begins(directive: pb.Directive) -> bool:
-    return directive.WhichOneof("body") in ("prepare", "enlist", "divide")
 
 
 def digest_of(table: Table) -> bytes:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from curator.cells.code_book import PublicCells, of_owners, of_seeds, sketch_enrolment
+from curator.cells.code_book import PublicCells, of_owners, of_seeds, sketch_invitation
 from curator.runs.context import RunContext
 from curator.runs.document import RunDocument, document_to_bytes
 from curator.runs.queue import Run
@@ -138,17 +138,17 @@ class Agreement:
     async def _sketched(self, run: Run, names: list[str] | None) -> None:
         context, document = self._context, run.document
         summary, members = context.settings.summary, context.members
-        enrolment = sketch_enrolment(run.name, summary, context.schema, run.consumer, security_of(context))
+        invitation = sketch_invitation(run.name, summary, context.schema, run.consumer, security_of(context))
         quorum = max(summary.quorum, context.settings.release.quorum)
         if names is None:
             names = await members.gather(quorum, context.settings.connect_s)
             self._note(run, owners=names)
-        members.enlist(enrolment.run, names)
-        sessions = [SumSession(members.connection(name), enrolment.run) for name in names]
+        members.enlist(invitation.run, names)
+        sessions = [SumSession(members.connection(name), invitation.run) for name in names]
         rows, seed = document.summary.validation_rows, document.planned.features.seed
 
         async def ask(sums: OwnerSums) -> PublicCells:
-            await sums.enlist()
+            await sums.invite()
             return await of_owners(summary, context.schema, sums, rows, seed)
 
         def keep(cells: PublicCells) -> None:
@@ -160,15 +160,15 @@ class Agreement:
 
         try:
             cells = await run_sums(
-                context, enrolment, sessions, quorum, ask, keep, mark, partial(context.left, run.name)
+                context, invitation, sessions, quorum, ask, keep, mark, partial(context.left, run.name)
             )
             self._show(run, cells)
         except StoreError:
             raise
         except FedkmeError:
-            await self._end(enrolment.run, sessions)
+            await self._end(invitation.run, sessions)
             raise
-        await self._end(enrolment.run, sessions)
+        await self._end(invitation.run, sessions)
 
     async def _end(self, name: str, sessions: Iterable[SumSession]) -> None:
         self._context.members.discharge(name)

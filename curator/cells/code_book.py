@@ -20,7 +20,8 @@ from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.sums import Layout
-from fedkme.sums.values import Enrolment, Security, SumQuery
+from fedkme.protocol import Invitation, Security, SumTerms
+from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Schema
 
 PROTOCOL = "sketch"
@@ -74,19 +75,19 @@ def of_seeds(
     return PublicCells(kmeans_book(seeds, 2**bits, spec, schema, seed), 0)
 
 
-def sketch_enrolment(
+def sketch_invitation(
     run: str, settings: SummarySettings, schema: Schema, consumer: str, security: Security | None
-) -> Enrolment:
+) -> Invitation:
     """Terms of a sketch, by which owners' policies decide before it."""
     event = settings.owner_noise().sketch_event
-    assert event is not None, "without a sketch there is nothing to enlist for"
-    return Enrolment(sketch_of(run), schema.digest(), consumer, PROTOCOL, (event,), security)
+    assert event is not None, "without a sketch there is nothing to invite to"
+    return Invitation(sketch_of(run), schema.digest(), consumer, PROTOCOL, (event,), SumTerms(security))
 
 
 async def of_owners(
     settings: SummarySettings, schema: Schema, pool: OwnerSums, validation_rows: int, seed: int
 ) -> PublicCells:
-    """Cells of a noisy sketch of all owners' rows; `pool` has enlisted them.
+    """Cells of a noisy sketch of all owners' rows; `pool` has invited them.
 
     Raises:
         NotEnoughRowsError: owners have no rows.

@@ -29,7 +29,8 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.prune import prune
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
-from fedkme.protocol import CellAssignment
+from fedkme.protocol import CellTerms, Invitation
+from fedkme.protocols import variant
 from fedkme.sealed import AnyRow, Gift
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
@@ -79,19 +80,16 @@ class CellTask:
         """Rows that owners are asked for, rho p."""
         return round(self.rho * self.rows)
 
-    def assignment(self, owner: str) -> CellAssignment:
+    def invitation(self, owner: str) -> Invitation:
         """Opening of the run for one owner."""
-        return CellAssignment(
+        book = self.book.to_json()
+        return Invitation(
             self.run,
             self.schema.digest(),
-            self.book.to_json(),
-            self.gamma,
-            self.noise.scale,
             self.consumer,
-            self.asked,
+            variant("cells", self.gifts is not None).name,
             (self.noise.event,),
-            self.classes,
-            "cells" if self.gifts is None else "cells-sealed",
+            CellTerms(book, self.gamma, self.noise.scale, self.asked, self.classes),
             None if self.gifts is None else self.gifts.get(owner),
         )
 
@@ -114,7 +112,7 @@ async def run_cells(
     """
     roster: Roster[OwnerPort] = Roster(ports, quorum, observer.owner_left, record.faults)
     record.owner_rows = await roster.ask(
-        0, lambda owner, said: owner.divide(said), {name: task.assignment(name) for name in roster.names}
+        0, lambda owner, said: owner.invite(said), {name: task.invitation(name) for name in roster.names}
     )
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
@@ -143,7 +141,7 @@ async def _fill(
     """Histograms, orders, rows: one round."""
     started = time.perf_counter()
     cells = max(1, task.classes) * task.book.cells
-    counted = await roster.ask(1, partial(_tally, cells), dict.fromkeys(roster.names, cells))
+    counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
     for name in counted:
         gate.receive_histogram(name, task.noise.event)
     if (shortfall := roster.below_quorum()) is not None:
@@ -165,7 +163,7 @@ async def _fill(
         for place, (name, count) in enumerate(zip(owners, orders.rows.tolist(), strict=True))
         if count
     }
-    answers = await roster.ask(1, _herd, asked)
+    answers = await roster.ask(1, _fill_order, asked)
     received: list[tuple[str, AnyRow]] = []
     for name, rows in answers.items():
         gate.receive_rows(1, name, record.access(1, {name: rows})[name])
@@ -233,13 +231,13 @@ def _released(
     }
 
 
-async def _tally(cells: int, owner: OwnerPort, _: int) -> IntArray:
-    return await owner.tally(1, cells)
+async def _histogram(cells: int, owner: OwnerPort, _: int) -> IntArray:
+    return await owner.histogram(1, cells)
 
 
-async def _herd(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequence[AnyRow]:
+async def _fill_order(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequence[AnyRow]:
     count, shares = order
-    return await owner.herd(1, count, shares)
+    return await owner.fill_order(1, count, shares)
 
 
 def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:

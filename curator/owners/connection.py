@@ -8,11 +8,18 @@ dropped. Nothing here knows gRPC, so that tests can put any network between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fedkme.errors import ConnectionFailedError, OwnerFaultError, OwnerLostError
+from fedkme.directives import Answer, Directive, Limits
+from fedkme.errors import (
+    ConnectionFailedError,
+    OwnerFaultError,
+    OwnerLostError,
+    ProtocolError,
+    SecureAggregationError,
+)
+from fedkme.wire.directives import answer_from_wire, directive_to_wire, farewell_to_wire
 from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
 
@@ -47,12 +54,10 @@ class PendingAnswer:
     """A directive that waits for its answer."""
 
     directive: pb.Directive
-    most_rows: int
+    limits: Limits
     traffic: Traffic
-    answer: asyncio.Future[list[pb.OwnerMessage]]
+    answer: asyncio.Future[Answer]
     limit: asyncio.Timeout
-    width: int | None = None
-    most_words: int = 0
     parts: list[pb.OwnerMessage] = field(default_factory=list)
     rows: int = 0
     words: int = 0
@@ -64,7 +69,7 @@ class PendingAnswer:
 
     def fault(self, message: pb.OwnerMessage) -> str:
         """Count a message in; says why it cannot be part of the answer, or nothing."""
-        body = message.WhichOneof("body")
+        body, limits = message.WhichOneof("body"), self.limits
         if body not in ("rows", "words"):
             return ""
         if self.parts and self.parts[-1].WhichOneof("body") != body:
@@ -72,16 +77,16 @@ class PendingAnswer:
         if body == "words":
             part = message.words
             self.words += len(part.words)
-            if self.words > self.most_words:
+            if self.words > limits.words:
                 return "more words than it was asked for"
             return (
                 "" if part.last or len(part.words) >= LEAST_WORDS else "a vector in parts that are too small"
             )
         rows = message.rows
         self.rows += len(rows.rows)
-        if self.width is not None and any(too_large(row, self.width or 0) for row in rows.rows):
+        if limits.width is not None and any(too_large(row, limits.width) for row in rows.rows):
             return "rows with more columns than the schema"
-        if self.rows > self.most_rows or (not rows.last and not len(rows.rows)):
+        if self.rows > limits.rows or (not rows.last and not len(rows.rows)):
             return "more rows than it was asked for"
         return ""
 
@@ -93,29 +98,20 @@ class Connection(Protocol):
     def name(self) -> str:
         """The owner's name."""
 
-    async def exchange(
-        self,
-        directive: pb.Directive,
-        most_rows: int,
-        traffic: Traffic,
-        width: int | None = None,
-        most_words: int = 0,
-    ) -> Sequence[pb.OwnerMessage]:
-        """Send a directive and wait for its answer, in one message or in parts.
+    async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+        """Send a directive and wait for its answer.
 
         Args:
             directive: with its number.
-            most_rows: that may come; with `width` they bound the memory that an owner can take up.
+            limits: of the answer.
             traffic: of the run.
-            width: most values of a row; None for any.
-            most_words: of a vector that may come.
 
         Raises:
             OwnerLostError: no answer in time, or no stream.
             OwnerFaultError: the owner answered something else.
         """
 
-    async def tell(self, directive: pb.Directive) -> None:
+    async def tell(self, directive: Directive) -> None:
         """Say what needs no answer; an owner that is not here misses it."""
 
     def cut(self) -> None:
@@ -193,23 +189,19 @@ class OwnerConnection:
             if body == "words":  # a part of bounded size is progress, and there are so many at most
                 self._within(call, self._progress_s)
             return
-        call.answer.set_result(call.parts)
+        try:
+            call.answer.set_result(answer_from_wire(call.parts))
+        except (ProtocolError, SecureAggregationError) as error:
+            self._refuse(call, error.cause, error.remedy)
 
-    async def exchange(
-        self,
-        directive: pb.Directive,
-        most_rows: int,
-        traffic: Traffic,
-        width: int | None = None,
-        most_words: int = 0,
-    ) -> list[pb.OwnerMessage]:
+    async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Send a directive and wait for its answer, on whatever streams there are by then."""
-        where = f"{self.name}, round {directive.at.round}"
-        answer: asyncio.Future[list[pb.OwnerMessage]] = asyncio.get_running_loop().create_future()
+        where = f"{self.name}, round {directive.round}"
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(None) as limit:
-                call = PendingAnswer(directive, most_rows, traffic, answer, limit, width, most_words)
-                self._calls[directive.at.run] = call
+                call = PendingAnswer(directive_to_wire(directive), limits, traffic, answer, limit)
+                self._calls[directive.run] = call
                 self._within(call, self._grace_s if self._stream is None else self._progress_s)
                 await self._send(call)
                 return await answer
@@ -224,13 +216,21 @@ class OwnerConnection:
                 "Look at the owner's log, or raise 'progress_s'.",
             ) from None
         finally:
-            self._calls.pop(directive.at.run, None)
+            self._calls.pop(directive.run, None)
 
-    async def tell(self, directive: pb.Directive) -> None:
+    async def tell(self, directive: Directive) -> None:
         """Say what needs no answer; an owner without a stream misses it."""
+        await self._tell(directive_to_wire(directive))
+
+    async def end(self) -> None:
+        """Say farewell: the owner does not come back."""
+        await self._tell(farewell_to_wire())
+        self.cut()
+
+    async def _tell(self, message: pb.Directive) -> None:
         if (stream := self._stream) is not None:
             try:
-                await stream.write(directive)
+                await stream.write(message)
             except ConnectionFailedError:
                 self.detach(stream)
 
@@ -250,7 +250,7 @@ class OwnerConnection:
         if not call.limit.expired():
             call.limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    def _refuse(self, call: PendingAnswer, what: str) -> None:
+    def _refuse(self, call: PendingAnswer, what: str, remedy: str = "Check the owner's software.") -> None:
         where = f"{self.name}, round {call.directive.at.round}"
-        call.answer.set_exception(OwnerFaultError(f"{where}: {what}", "Check the owner's software."))
+        call.answer.set_exception(OwnerFaultError(f"{where}: {what}", remedy))
         self.cut()

@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 
 from curator.owners.connection import Connection, Traffic
 from curator.owners.roster import Fault
-from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, QuorumError
+from fedkme.directives import Directive, Limits, OfferKeys, Refusal
+from fedkme.errors import FedkmeError, OwnerFaultError, QuorumError
 from fedkme.sealed import KeyOffer
-from fedkme.wire import codecs
-from fedkme.wire.sealed import offer_from_wire
-from fedkme.wire.v1 import owners_pb2 as pb
 
 
 async def exchange_keys(
@@ -56,16 +54,10 @@ async def exchange_keys(
 
 
 async def _offer(connection: Connection, run: str) -> KeyOffer:
-    at = pb.Position(run=f"{run}/keys", seq=1)
-    directive = pb.Directive(at=at, introduce=pb.Introduce(run=run))
-    (message,) = await connection.exchange(directive, 0, Traffic())
-    if message.HasField("fault"):
-        fault = codecs.fault_from_wire(message.fault)
+    answer = await connection.exchange(Directive(f"{run}/keys", 0, 1, OfferKeys(run)), Limits(), Traffic())
+    if isinstance(answer, Refusal):
+        fault = answer.error()
         raise OwnerFaultError(f"{connection.name}: {fault.cause}", fault.remedy)
-    try:
-        offer = offer_from_wire(message.offer)
-    except ProtocolError as error:
-        raise OwnerFaultError(f"{connection.name}: {error.cause}", error.remedy) from None
-    if not message.HasField("offer") or offer.name != connection.name:
+    if not isinstance(answer, KeyOffer) or answer.name != connection.name:
         raise OwnerFaultError(f"{connection.name} offers no keys of its own", "Check the owner's software.")
-    return offer
+    return answer

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from curator.owners.connection import Connection, OwnerConnection, Stream
+from fedkme.directives import Hello
 from fedkme.errors import (
     ConnectionFailedError,
     FencedError,
@@ -15,8 +16,7 @@ from fedkme.errors import (
     MissingOwnersError,
     ProtocolError,
 )
-from fedkme.wire import codecs
-from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.directives import end_to_wire, welcome_to_wire
 
 MOST_FENCED = 1024
 """Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
@@ -112,7 +112,7 @@ class Members:
         for runs in self._runs.values():
             runs.pop(run, None)
 
-    async def join(self, stream: Stream, hello: pb.Hello) -> OwnerConnection:
+    async def join(self, stream: Stream, hello: Hello) -> OwnerConnection:
         """Let a process in, by its name and instance; what waits for its answer is sent again.
 
         Raises:
@@ -122,7 +122,6 @@ class Members:
             StoreError: it cannot be written down that it came.
             ConnectionFailedError: it is gone already.
         """
-        version = codecs.common_version(hello.versions, hello.name or "a nameless party")
         name, instance = hello.name, hello.instance
         if self._expected and name not in self._expected:
             raise IdentityError(
@@ -148,8 +147,7 @@ class Members:
         elif (old := connection.stream) is not None:
             connection.detach(old)
             old.cut()
-        welcome = pb.Welcome(version=version, epoch=self._epochs[name], runs=list(self._runs.get(name, ())))
-        await stream.write(pb.Directive(welcome=welcome))
+        await stream.write(welcome_to_wire(self._epochs[name], self._runs.get(name, ()), hello.version))
         if self._tickets[name] != ticket:  # somebody came while this one was being welcomed
             raise _fenced(name, self._epochs[name])
         await connection.attach(stream)
@@ -162,7 +160,7 @@ class Members:
         self._say("fenced", owner=name, epoch=self._epochs[name])
         self.connection(name).detach(old)
         with contextlib.suppress(ConnectionFailedError):
-            await old.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+            await old.write(end_to_wire(error))
         old.cut()
 
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
@@ -193,8 +191,7 @@ class Members:
     async def end(self) -> None:
         """Say farewell: owners do not come back."""
         for connection in self._connections.values():
-            await connection.tell(pb.Directive(farewell=pb.Farewell()))
-            connection.cut()
+            await connection.end()
 
     def _count(self, name: str) -> int:
         return self._epochs.get(name, 0) + 1

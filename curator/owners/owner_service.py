@@ -12,9 +12,10 @@ from curator.access.certificates import CertificateCheck
 from curator.access.error_masking import masks_errors
 from curator.access.names import NameRegister
 from curator.owners.members import Members
+from fedkme.directives import Hello
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
-from fedkme.wire import codecs
 from fedkme.wire.channel import receive
+from fedkme.wire.directives import end_to_wire, hello_from_wire
 from fedkme.wire.tls import Role
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
@@ -55,7 +56,7 @@ class GrpcStream:
     async def end(self, error: FedkmeError) -> None:
         """End it from this side, and say why."""
         with contextlib.suppress(ConnectionFailedError):
-            await self.write(pb.Directive(fault=codecs.fault_to_wire(error)))
+            await self.write(end_to_wire(error))
         self.cut()
 
     async def attend(self, deliver: Callable[[GrpcStream, pb.OwnerMessage], None]) -> None:
@@ -134,14 +135,14 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             connection.detach(stream)
             self._say("owner_gone", owner=connection.name)
 
-    async def _hello(self, stream: GrpcStream, context: Context) -> pb.Hello:
+    async def _hello(self, stream: GrpcStream, context: Context) -> Hello:
         """What a party says first, under a name that its certificate bears."""
         message = await self._first(stream, context)
         if message is None or not message.HasField("hello"):
             raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
         self._admission.check(context, message.hello.name, Role.OWNER)
         self._names.admit_owner(message.hello.name)
-        return message.hello
+        return hello_from_wire(message.hello)
 
     async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
         """What a party says first; None if it hung up, took too long, or had to make room for others."""

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
+from fedkme.protocol import Bid, Broadcast, Closing, Invitation
 from fedkme.sealed import AnyRow
 
 
@@ -23,8 +23,8 @@ class OwnerPort(Protocol):
     def name(self) -> str:
         """The owner's name: its certificate's, never its address."""
 
-    async def prepare(self, assignment: Assignment) -> int:
-        """Let the owner compute its features; returns how many rows it has (m_j, public)."""
+    async def invite(self, invitation: Invitation) -> int:
+        """Let the owner decide, and make ready; returns how many rows it has (m_j, public)."""
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         """The owner's best unsent row, or None when it has none left."""
@@ -41,13 +41,12 @@ class OwnerPort(Protocol):
     async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
         """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""
 
-    async def divide(self, assignment: CellAssignment) -> int:
-        """Open a summary by cells, in place of `prepare`; returns how many rows it has (m_j, public)."""
-
-    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
+    async def histogram(self, round_number: int, cells: int) -> NDArray[np.int64]:
         """How many rows are in each of the cells, with the owner's noise, (B,)."""
 
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
+    async def fill_order(
+        self, round_number: int, count: int, shares: NDArray[np.float64]
+    ) -> Sequence[AnyRow]:
         """At most `count` rows, chosen by the owner to match shares of cells, (B,)."""
 
     async def close(self, last_round: int) -> Closing:

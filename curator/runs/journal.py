@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.cells.noise import on_integers
-from fedkme.errors import FedkmeError, OwnerLostError, StoreError
+from fedkme.directives import Answer, Directive, Refusal
+from fedkme.errors import FedkmeError, StoreError
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise
 from fedkme.store import Store
-from fedkme.wire import codecs
-from fedkme.wire.v1 import journals_pb2, owners_pb2
+from fedkme.store.journal import Journal
+from fedkme.wire.journals import CuratorEntry, KeptAnswer, curator_entry_from_bytes, curator_entry_to_bytes
 
 _KIND = "inputs"
 Floats = NDArray[np.float64]
@@ -37,17 +38,17 @@ class RunJournal:
         self._store = store
         self._run = run
         self._ledger = ledger
-        self._entry = journals_pb2.CuratorEntry()
+        self._journal = Journal(store, _KIND, curator_entry_to_bytes, curator_entry_from_bytes)
+        self._entry = CuratorEntry()
         self._lines: list[Disclosure] = []
         self._dirty = False
-        self._answers: dict[tuple[str, int], journals_pb2.CuratorEntry.Answer] = {}
-        self._draws: dict[str, deque[bytes]] = {}
+        self._answers: dict[tuple[str, int], KeptAnswer] = {}
+        self._draws: dict[str, deque[Floats]] = {}
         self._written: deque[bytes] = deque()
-        for kept in store.entries(run):
-            entry = journals_pb2.CuratorEntry.FromString(kept.body)
-            self._answers |= {(answer.owner, answer.seq): answer for answer in entry.answers}
-            for draw in entry.draws:
-                self._draws.setdefault(draw.purpose, deque()).append(draw.values)
+        for entry in self._journal.entries(run):
+            self._answers |= {(kept.owner, kept.seq): kept for kept in entry.answers}
+            for purpose, values in entry.draws:
+                self._draws.setdefault(purpose, deque()).append(values)
             self._written += entry.lines
 
     @property
@@ -65,42 +66,34 @@ class RunJournal:
             return
         with self._ledger.together(), self._store.transaction():
             self._ledger.extend(self._lines)
-            self._store.append(self._run, _KIND, self._entry.SerializeToString())
-        self._entry = journals_pb2.CuratorEntry()
+            self._journal.append(self._run, self._entry)
+        self._entry = CuratorEntry()
         self._lines.clear()
         self._dirty = False
 
-    def answer(self, owner: str, directive: owners_pb2.Directive) -> Sequence[owners_pb2.OwnerMessage] | None:
+    def answer(self, owner: str, directive: Directive) -> Answer | None:
         """Find what an owner answered when the run was here before; None when it was not.
 
         Raises:
             OwnerLostError: the owner was lost here.
+            OwnerFaultError: it was broken off with.
             StoreError: the run was here and asked something else.
         """
-        kept = self._answers.pop((owner, directive.at.seq), None)
+        kept = self._answers.pop((owner, directive.seq), None)
         if kept is None:
             return None
         if kept.step != _step(directive):
             raise _another_version(self._run)
-        if kept.HasField("lost"):
-            raise OwnerLostError(kept.lost.cause, kept.lost.remedy)
-        return kept.messages
+        if kept.lost is not None:
+            raise kept.lost.error()
+        return kept.answer
 
     def keep_answer(
-        self,
-        owner: str,
-        directive: owners_pb2.Directive,
-        messages: Sequence[owners_pb2.OwnerMessage] = (),
-        lost: FedkmeError | None = None,
+        self, owner: str, directive: Directive, answer: Answer | None = None, lost: FedkmeError | None = None
     ) -> None:
-        """Remember an answer, or that there was none."""
-        self._entry.answers.add(
-            owner=owner,
-            seq=directive.at.seq,
-            step=_step(directive),
-            messages=messages,
-            lost=None if lost is None else codecs.fault_to_wire(lost),
-        )
+        """Remember an answer, or why there was none."""
+        why = None if lost is None else Refusal.of(lost)
+        self._entry.answers.append(KeptAnswer(owner, directive.seq, _step(directive), answer, why))
         self._dirty = True
 
     def draw(self, purpose: str, size: int) -> Floats | None:
@@ -112,14 +105,14 @@ class RunJournal:
         kept = self._draws.get(purpose)
         if not kept:
             return None
-        values = np.frombuffer(kept.popleft(), dtype="<f8").astype(np.float64)
+        values = kept.popleft()
         if len(values) != size:
             raise _another_version(self._run)
         return values
 
     def keep_draw(self, purpose: str, values: Floats) -> None:
         """Remember noise before it is used."""
-        self._entry.draws.add(purpose=purpose, values=values.astype("<f8").tobytes())
+        self._entry.draws.append((purpose, values.copy()))
         self._dirty = True
 
     def append(self, disclosure: Disclosure) -> None:
@@ -180,8 +173,8 @@ class JournaledNoise:
         return kept
 
 
-def _step(directive: owners_pb2.Directive) -> str:
-    return f"{directive.at.round} {directive.WhichOneof('body')}"
+def _step(directive: Directive) -> str:
+    return f"{directive.round} {directive.question}"
 
 
 def _another_version(run: str) -> StoreError:

@@ -22,8 +22,8 @@ from curator.sums.run import give_up, run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
+from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
-from fedkme.sums.values import Enrolment
 
 RELEASE, POOLED, AGGREGATING = "release", "pooled", "aggregating"
 """Kinds of entries of a run's journal: the release, how it came, and, as masks were asked for, the ledger's
@@ -103,20 +103,20 @@ class ReleaseRun:
     async def _pool(self, method: Method) -> bytes:
         """Ask owners; the release is on disk, with what it cost, when this returns."""
         context, run, record = self._context, self._run, self.record
-        enrolment = Enrolment(
+        invitation = Invitation(
             run.name,
             context.schema.digest(),
             run.consumer,
             method.protocol,
             method.planned(),
-            security_of(context),
+            SumTerms(security_of(context)),
         )
         context.begin_without(run, record.faults)
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
         run.tell(StageProgress("pooling", f"asking {len(self.sessions)} owners"))
 
         async def ask(sums: OwnerSums) -> bytes:
-            record.owner_rows = await sums.enlist()
+            record.owner_rows = await sums.invite()
             release = await method.ask(sums)
             record.owner_rows = sums.contributions or record.owner_rows
             return release
@@ -127,7 +127,7 @@ class ReleaseRun:
 
         return await run_sums(
             context,
-            enrolment,
+            invitation,
             self.sessions,
             self.quorum,
             ask,

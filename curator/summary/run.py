@@ -17,7 +17,7 @@ from fedkme.errors import NotEnoughRowsError
 from fedkme.party import NoiseFor
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.means import MeanRelease, later_cost
-from fedkme.protocol import Assignment
+from fedkme.protocol import AuctionTerms, Invitation
 
 
 async def run_summary(
@@ -40,12 +40,12 @@ async def run_summary(
         spec = task.h1.spec
         h2 = settings.broadcast.make(spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast"))
     owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
-    assignment = _assignment(task, settings, owners, h2, gate)
+    invitation = _invitation(task, settings, owners, h2, gate)
     arguments = {
-        name: replace(assignment, gift=None if task.gifts is None else task.gifts.get(name))
+        name: replace(invitation, gift=None if task.gifts is None else task.gifts.get(name))
         for name in roster.names
     }
-    record.owner_rows = await roster.ask(0, lambda owner, said: owner.prepare(said), arguments)
+    record.owner_rows = await roster.ask(0, lambda owner, said: owner.invite(said), arguments)
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
@@ -67,29 +67,27 @@ async def run_summary(
     gate.pass_summary(len(record.rounds), record.selected)
 
 
-def _assignment(
+def _invitation(
     task: SummaryTask,
     settings: SummarySettings,
     owners: int,
     h2: MeanRelease | None,
     gate: SummaryDisclosures,
-) -> Assignment:
+) -> Invitation:
     """Terms that an owner is told before round 1, by which its policy decides."""
     heard: tuple[Disclosure, ...] = ()
     if h2 is not None:
         auction = settings.auction
         mean = later_cost(h2).of_rows(auction.exchanged_rows)
         heard = gate.to_be_heard(mean, auction.event(task.rows, owners))
-    return Assignment(
+    features = task.h1.spec if task.hashed is None else task.hashed.spec
+    return Invitation(
         task.run,
-        task.h1.spec if task.hashed is None else task.hashed.spec,
         task.schema.digest(),
-        task.target,
         task.consumer,
         settings.row.name,
-        settings.drawn(task.rows),
         tuple(settings.between_owners(task.rows, owners)),
-        heard,
+        AuctionTerms(features, task.target, settings.drawn(task.rows), heard),
     )
 
 

@@ -10,22 +10,22 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fedkme.privacy.events import Disclosure, Event
+from fedkme.protocol import Invitation
 from fedkme.sums.disclosures import release_disclosures, vector_disclosures
-from fedkme.sums.values import Enrolment
 
 
 class SumDisclosures:
     """The curator's side of one run's disclosures."""
 
-    def __init__(self, enrolment: Enrolment, written: Iterable[Disclosure] = ()) -> None:
+    def __init__(self, invitation: Invitation, written: Iterable[Disclosure] = ()) -> None:
         """Open for one run.
 
         Args:
-            enrolment: what owners were told.
+            invitation: what owners were told.
             written: lines of the run that an earlier process wrote: an owner that is asked again for the same
                 bits writes nothing either.
         """
-        self._enrolment = enrolment
+        self._invitation = invitation
         self._written = Counter(written)
         self._seen: set[str] = set()
         self._lines: list[Disclosure] = []
@@ -76,7 +76,7 @@ class SumDisclosures:
     def _of(
         self, number: int, owner: str, length: int, event: Event | None, sensitivity: float | None
     ) -> list[Disclosure]:
-        said = self._enrolment
+        said = self._invitation
         # What the run costs comes with an owner's first vector, which need not be of question 1: where an
         # owner gave no key, the question was asked again under the next number.
         line = vector_disclosures(owner, said, number, length, said.security, event, sensitivity)[0]

@@ -31,9 +31,10 @@ from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease, release_counts
+from fedkme.protocol import Invitation, Security
 from fedkme.secagg import NoisePlan, plan_noise
 from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING
-from fedkme.sums.values import Enrolment, Marginals, Security, SumQuery
+from fedkme.sums.values import Marginals, SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.schema import Schema
 
@@ -49,7 +50,7 @@ class OwnerSums:
     def __init__(
         self,
         ports: Sequence[SumPort],
-        enrolment: Enrolment,
+        invitation: Invitation,
         schema: Schema,
         gate: SumDisclosures,
         *,
@@ -60,11 +61,11 @@ class OwnerSums:
         observe: Callable[[Fault], None] = lambda fault: None,
         faults: list[Fault] | None = None,
     ) -> None:
-        """Begin; `enlist` comes first.
+        """Begin; `invite` comes first.
 
         Args:
             ports: the owners.
-            enrolment: what they are told first, with how sums are protected.
+            invitation: what they are told first, with how sums are protected.
             schema: the public domain.
             gate: hears of every vector that comes.
             noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
@@ -80,7 +81,7 @@ class OwnerSums:
         """
         self._round = SumRound(
             ports,
-            enrolment,
+            invitation,
             gate,
             quorum=quorum,
             observe=observe,
@@ -89,7 +90,7 @@ class OwnerSums:
             begin_aggregation=begin_aggregation,
         )
         self._schema = schema
-        self._security = enrolment.security
+        self._security = invitation.security
         self._noise = noise_for(PURPOSE)
 
     @property
@@ -125,13 +126,13 @@ class OwnerSums:
             return 1.0
         return math.sqrt(owners / max(1, owners - security.dropouts - security.colluders))
 
-    async def enlist(self) -> dict[str, int]:
+    async def invite(self) -> dict[str, int]:
         """Let every owner decide; how many rows each has that takes part.
 
         Raises:
             QuorumError: too few take part.
         """
-        return await self._round.enlist_all()
+        return await self._round.invite_all()
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """See `SumOracle`."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.protocol import Invitation
 from fedkme.secagg import (
     Advertisement,
     Delivery,
@@ -21,7 +22,7 @@ from fedkme.secagg import (
     Survivors,
     Unmasking,
 )
-from fedkme.sums.values import Enrolment, SumQuery
+from fedkme.sums.values import SumQuery
 
 
 class SumPort(Protocol):
@@ -36,7 +37,7 @@ class SumPort(Protocol):
     def name(self) -> str:
         """The owner's name: its certificate's, never its address."""
 
-    async def enlist(self, enrolment: Enrolment) -> int:
+    async def invite(self, invitation: Invitation) -> int:
         """Let the owner decide; returns how many rows it has (m_j, public)."""
 
     async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:

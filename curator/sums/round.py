@@ -25,6 +25,7 @@ from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.sums import ROW_UNIT, row_limit
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event
+from fedkme.protocol import Invitation, Security
 from fedkme.secagg import (
     Advertisement,
     CuratorAggregator,
@@ -38,7 +39,6 @@ from fedkme.secagg import (
     least_threshold,
     verify_binding,
 )
-from fedkme.sums.values import Enrolment, Security
 from fedkme.sums.vector import SumVector
 
 Steps = NDArray[np.int64]
@@ -83,7 +83,7 @@ class SumRound:
     def __init__(
         self,
         ports: Sequence[SumPort],
-        enrolment: Enrolment,
+        invitation: Invitation,
         gate: SumDisclosures,
         *,
         quorum: int,
@@ -96,7 +96,7 @@ class SumRound:
 
         Args:
             ports: the owners.
-            enrolment: what they are told first.
+            invitation: what they are told first.
             gate: hears of every vector that comes.
             quorum: owners that every question needs.
             observe: hears of owners that leave.
@@ -106,10 +106,10 @@ class SumRound:
         """
         self.rows: dict[str, int] = {}
         self.contributors: tuple[str, ...] = ()
-        self._enrolment = enrolment
+        self._invitation = invitation
         self._gate = gate
         self._quorum = quorum
-        self._least = max(quorum, least_owners(enrolment.security))
+        self._least = max(quorum, least_owners(invitation.security))
         self._roster: Roster[SumPort] = Roster(ports, self._least, observe, faults)
         self._identity = identity
         self._begin_aggregation = begin_aggregation
@@ -120,7 +120,7 @@ class SumRound:
         """Names of the owners that are in the run."""
         return self._roster.names
 
-    async def enlist_all(self) -> dict[str, int]:
+    async def invite_all(self) -> dict[str, int]:
         """Let every owner decide.
 
         Returns:
@@ -130,13 +130,13 @@ class SumRound:
             QuorumError: too few take part.
         """
 
-        async def enlist(port: SumPort, said: Enrolment) -> int:
-            rows = await port.enlist(said)
+        async def invite(port: SumPort, said: Invitation) -> int:
+            rows = await port.invite(said)
             if rows < 1:
                 raise OwnerFaultError(f"{port.name} has no rows", "It is left out; give it rows, or stop it.")
             return rows
 
-        self.rows = await self._ask(0, enlist, self._enrolment)
+        self.rows = await self._ask(0, invite, self._invitation)
         self._check_quorum()
         return dict(self.rows)
 
@@ -258,7 +258,7 @@ class SumRound:
         """With the least threshold, which most may miss, and no more bits than the sum needs."""
         names = tuple(self.owners)
         widest = Parameters(
-            run=f"{self._enrolment.run}/{self._number}",
+            run=f"{self._invitation.run}/{self._number}",
             owners=names,
             threshold=least_threshold(len(names), security.colluders),
             dropouts=security.dropouts,

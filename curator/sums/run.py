@@ -18,7 +18,7 @@ from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.errors import SecureAggregationError
 from fedkme.privacy.events import disclosure_from_json
-from fedkme.sums.values import Enrolment, Security
+from fedkme.protocol import Invitation, Security
 
 Made = TypeVar("Made")
 
@@ -31,7 +31,7 @@ def security_of(context: RunContext) -> Security | None:
 
 async def run_sums(
     context: RunContext,
-    enrolment: Enrolment,
+    invitation: Invitation,
     sessions: Sequence[SumSession],
     quorum: int,
     ask: Callable[[OwnerSums], Awaitable[Made]],
@@ -44,7 +44,7 @@ async def run_sums(
 
     Args:
         context: of the curator.
-        enrolment: what owners are told first.
+        invitation: what owners are told first.
         sessions: the owners.
         quorum: owners that every question needs.
         ask: asks the questions.
@@ -53,10 +53,10 @@ async def run_sums(
         observe: hears of owners that leave.
         faults: where they are written.
     """
-    gate = SumDisclosures(enrolment, context.written(enrolment.run))
+    gate = SumDisclosures(invitation, context.written(invitation.run))
     sums = OwnerSums(
         sessions,
-        enrolment,
+        invitation,
         context.schema,
         gate,
         quorum=quorum,

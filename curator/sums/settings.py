@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from fedkme.config import Settings
-from fedkme.sums.values import Security
+from fedkme.protocol import Security
 
 
 class SecuritySettings(Settings):

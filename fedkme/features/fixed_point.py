@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
+from fedkme.errors import ProtocolError
 
 FloatArray = NDArray[np.float64]
 Features = NDArray[np.int16]
@@ -55,6 +56,18 @@ def quantize_mean(normalised: FloatArray) -> MeanVector:
 def normalised_mean(mean: MeanVector) -> FloatArray:
     """Bring a broadcast mean back to normalised units, exactly; (d,)."""
     return np.multiply(mean, MEAN_UNIT, dtype=np.float64)
+
+
+def check_dimension(mean: MeanVector, dimension: int) -> None:
+    """Refuse a mean of another dimension than a run's.
+
+    Raises:
+        ProtocolError: it has one.
+    """
+    if len(mean) != dimension:
+        raise ProtocolError(
+            f"a mean has {len(mean)} coordinates and the run {dimension}", "Check the peer's software."
+        )
 
 
 class ScoredFeatures:

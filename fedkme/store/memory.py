@@ -27,7 +27,7 @@ class MemoryStore:
         self._closed = False
         self._undo: list[Callable[[], object]] | None = None  # of the transaction that is open
         self._runs: dict[str, RunRow] = {}
-        self._journals: dict[str, list[JournalEntry]] = {}
+        self._journals: dict[str, list[JournalEntry]] = {}  # of bytes, or of what a `Journal` keeps
         self._lines: list[LedgerLine] = []
         self._facts: dict[str, bytes] = {}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fedkme.errors import ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, Relation
+from fedkme.protocol import Invitation, Security
 from fedkme.protocols import SKETCH
-from fedkme.sums.values import Enrolment, Security
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 """What a run costs for which nothing was planned."""
@@ -13,7 +13,7 @@ NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 
 def vector_disclosures(
     owner: str,
-    enrolment: Enrolment,
+    invitation: Invitation,
     number: int,
     query_length: int,
     security: Security | None,
@@ -24,7 +24,7 @@ def vector_disclosures(
 
     Args:
         owner: whose rows.
-        enrolment: of the run.
+        invitation: of the run.
         number: of the question, from 1. With the first goes what the whole run costs towards the consumer.
         query_length: numbers of the vector.
         security: how the vector leaves; None: in the clear.
@@ -43,7 +43,7 @@ def vector_disclosures(
     exact = isinstance(seen, ExactStatistic)
     lines = [
         Disclosure(
-            enrolment.run,
+            invitation.run,
             number,
             owner,
             CURATOR,
@@ -53,10 +53,10 @@ def vector_disclosures(
             sums_nonce(number),
         )
     ]
-    return lines + (release_disclosures(owner, enrolment) if number == 1 else [])
+    return lines + (release_disclosures(owner, invitation) if number == 1 else [])
 
 
-def release_disclosures(owner: str, enrolment: Enrolment) -> list[Disclosure]:
+def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
     """Cost of the run to an owner's rows towards the consumer, one line an event of its plan.
 
     A run without a plan promises nothing: what is made of the sums is written down as if it were the sums.
@@ -65,10 +65,10 @@ def release_disclosures(owner: str, enrolment: Enrolment) -> list[Disclosure]:
         ProtocolError: an event that no neighbouring relation is given for.
     """
     # A code book that is made of a sketch is told to everybody.
-    observers = [enrolment.consumer, *([OWNERS] if enrolment.protocol == SKETCH else [])]
+    observers = [invitation.consumer, *([OWNERS] if invitation.protocol == SKETCH else [])]
     return [
-        Disclosure(enrolment.run, 1, owner, observer, event, relation_of(event), None, f"release {n}")
-        for n, event in enumerate(enrolment.planned or NO_PROMISE)
+        Disclosure(invitation.run, 1, owner, observer, event, relation_of(event), None, f"release {n}")
+        for n, event in enumerate(invitation.planned or NO_PROMISE)
         for observer in observers
     ]
 

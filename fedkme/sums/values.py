@@ -1,6 +1,6 @@
 """The values of a run of sums, free of any transport; `fedkme.wire.sums` makes messages of them and back.
 
-docs/decisions/007 has the protocol: an enrolment, then one question after another.
+docs/decisions/007 has the protocol: an invitation, then one question after another.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
 from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout
-from fedkme.privacy.events import Event
 
 MOST_MAPS = 256
 """Feature maps of one question."""
@@ -19,42 +18,6 @@ MOST_CLIQUES = 2**14
 """Marginals of one question."""
 MOST_WEIGHT = 2**44
 """Of a block of the vector."""
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """Secure aggregation, docs/decisions/006.
-
-    Attributes:
-        dropouts: D, owners that may be missing at the end.
-        colluders: T, owners that may side with the curator.
-        distributed_noise: owners add the noise; else the curator sees the exact total.
-    """
-
-    dropouts: int = 0
-    colluders: int = 0
-    distributed_noise: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Enrolment:
-    """Terms of a run by which an owner's policy decides, before anything is asked.
-
-    Attributes:
-        run: name of the run.
-        schema: digest of the public schema that the rows must follow.
-        consumer: who will receive what is made of the sums.
-        protocol: by which protocol.
-        planned: what an owner's rows will cost towards the consumer in the whole run.
-        security: None: the curator is trusted with plain sums.
-    """
-
-    run: str
-    schema: str
-    consumer: str
-    protocol: str
-    planned: tuple[Event, ...]
-    security: Security | None = None
 
 
 @dataclass(frozen=True, slots=True)

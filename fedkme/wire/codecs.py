@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from fedkme.directives import Refusal
 from fedkme.errors import (
     ConfigError,
     FedkmeError,
@@ -17,16 +19,14 @@ from fedkme.errors import (
     ProtocolError,
     ProtocolVersionError,
 )
-from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector
+from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, check_dimension
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
-from fedkme.protocol import CellAssignment
 from fedkme.tables.row import Row
 from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
-from fedkme.wire.sealed import gift_from_wire, gift_to_wire
-from fedkme.wire.v1 import owners_pb2, types_pb2
+from fedkme.wire.v1 import types_pb2
 
-VERSIONS = types_pb2.VersionRange(oldest=1, newest=1)
+VERSIONS = types_pb2.VersionRange(oldest=2, newest=2)
 """Versions of the wire contract that this package speaks."""
 
 _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
@@ -37,9 +37,9 @@ MOST_DECLARED = 8
 """Events about one request that a consumer may declare."""
 
 _DISCLOSURE = 4096  # letters of one event
-_WORDS = 500  # letters of a peer's cause or remedy
 _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
-_ROW_LIMIT = MESSAGE_LIMIT - 1024  # leaves room for the envelope
+_MOST_BYTES = MESSAGE_LIMIT - 1024  # leaves room for the envelope
+MessageT = TypeVar("MessageT", bound=Message)
 
 
 def common_version(other: types_pb2.VersionRange, party: str) -> int:
@@ -63,18 +63,16 @@ def mean_to_wire(mean: MeanVector) -> types_pb2.MeanVector:
     return types_pb2.MeanVector(coordinates=mean.tolist())
 
 
-def mean_from_wire(message: types_pb2.MeanVector, dimension: int) -> MeanVector:
-    """A mean of the dimension that the run agreed on.
+def mean_from_wire(message: types_pb2.MeanVector, dimension: int | None = None) -> MeanVector:
+    """A mean, of the dimension that the run agreed on where it is known.
 
     Raises:
         ProtocolError: another length, or a coordinate beyond the limit that exact arithmetic needs.
     """
     mean = np.array(message.coordinates, dtype=np.int32)
-    if len(mean) != dimension:
-        raise ProtocolError(
-            f"a mean has {len(mean)} coordinates and the run {dimension}", "Check the peer's software."
-        )
-    if dimension and np.maximum.reduce(np.abs(mean).view(np.uint32)) > MEAN_LIMIT:  # -2^31 has no int32 |.|
+    if dimension is not None:
+        check_dimension(mean, dimension)
+    if len(mean) and np.maximum.reduce(np.abs(mean).view(np.uint32)) > MEAN_LIMIT:  # -2^31 has no int32 |.|
         raise ProtocolError("a coordinate of a mean is out of range", "Check the peer's software.")
     return mean
 
@@ -205,9 +203,9 @@ def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:
     size = 0
     for row in rows:
         bytes_of_row = 8 * len(row.values) + _ROW_OVERHEAD
-        if bytes_of_row > _ROW_LIMIT:
+        if bytes_of_row > _MOST_BYTES:
             raise MessageTooLargeError(
-                f"a row of {len(row.values)} columns is over {_ROW_LIMIT} bytes", "Use fewer columns."
+                f"a row of {len(row.values)} columns is over {_MOST_BYTES} bytes", "Use fewer columns."
             )
         if part and size + bytes_of_row > CHUNK_BYTES:
             yield types_pb2.Rows(rows=part)
@@ -249,13 +247,13 @@ def histogram_to_wire(cells: NDArray[np.int64]) -> types_pb2.Histogram:
     return types_pb2.Histogram(cells=cells.tolist())
 
 
-def histogram_from_wire(message: types_pb2.Histogram, cells: int) -> NDArray[np.int64]:
-    """Noisy counts of a known number of cells.
+def histogram_from_wire(message: types_pb2.Histogram, cells: int | None = None) -> NDArray[np.int64]:
+    """Noisy counts, of as many cells as there are where that is known.
 
     Raises:
         ProtocolError: another number of them, or a count that no table has.
     """
-    if len(message.cells) != cells:
+    if cells is not None and len(message.cells) != cells:
         raise ProtocolError(
             f"a histogram has {len(message.cells)} cells and the run {cells}", "Check the peer's software."
         )
@@ -287,53 +285,35 @@ def code_book_from_wire(plan: types_pb2.CellsPlan) -> dict[str, Any]:
     return book
 
 
-def division_to_wire(said: CellAssignment) -> owners_pb2.Divide:
-    """What opens a summary by cells."""
-    return owners_pb2.Divide(
-        schema_digest=said.schema,
-        plan=cells_to_wire(said.code_book, said.gamma, 0.0, said.classes),
-        scale=said.scale,
-        consumer=said.consumer,
-        rows=said.rows,
-        planned=[event_to_wire(event) for event in said.planned],
-        protocol=said.protocol,
-        gift=None if said.gift is None else gift_to_wire(said.gift),
-    )
+def refusal_to_wire(refusal: Refusal) -> types_pb2.Fault:
+    """An expected failure."""
+    return types_pb2.Fault(code=refusal.code, cause=refusal.cause, remedy=refusal.remedy)
 
 
-def division_from_wire(message: owners_pb2.Divide, run: str, most_planned: int) -> CellAssignment:
-    """The same.
-
-    Raises:
-        ProtocolError: it is not one.
-    """
-    return CellAssignment(
-        run,
-        message.schema_digest,
-        code_book_from_wire(message.plan),
-        message.plan.gamma,
-        message.scale,
-        message.consumer,
-        message.rows,
-        events_from_wire(message.planned, most_planned),
-        message.plan.classes,
-        message.protocol or "cells",
-        gift_from_wire(message.gift) if message.HasField("gift") else None,
-    )
+def refusal_from_wire(message: types_pb2.Fault) -> Refusal:
+    """The same, in a peer's own words."""
+    return Refusal(message.code, message.cause, message.remedy)
 
 
 def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
     """An expected failure."""
-    return types_pb2.Fault(code=error.code, cause=error.cause, remedy=error.remedy)
+    return refusal_to_wire(Refusal.of(error))
 
 
 def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
     """The same class of failure that the other side raised; its words as one line of limited length."""
-    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
-    cause, remedy = (_one_line(text) for text in (message.cause, message.remedy))
-    return kinds.get(message.code, ProtocolError)(cause, remedy)
+    return refusal_from_wire(message).error()
 
 
-def _one_line(text: str) -> str:
-    """What a peer wrote, fit for a log and a terminal."""
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_WORDS]
+def fitting(message: MessageT) -> MessageT:
+    """The message.
+
+    Raises:
+        MessageTooLargeError: the channel would not carry it.
+    """
+    if message.ByteSize() > _MOST_BYTES:
+        raise MessageTooLargeError(
+            f"a message of a run has {message.ByteSize()} bytes and {MESSAGE_LIMIT} are the most",
+            "Use fewer points or features in one question, or fewer owners in one aggregation.",
+        )
+    return message

@@ -10,24 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TypeVar
 
 import numpy as np
-from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from fedkme.cells.projection import ProjectionSpec
-from fedkme.errors import ConfigError, MessageTooLargeError, ProtocolError, SecureAggregationError
+from fedkme.directives import Proposal
+from fedkme.errors import ConfigError, ProtocolError, SecureAggregationError
 from fedkme.features.maps import spec_from_json, spec_to_json
-from fedkme.features.sums import ROW_UNIT, Layout
+from fedkme.features.sums import Layout
 from fedkme.secagg import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
     KeyBinding,
-    MaskedInput,
-    Parameters,
     RevealedShare,
     Roster,
     SealedShare,
@@ -36,49 +33,15 @@ from fedkme.secagg import (
     Unmasking,
 )
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
-from fedkme.sums.values import MOST_MAPS, Enrolment, Marginals, Security, SumQuery
-from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
-from fedkme.wire.codecs import event_to_wire, events_from_wire
+from fedkme.sums.values import MOST_MAPS, Marginals, SumQuery
+from fedkme.wire.channel import CHUNK_BYTES
+from fedkme.wire.codecs import fitting
 from fedkme.wire.v1 import pooling_pb2 as pb
 
-MOST_PLANNED = 256
-"""Events that a curator may plan for a run of sums."""
 WORDS_AT_ONCE = CHUNK_BYTES // 8
 """Words in a part of a vector."""
 
-_ROOM = 1024  # bytes of a message that are left for its envelope
 _REMEDY = "Install the same release of fedkme on both sides."
-MessageT = TypeVar("MessageT", bound=Message)
-
-
-def enlist_to_wire(enrolment: Enrolment) -> pb.Enlist:
-    """The beginning of a run of sums; its name travels in the envelope."""
-    message = pb.Enlist(
-        schema_digest=enrolment.schema,
-        consumer=enrolment.consumer,
-        protocol=enrolment.protocol,
-        planned=map(event_to_wire, enrolment.planned),
-    )
-    if (security := enrolment.security) is not None:
-        message.security.dropouts = security.dropouts
-        message.security.colluders = security.colluders
-        message.security.distributed_noise = security.distributed_noise
-        message.security.SetInParent()
-    return _fitting(message)
-
-
-def enlist_from_wire(message: pb.Enlist, run: str) -> Enrolment:
-    """The beginning of a run of sums.
-
-    Raises:
-        ProtocolError: it plans events that cannot be read, or too many.
-    """
-    security = None
-    if message.HasField("security"):
-        said = message.security
-        security = Security(said.dropouts, said.colluders, said.distributed_noise)
-    planned = events_from_wire(message.planned, MOST_PLANNED)
-    return Enrolment(run, message.schema_digest, message.consumer, message.protocol, planned, security)
 
 
 def query_to_wire(query: SumQuery) -> pb.Query:
@@ -87,7 +50,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
     Raises:
         MessageTooLargeError: its maps do not fit into a message.
     """
-    return _fitting(
+    return fitting(
         pb.Query(
             maps=[json.dumps(spec_to_json(spec), separators=(",", ":")) for spec in query.specs],
             classes=query.layout.classes or 0,
@@ -156,50 +119,40 @@ def words_from_wire(parts: Iterable[pb.Words], length: int | None = None) -> NDA
     return np.concatenate(found)
 
 
-def proposal_to_wire(parameters: Parameters, query: SumQuery) -> pb.Proposal:
+def proposal_to_wire(said: Proposal) -> pb.Proposal:
     """What is aggregated and how; the length and the step follow from the question."""
-    return _fitting(
+    return fitting(
         pb.Proposal(
-            name=parameters.run,
-            query=query_to_wire(query),
-            owners=parameters.owners,
-            threshold=parameters.threshold,
-            dropouts=parameters.dropouts,
-            colluders=parameters.colluders,
-            bits=parameters.bits,
-            bound=parameters.bound,
-            noise=parameters.noise,
+            name=said.name,
+            query=query_to_wire(said.query),
+            owners=said.owners,
+            threshold=said.threshold,
+            dropouts=said.dropouts,
+            colluders=said.colluders,
+            bits=said.bits,
+            bound=said.bound,
+            noise=said.noise,
         )
     )
 
 
-def proposal_from_wire(message: pb.Proposal, length: int) -> Parameters:
-    """How it is aggregated; `query_from_wire(message.query)` is what.
-
-    Args:
-        message: what the curator proposes.
-        length: of the question's vector, by the reader's own reckoning.
+def proposal_from_wire(message: pb.Proposal) -> Proposal:
+    """What is aggregated and how; `Proposal.parameters` checks the numbers.
 
     Raises:
-        ProtocolError: parameters under which docs/decisions/006 promises nothing.
+        ProtocolError: the question cannot be read.
     """
-    try:
-        return Parameters(
-            run=message.name,
-            owners=tuple(message.owners),
-            threshold=message.threshold,
-            dropouts=message.dropouts,
-            colluders=message.colluders,
-            length=length,
-            bits=message.bits,
-            bound=message.bound,
-            step=ROW_UNIT,
-            noise=message.noise,
-        )
-    except ConfigError as error:
-        raise ProtocolError(error.cause, error.remedy) from None
-    except (ValueError, ArithmeticError):  # noise whose square is no float
-        raise ProtocolError("an aggregation is proposed with numbers out of range", _REMEDY) from None
+    return Proposal(
+        query_from_wire(message.query),
+        message.name,
+        tuple(message.owners),
+        message.threshold,
+        message.dropouts,
+        message.colluders,
+        message.bits,
+        message.bound,
+        message.noise,
+    )
 
 
 def key_to_wire(binding: KeyBinding) -> pb.SigningKey:
@@ -216,7 +169,7 @@ def key_from_wire(message: pb.SigningKey) -> KeyBinding:
 
 def keys_to_wire(bindings: Sequence[KeyBinding]) -> pb.KeyBindings:
     """Everybody's signing keys."""
-    return _fitting(pb.KeyBindings(keys=map(key_to_wire, bindings)))
+    return fitting(pb.KeyBindings(keys=map(key_to_wire, bindings)))
 
 
 def keys_from_wire(message: pb.KeyBindings) -> list[KeyBinding]:
@@ -256,7 +209,7 @@ def advertisement_from_wire(message: pb.KeyAdvertisement) -> Advertisement:
 
 def roster_to_wire(said: Roster) -> pb.KeyRoster:
     """Phase 1, the curator's."""
-    return _fitting(
+    return fitting(
         pb.KeyRoster(context=said.context, advertisements=map(advertisement_to_wire, said.advertisements))
     )
 
@@ -286,30 +239,9 @@ def delivery_from_wire(message: pb.SealedParts) -> Delivery:
     return Delivery(message.party, message.context, _shares(message))
 
 
-def masked_to_wire(said: MaskedInput) -> Iterator[pb.Words]:
-    """Phase 3, an owner's; whose it is and in which aggregation is known where it is asked for."""
-    return words_to_wire(said.words)
-
-
-def masked_from_wire(parts: Iterable[pb.Words], sender: str, context: bytes, length: int) -> MaskedInput:
-    """Phase 3, an owner's.
-
-    Args:
-        parts: of its vector.
-        sender: who was asked.
-        context: in which aggregation.
-        length: of the vector.
-
-    Raises:
-        ProtocolError: a vector of another length.
-        SecureAggregationError: asked of nobody, or in no aggregation.
-    """
-    return MaskedInput(sender, context, words_from_wire(parts, length))
-
-
 def survivors_to_wire(said: Survivors) -> pb.SurvivorList:
     """Phase 3, the curator's."""
-    return _fitting(pb.SurvivorList(context=said.context, owners=said.owners))
+    return fitting(pb.SurvivorList(context=said.context, owners=said.owners))
 
 
 def survivors_from_wire(message: pb.SurvivorList) -> Survivors:
@@ -329,7 +261,7 @@ def endorsement_from_wire(message: pb.EndorsementOf) -> Endorsement:
 
 def endorsements_to_wire(said: Endorsements) -> pb.EndorsementList:
     """Phase 4, the curator's."""
-    return _fitting(
+    return fitting(
         pb.EndorsementList(context=said.context, endorsements=map(endorsement_to_wire, said.endorsements))
     )
 
@@ -341,7 +273,7 @@ def endorsements_from_wire(message: pb.EndorsementList) -> Endorsements:
 
 def unmasking_to_wire(said: Unmasking) -> pb.Unmasked:
     """Phase 5, an owner's."""
-    return _fitting(
+    return fitting(
         pb.Unmasked(
             sender=said.sender,
             context=said.context,
@@ -362,24 +294,10 @@ def unmasking_from_wire(message: pb.Unmasked) -> Unmasking:
 
 def _sealed_parts(party: str, context: bytes, shares: Sequence[SealedShare]) -> pb.SealedParts:
     parts = [pb.SealedPart(sender=s.sender, recipient=s.recipient, sealed=s.sealed) for s in shares]
-    return _fitting(pb.SealedParts(party=party, context=context, parts=parts))
+    return fitting(pb.SealedParts(party=party, context=context, parts=parts))
 
 
 def _shares(message: pb.SealedParts) -> tuple[SealedShare, ...]:
     if len(message.parts) > MAX_OWNERS:
         raise SecureAggregationError(f"a message has more than {MAX_OWNERS} shares", _REMEDY)
     return tuple(SealedShare(part.sender, part.recipient, part.sealed) for part in message.parts)
-
-
-def _fitting(message: MessageT) -> MessageT:
-    """The message.
-
-    Raises:
-        MessageTooLargeError: the channel would not carry it.
-    """
-    if message.ByteSize() > MESSAGE_LIMIT - _ROOM:
-        raise MessageTooLargeError(
-            f"a message of a run of sums has {message.ByteSize()} bytes and {MESSAGE_LIMIT} are the most",
-            "Use fewer points or features in one question, or fewer owners in one aggregation.",
-        )
-    return message

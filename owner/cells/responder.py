@@ -12,13 +12,13 @@ from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
 from fedkme.privacy.noise import NoiseSource
-from fedkme.protocol import CellAssignment, Closing
-from fedkme.protocols import is_sealed
+from fedkme.protocol import CellTerms, Closing, Invitation
+from fedkme.protocols import is_sealed, names
 from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from owner.cells.herding import fill_order
+from owner.cells import herding
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 
@@ -49,19 +49,14 @@ class HistogramResponder:
         self._schema = schema
         self._noise = on_integers(noise)
         self._gate = gate
-        self._assignment: CellAssignment | None = None
+        self._invitation: Invitation | None = None
         self._book: CodeBook | None = None
         self._counted = False
         self._ordered = False
         self._keys = keys or KeyRing(name)
         self._sealer: Sealer | None = None
 
-    @property
-    def begun(self) -> bool:
-        """Whether the owner is in such a run."""
-        return self._assignment is not None
-
-    def divide(self, assignment: CellAssignment) -> int:
+    def invite(self, invitation: Invitation) -> int:
         """Take part in a run.
 
         Returns:
@@ -75,72 +70,73 @@ class HistogramResponder:
             SealedBoxError: rows are to be sealed and the group secret is not here.
             IdentityError: likewise, and it is not the consumer's.
         """
-        if assignment.schema != self._schema.digest():
+        if invitation.schema != self._schema.digest():
             raise SchemaError(
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
-        self._check(assignment)
+        self._check(invitation)
         sealer = None
-        if is_sealed(assignment.protocol):  # before the policy: where it fails, no approval is used up
-            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
-        self._gate.open_cells(assignment)
-        self.restore_assignment(assignment)
+        if is_sealed(invitation.protocol):  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
+        self._gate.open(invitation)
+        self.restore_invitation(invitation)
         self._sealer = sealer
         return len(self._table)
 
-    def _check(self, assignment: CellAssignment) -> None:
+    def _check(self, invitation: Invitation) -> None:
         """The noise that is asked for is exactly that of the event that the policy decides by."""
-        if assignment.protocol not in ("cells", "cells-sealed"):
+        terms = _terms(invitation)
+        if invitation.protocol not in names("cells"):
             raise ProtocolError(
-                f"{self.name} knows no summary by cells that is of the protocol {assignment.protocol[:64]!r}",
+                f"{self.name} knows no summary by cells that is of the protocol {invitation.protocol[:64]!r}",
                 "Install the same release on both sides.",
             )
         try:
-            event = HistogramNoise(assignment.scale).event
-            code_book_from_json(assignment.code_book, self._schema)
+            event = HistogramNoise(terms.scale).event
+            code_book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan is none: {error.cause}", error.remedy) from None
-        if assignment.classes not in (0, len(self._schema.classes)) or (
-            assignment.classes and self._table.labels is None
+        if terms.classes not in (0, len(self._schema.classes)) or (
+            terms.classes and self._table.labels is None
         ):
             raise ProtocolError(
                 f"{self.name} is to count rows by other classes than its schema has",
                 "Give both the same schema file.",
             )
-        if assignment.planned != (event,):
+        if invitation.planned != (event,):
             raise ProtocolError(
-                f"{self.name} is told of another cost than the histogram of {assignment.run} has",
+                f"{self.name} is told of another cost than the histogram of {invitation.run} has",
                 "Install the same release on both sides.",
             )
 
-    def restore_assignment(self, assignment: CellAssignment) -> None:
-        """As `divide`, for a run that the owner is in already."""
-        self._assignment = assignment
-        self._book = code_book_from_json(assignment.code_book, self._schema)
+    def restore_invitation(self, invitation: Invitation) -> None:
+        """As `invite`, for a run that the owner is in already."""
+        self._invitation = invitation
+        self._book = code_book_from_json(_terms(invitation).code_book, self._schema)
 
-    def tally(self, round_number: int) -> IntArray:
+    def histogram(self, round_number: int) -> IntArray:
         """How many rows are in each cell, with discrete Laplace noise, (B,); once in a run.
 
         Raises:
             ProtocolError: a second histogram is asked for, which would cost as much again.
         """
-        assignment, book = self._begun()
+        invitation, terms, book = self._begun()
         if self._counted:
             raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
-        how = HistogramNoise(assignment.scale)
-        counts = noisy_counts(self._cells(assignment, book), _size(assignment, book), how, self._noise)
-        self._gate.pass_histogram(assignment.run, how.event)
+        how = HistogramNoise(terms.scale)
+        counts = noisy_counts(self._cells(terms, book), _size(terms, book), how, self._noise)
+        self._gate.pass_histogram(invitation.run, how.event)
         self._counted = True
         return counts
 
-    def skip_tally(self) -> None:
-        """Leave seeded noise as after `tally`, whose answer is kept elsewhere."""
-        assignment, book = self._begun()
-        self._noise.discrete_laplace(assignment.scale, _size(assignment, book))
+    def skip_histogram(self) -> None:
+        """Leave seeded noise as after `histogram`, whose answer is kept elsewhere."""
+        _, terms, book = self._begun()
+        self._noise.discrete_laplace(terms.scale, _size(terms, book))
         self._counted = True
 
-    def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
+    def fill_order(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
         """At most `count` rows that match the shares of cells, (B,), by the exact kernel.
 
         In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
@@ -151,18 +147,18 @@ class HistogramResponder:
             SealedBoxError: rows are to be sealed, and the keys died with another process.
             BudgetError: they are more than may leave; none does.
         """
-        assignment, book = self._begun()
-        fits = shares.shape == (_size(assignment, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
-        if not fits or self._ordered or not 0 < count <= assignment.rows:
+        invitation, terms, book = self._begun()
+        fits = shares.shape == (_size(terms, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
+        if not fits or self._ordered or not 0 < count <= terms.rows:
             raise ProtocolError(
                 f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
             )
         sealer = self._ready()
         rows = self._schema.encode(self._table.values)
-        chosen = fill_order(rows, self._cells(assignment, book), shares, count, assignment.gamma)
+        chosen = herding.fill_order(rows, self._cells(terms, book), shares, count, terms.gamma)
         sent = len(chosen) if sealer is None else count
-        consumer = "" if sealer is None else assignment.consumer
-        self._gate.pass_rows(assignment.run, round_number, range(sent), sealed_for=consumer)
+        consumer = "" if sealer is None else invitation.consumer
+        self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)
         self._ordered = True  # also where it has no row of the cells: a second order could ask for others
         labels = self._table.labels
         found = [
@@ -188,7 +184,7 @@ class HistogramResponder:
 
     @property
     def _is_sealed(self) -> bool:
-        return self._assignment is not None and is_sealed(self._assignment.protocol)
+        return self._invitation is not None and is_sealed(self._invitation.protocol)
 
     def _ready(self) -> Sealer | None:
         """What rows are sealed with, where they are."""
@@ -196,21 +192,26 @@ class HistogramResponder:
             raise lost_keys(self.name)
         return self._sealer
 
-    def _begun(self) -> tuple[CellAssignment, CodeBook]:
-        if self._assignment is None or self._book is None:
+    def _begun(self) -> tuple[Invitation, CellTerms, CodeBook]:
+        if self._invitation is None or self._book is None:
             raise ProtocolError(f"{self.name} is in no run by cells", "Restart the run.")
-        return self._assignment, self._book
+        return self._invitation, _terms(self._invitation), self._book
 
-    def _cells(self, assignment: CellAssignment, book: CodeBook) -> IntArray:
+    def _cells(self, terms: CellTerms, book: CodeBook) -> IntArray:
         """Cell of each row as this run counts it, (m_j,)."""
         cells = book.cells_of(self._schema.encode(self._table.values))
-        if not assignment.classes:
+        if not terms.classes:
             return cells
         labels = self._table.labels
         assert labels is not None, "it was looked at when the run began"
-        return by_label(cells, labels, book.cells, assignment.classes)
+        return by_label(cells, labels, book.cells, terms.classes)
 
 
-def _size(assignment: CellAssignment, book: CodeBook) -> int:
+def _size(terms: CellTerms, book: CodeBook) -> int:
     """Counts of a histogram."""
-    return max(1, assignment.classes) * book.cells
+    return max(1, terms.classes) * book.cells
+
+
+def _terms(invitation: Invitation) -> CellTerms:
+    assert isinstance(invitation.terms, CellTerms), "the handler looked"
+    return invitation.terms

@@ -19,9 +19,8 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.rows import row_disclosures
-from fedkme.protocol import Assignment, CellAssignment
+from fedkme.protocol import AuctionTerms, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosures
-from fedkme.sums.values import Enrolment
 from owner.consent.policy import Policy
 from owner.settings import MOST_SUMS
 
@@ -95,7 +94,7 @@ class OwnerGate:
         self._heard: dict[str, Disclosure] = {}
         self._heard_until: dict[str, int] = {}
         self._sent: set[int] = set()
-        self._enrolment: Enrolment | None = None
+        self._invitation: Invitation | None = None
         self._sums: dict[int, bytes] = {}
 
     @property
@@ -108,53 +107,32 @@ class OwnerGate:
         """Distinct rows sent in this run."""
         return len(self._sent)
 
-    def open(self, assignment: Assignment) -> None:
+    def open(self, invitation: Invitation) -> None:
         """Start a run: nothing was sent in it yet.
 
         Raises:
             BudgetError: no row may leave any more, or the run would cost more than the owner allows.
             PolicyError: the owner does not take part in such a run.
-            ProtocolError: the curator says that owners will hear something else than of each other's rows.
+            ProtocolError: what the curator says of the run cannot be written down.
         """
-        self._check_heard(assignment)
+        self._check_written(invitation)
         try:
-            self._allowance.check(0, 1)
+            if not isinstance(invitation.terms, SumTerms):
+                self._allowance.check(0, 1)
             if self._policy is not None:
-                self._policy.admit(assignment)
+                self._policy.admit(invitation)
         except (BudgetError, PolicyError) as error:
-            self._tell(assignment.run, error)
+            self._tell(invitation.run, error)
             raise
-        self.restore(assignment)
+        self.restore(invitation)
         self._sent.clear()
 
-    def restore(self, assignment: Assignment) -> None:
+    def restore(self, invitation: Invitation) -> None:
         """Go on with a run that was opened by another process."""
-        self._heard = {about.nonce: about for about in assignment.heard}
+        self._invitation = invitation
+        heard = invitation.terms.heard if isinstance(invitation.terms, AuctionTerms) else ()
+        self._heard = {about.nonce: about for about in heard}
         self._heard_until.clear()
-
-    def open_pool(self, enrolment: Enrolment) -> None:
-        """Start a run of sums: no row will leave in it.
-
-        Raises:
-            BudgetError: the run would cost more than the owner allows.
-            PolicyError: the owner does not take part in such a run.
-            ProtocolError: its plan cannot be written down.
-        """
-        try:
-            release_disclosures(self._owner, enrolment)
-        except ConfigError as error:
-            raise ProtocolError(error.cause, error.remedy) from None
-        try:
-            if self._policy is not None:
-                self._policy.admit_pool(enrolment)
-        except (BudgetError, PolicyError) as error:
-            self._tell(enrolment.run, error)
-            raise
-        self.restore_pool(enrolment)
-
-    def restore_pool(self, enrolment: Enrolment) -> None:
-        """Go on with a run of sums that was opened before."""
-        self._enrolment = enrolment
 
     def restore_sums(self, number: int, asked: bytes) -> None:
         """A vector that another process let out."""
@@ -177,34 +155,18 @@ class OwnerGate:
             event: what the total tells, where owners add noise.
             sensitivity: L2 diameter of the vector in steps, likewise.
         """
-        enrolment = self._enrolment
-        assert enrolment is not None  # a pooler computes nothing before
+        invitation = self._invitation
+        assert invitation is not None, "nothing is computed before"
         if self._sums.get(number) == asked:
             return
         lines = vector_disclosures(
-            self._owner, enrolment, number, length, enrolment.security, event, sensitivity
+            self._owner, invitation, number, length, invitation.security, event, sensitivity
         )
         # What the run costs towards the consumer is written once, with its first vector: that of question 1,
         # unless no vector of that one came to leave.
-        lines = [lines[0], *([] if self._sums else release_disclosures(self._owner, enrolment))]
+        lines = [lines[0], *([] if self._sums else release_disclosures(self._owner, invitation))]
         self._sums[number] = asked
         self._write(lines)
-
-    def open_cells(self, assignment: CellAssignment) -> None:
-        """Start a summary by cells: nothing was sent in it yet.
-
-        Raises:
-            BudgetError: no row may leave any more, or the run would cost more than the owner allows.
-            PolicyError: the owner does not take part in such a run.
-        """
-        try:
-            self._allowance.check(0, 1)
-            if self._policy is not None:
-                self._policy.admit_cells(assignment)
-        except (BudgetError, PolicyError) as error:
-            self._tell(assignment.run, error)
-            raise
-        self._sent.clear()
 
     def pass_histogram(self, run: str, event: Event) -> None:
         """Let counts of cells out, with their noise: the curator sees them, and others what follows."""
@@ -268,12 +230,19 @@ class OwnerGate:
         if self._refused is not None:
             self._refused(run, error)
 
-    def _check_heard(self, assignment: Assignment) -> None:
+    def _check_written(self, invitation: Invitation) -> None:
         """What the owner writes down in the curator's words is about nothing else: budgets are read there."""
-        for about in assignment.heard:
-            if (about.run, about.protected, about.observer) != (assignment.run, OWNERS, OWNERS):
+        if isinstance(invitation.terms, SumTerms):
+            try:
+                release_disclosures(self._owner, invitation)
+            except ConfigError as error:
+                raise ProtocolError(error.cause, error.remedy) from None
+        if not isinstance(invitation.terms, AuctionTerms):
+            return
+        for about in invitation.terms.heard:
+            if (about.run, about.protected, about.observer) != (invitation.run, OWNERS, OWNERS):
                 raise ProtocolError(
-                    f"{self._owner} is to write down what is not about owners in {assignment.run}",
+                    f"{self._owner} is to write down what is not about owners in {invitation.run}",
                     "Look at the curator's software.",
                 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +12,22 @@ from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import PolicyError
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
-from fedkme.protocol import Assignment, CellAssignment
-from fedkme.protocols import SKETCH, fault_of_protocol, keeps_to, names
+from fedkme.protocol import AuctionTerms, CellTerms, Invitation, Security, SumTerms, Terms
+from fedkme.protocols import PROTOCOLS, SKETCH, Family, fault_of_protocol, keeps_to
 from fedkme.store import Store
 from fedkme.sums.disclosures import NO_PROMISE
-from fedkme.sums.values import Enrolment
 from fedkme.tables.schema import Schema
 from owner.consent.approvals import Asked, left_in, tidy, use
 from owner.consent.history import Admission, History
 from owner.settings import PeriodBudget, PolicySettings
 
 DAY_S = 86400.0
+_TERMS: Mapping[Family, type[Terms]] = {
+    "auction": AuctionTerms,
+    "uniform": AuctionTerms,
+    "cells": CellTerms,
+    "sums": SumTerms,
+}
 _ASK_THE_OWNER = "The owner decides whether its policy allows this."
 
 
@@ -78,61 +83,29 @@ class Policy:
         """Numbers that one question of a release may ask for."""
         return self._settings.most_sums
 
-    def admit(self, assignment: Assignment) -> None:
-        """Let a run of a summary begin, and remember that; asked again for it, it uses up nothing more.
+    def admit(self, invitation: Invitation) -> None:
+        """Let a run begin, and remember that; asked again for it, it uses up nothing more.
 
         Raises:
             PolicyError: the owner does not take part in such a run, or has not approved it.
             BudgetError: it would cost more than the owner allows.
         """
-        self._check_names(assignment.consumer, assignment.protocol)
-        self._check_summary(assignment)
-        self._check_allowed(assignment.consumer, assignment.protocol)
-        if self._settings.budgets and assignment.heard and not assignment.planned:
+        consumer, protocol, planned = invitation.consumer, invitation.protocol, invitation.planned
+        self._check_names(consumer, protocol)
+        self._check_family(invitation)
+        terms = invitation.terms
+        if not isinstance(terms, SumTerms):
+            self._check_asked(terms)
+        self._check_allowed(consumer, protocol)
+        if isinstance(terms, SumTerms):
+            planned = planned or NO_PROMISE
+            self._check_sums(terms.security)
+        elif isinstance(terms, AuctionTerms) and terms.heard and not planned and self._settings.budgets:
             raise PolicyError(
                 f"{self._owner} is not told what the run will cost towards other owners",
                 "Install the same release on both sides.",
             )
-        self._let_in(
-            Admission(
-                assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
-            )
-        )
-
-    def admit_cells(self, assignment: CellAssignment) -> None:
-        """The same for a summary by cells.
-
-        Raises:
-            PolicyError: the owner does not take part in such a run, or has not approved it.
-            BudgetError: it would cost more than the owner allows.
-        """
-        self._check_names(assignment.consumer, assignment.protocol)
-        if assignment.rows < 1:
-            raise PolicyError(f"{self._owner} is asked for a run of no rows", "Look at the curator.")
-        self._check_allowed(assignment.consumer, assignment.protocol)
-        self._let_in(
-            Admission(
-                assignment.run, assignment.consumer, assignment.protocol, assignment.rows, assignment.planned
-            )
-        )
-
-    def admit_pool(self, enrolment: Enrolment) -> None:
-        """The same for a run of sums.
-
-        Raises:
-            PolicyError: the owner does not take part in such a run, or has not approved it.
-            BudgetError: it would cost more than the owner allows.
-        """
-        self._check_names(enrolment.consumer, enrolment.protocol)
-        if enrolment.protocol not in names("sums"):
-            raise PolicyError(
-                f"{self._owner} is asked for sums in the protocol {enrolment.protocol!r}, which needs none",
-                "Look at the curator.",
-            )
-        self._check_allowed(enrolment.consumer, enrolment.protocol)
-        self._check_sums(enrolment)
-        planned = enrolment.planned or NO_PROMISE
-        self._let_in(Admission(enrolment.run, enrolment.consumer, enrolment.protocol, 0, planned))
+        self._let_in(Admission(invitation.run, consumer, protocol, invitation.rows, planned))
 
     def _check_names(self, consumer: str, protocol: str) -> None:
         if fault := fault_of_name(consumer, "consumer"):
@@ -143,19 +116,24 @@ class Policy:
                 "Install the same release on both sides.",
             )
 
-    def _check_summary(self, assignment: Assignment) -> None:
-        owner, settings = self._owner, self._settings
-        if assignment.protocol in names("sums"):
+    def _check_family(self, invitation: Invitation) -> None:
+        """Refuse terms that are not those of the protocol."""
+        protocol, sums = invitation.protocol, isinstance(invitation.terms, SumTerms)
+        if isinstance(invitation.terms, _TERMS[PROTOCOLS[protocol].family]):
+            return
+        what = "sums" if sums else "rows" if PROTOCOLS[protocol].family == "sums" else "other rows"
+        raise PolicyError(
+            f"{self._owner} is asked for {what} in the protocol {protocol!r}, which needs none",
+            "Look at the curator.",
+        )
+
+    def _check_asked(self, terms: AuctionTerms | CellTerms) -> None:
+        most = self._settings.most_dimension
+        if terms.rows < 1:
+            raise PolicyError(f"{self._owner} is asked for a run of no rows", "Look at the curator.")
+        if isinstance(terms, AuctionTerms) and (dimension := terms.features.dimension) > most:
             raise PolicyError(
-                f"{owner} is asked for rows in the protocol {assignment.protocol!r}, which needs none",
-                "Look at the curator.",
-            )
-        if assignment.rows < 1:
-            raise PolicyError(f"{owner} is asked for a run of no rows", "Look at the curator.")
-        if (dimension := assignment.features.dimension) > settings.most_dimension:
-            raise PolicyError(
-                f"{owner} is asked for h1 of {dimension} coordinates and computes at most "
-                f"{settings.most_dimension}",
+                f"{self._owner} is asked for h1 of {dimension} coordinates and computes at most {most}",
                 "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy.",
             )
 
@@ -178,8 +156,8 @@ class Policy:
             )
         check_columns(owner, settings, self._schema)
 
-    def _check_sums(self, enrolment: Enrolment) -> None:
-        sums, security = self._settings.sums, enrolment.security
+    def _check_sums(self, security: Security | None) -> None:
+        sums = self._settings.sums
         if sums != "exact" and security is None:
             raise PolicyError(
                 f"{self._owner} sends sums under secure aggregation alone, and is asked for them plainly",

@@ -11,7 +11,7 @@ from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing
+from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.protocols import is_hashed, is_sealed
 from fedkme.sealed import AnyRow, check_same
 from fedkme.sealed.secret_fourier import SecretFourier
@@ -58,7 +58,7 @@ class Bidder:
         self._sealer: Sealer | None = None
         self._hashed = False
 
-    def prepare(self, assignment: Assignment) -> int:
+    def invite(self, invitation: Invitation) -> int:
         """Compute h1 of every row once, block by block; forget earlier runs.
 
         Returns:
@@ -71,24 +71,25 @@ class Bidder:
             SealedBoxError: rows are to be sealed and the group secret is not here.
             IdentityError: likewise, and it is not the consumer's.
         """
-        if assignment.schema != self._schema.digest():
+        if invitation.schema != self._schema.digest():
             raise SchemaError(
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
-        if is_hashed(assignment.protocol) != isinstance(assignment.features, SecretFourierSpec):
+        features = _terms(invitation).features
+        if is_hashed(invitation.protocol) != isinstance(features, SecretFourierSpec):
             raise ProtocolError(
-                f"{self.name} is told of a draw that does not go with the protocol {assignment.protocol!r}",
+                f"{self.name} is told of a draw that does not go with the protocol {invitation.protocol!r}",
                 "Check the curator's software.",
             )
         sealer = None
-        if is_sealed(assignment.protocol):  # before the policy: where it fails, no approval is used up
-            sealer = self._keys.take(assignment.run, assignment.gift, assignment.consumer)
-            if isinstance(assignment.features, SecretFourierSpec):
-                check_same(sealer.secret, assignment.features.commitment)
-        self._gate.open(assignment)
+        if is_sealed(invitation.protocol):  # before the policy: where it fails, no approval is used up
+            sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
+            if isinstance(features, SecretFourierSpec):
+                check_same(sealer.secret, features.commitment)
+        self._gate.open(invitation)
         self._sealer = sealer
-        self._load(assignment)
+        self._load(invitation)
         return len(self._table)
 
     def _map(self, features: FourierSpec | SecretFourierSpec) -> FourierFeatures:
@@ -103,18 +104,19 @@ class Bidder:
             raise lost_keys(self.name)
         return SecretFourier(features, self._sealer.secret)
 
-    def _load(self, assignment: Assignment) -> None:
-        h1 = self._map(assignment.features)
-        self._run = assignment.run
-        self._sealed_for = assignment.consumer if is_sealed(assignment.protocol) else ""
+    def _load(self, invitation: Invitation) -> None:
+        terms = _terms(invitation)
+        h1 = self._map(terms.features)
+        self._run = invitation.run
+        self._sealed_for = invitation.consumer if is_sealed(invitation.protocol) else ""
         self._sent[:] = False
         self._gains = np.full(len(self._table), -np.inf)
         self._left = len(self._sent)
         self._rows.clear()
         self._tokens.clear()
-        self._hashed = is_hashed(assignment.protocol)
+        self._hashed = is_hashed(invitation.protocol)
         count = len(self._table)
-        scored = ScoredFeatures(assignment.features.dimension, assignment.target, capacity=count)
+        scored = ScoredFeatures(terms.features.dimension, terms.target, capacity=count)
         step = h1.block_rows()
         for start in range(0, count, step):
             block = self._schema.encode(self._table.values[start : start + step])
@@ -130,14 +132,14 @@ class Bidder:
         """Rows that got the tokens from `count` on: with `restore_rows`, what a journal needs."""
         return self._rows[count:]
 
-    def restore_assignment(self, assignment: Assignment) -> None:
-        """As `prepare`, for a run that the owner is in already.
+    def restore_invitation(self, invitation: Invitation) -> None:
+        """As `invite`, for a run that the owner is in already.
 
         Raises:
             SealedBoxError: h1 is drawn from a secret that died with another process.
         """
-        self._gate.restore(assignment)
-        self._load(assignment)
+        self._gate.restore(invitation)
+        self._load(invitation)
 
     def restore_quote(self, broadcast: Broadcast) -> None:
         """As `quote`, whose counts have left already."""
@@ -253,3 +255,8 @@ class Bidder:
         labels = self._table.labels
         label = None if labels is None else int(labels[row])
         return Row(token, self._table.values[row].astype(np.float64), label)
+
+
+def _terms(invitation: Invitation) -> AuctionTerms:
+    assert isinstance(invitation.terms, AuctionTerms), "the handler looked"
+    return invitation.terms

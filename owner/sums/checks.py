@@ -15,9 +15,10 @@ import numpy as np
 from fedkme.errors import ConfigError, PolicyError, ProtocolError
 from fedkme.features.sums import ROW_UNIT
 from fedkme.privacy.events import Event, Gaussian, leaves
+from fedkme.protocol import Invitation
 from fedkme.secagg import Parameters
 from fedkme.secagg.noise import LEAST_SHARE
-from fedkme.sums.values import Enrolment, SumQuery
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 
@@ -27,12 +28,12 @@ _REMEDY = "Look at the curator's software."
 
 
 def check_parameters(
-    enrolment: Enrolment, number: int, parameters: Parameters, vector: SumVector, owner: str, rows: int
+    invitation: Invitation, number: int, parameters: Parameters, vector: SumVector, owner: str, rows: int
 ) -> None:
     """Refuse an aggregation that is not the one of a question, as the run was agreed on.
 
     Args:
-        enrolment: what the owner's policy let in.
+        invitation: what the owner's policy let in.
         number: of the question.
         parameters: as the curator proposes them.
         vector: of the question, by the owner's own reckoning.
@@ -42,7 +43,7 @@ def check_parameters(
     Raises:
         ProtocolError: says what does not agree.
     """
-    run, security = enrolment.run, enrolment.security
+    run, security = invitation.run, invitation.security
     if security is None:
         raise ProtocolError(f"{run} asks for secure aggregation, and plain sums were agreed", _REMEDY)
     agreed = (

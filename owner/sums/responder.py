@@ -17,6 +17,7 @@ from fedkme.features.maps import spec_to_json
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Invitation
 from fedkme.secagg import (
     Advertisement,
     Delivery,
@@ -34,7 +35,7 @@ from fedkme.secagg import (
     plan_of,
     verify_all,
 )
-from fedkme.sums.values import Enrolment, SumQuery
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -106,19 +107,14 @@ class SumResponder:
         self._gate = gate
         self._identity = identity
         self._revoked = revoked
-        self._enrolment: Enrolment | None = None
+        self._invitation: Invitation | None = None
         self._spent = 0.0
         self._used: set[int] = set()
         self._masked: set[bytes] = set()
         self._open: _Aggregation | None = None
         self._built: SumVector | None = None  # maps may take seconds to make
 
-    @property
-    def protocol(self) -> str:
-        """Of the run; empty before it is let in."""
-        return "" if self._enrolment is None else self._enrolment.protocol
-
-    def enlist(self, enrolment: Enrolment) -> int:
+    def invite(self, invitation: Invitation) -> int:
         """Decide on the run; asked again for the same, it is let in already.
 
         Returns:
@@ -130,16 +126,16 @@ class SumResponder:
             BudgetError: the run would cost more than the owner allows.
             ProtocolError: the run was let in as another one, or its plan is none.
         """
-        if self._enrolment is not None and enrolment != self._enrolment:
-            raise ProtocolError(f"{enrolment.run} has begun already, under other terms", _ASK_AGAIN)
-        if enrolment.schema != self._schema.digest():
+        if self._invitation is not None and invitation != self._invitation:
+            raise ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
+        if invitation.schema != self._schema.digest():
             raise SchemaError(
                 f"{self.name} and the curator hold different public schemas",
                 "Give both the same schema file.",
             )
-        if self._enrolment is None:
-            self._gate.open_pool(enrolment)
-            self._enrolment = enrolment
+        if self._invitation is None:
+            self._gate.open(invitation)
+            self._invitation = invitation
         return len(self._table)
 
     def embed(self, number: int, query: SumQuery) -> NDArray[np.int64]:
@@ -150,10 +146,10 @@ class SumResponder:
             PolicyError: it asks for more numbers than the owner computes.
             DataError: this owner's rows cannot be embedded.
         """
-        enrolment = self._let_in()
-        if enrolment.security is not None:
+        invitation = self._let_in()
+        if invitation.security is not None:
             raise self._odd("asks for a plain vector under secure aggregation")
-        _check_number(number, enrolment.run)
+        _check_number(number, invitation.run)
         found = self._vector(query)
         vector = self._sums(found)
         self._gate.pass_sums(number, _digest(query), found.length)
@@ -177,10 +173,10 @@ class SumResponder:
             SecureAggregationError: one of this number was opened before, or, where owners add no noise, the
                 question was answered before.
         """
-        enrolment = self._let_in()
+        invitation = self._let_in()
         _check_number(number, self._run)
         vector = self._vector(query)
-        check_parameters(enrolment, number, parameters, vector, self.name, len(self._table))
+        check_parameters(invitation, number, parameters, vector, self.name, len(self._table))
         if number in self._used:
             raise SecureAggregationError(
                 f"question {number} of {self._run} was under way before; no aggregation is done twice",
@@ -246,10 +242,10 @@ class SumResponder:
         """Phase 5."""
         return self._party(number).unmask(endorsements)
 
-    def restore_enrolment(self, enrolment: Enrolment) -> None:
+    def restore_invitation(self, invitation: Invitation) -> None:
         """Another process let the run in."""
-        self._enrolment = enrolment
-        self._gate.restore_pool(enrolment)
+        self._invitation = invitation
+        self._gate.restore(invitation)
 
     def restore_embedded(self, number: int, query: SumQuery) -> None:
         """Another process answered a question in the clear."""
@@ -322,10 +318,10 @@ class SumResponder:
     def _late(self, number: int) -> SecureAggregationError:
         return SecureAggregationError(f"the phases of question {number} of {self._run} are mixed up", _REMEDY)
 
-    def _let_in(self) -> Enrolment:
-        if self._enrolment is None:
+    def _let_in(self) -> Invitation:
+        if self._invitation is None:
             raise ProtocolError(f"{self.name} takes part in no such run of sums", "Restart the run.")
-        return self._enrolment
+        return self._invitation
 
     def _vector(self, query: SumQuery) -> SumVector:
         if self._built is None or self._built.query != query:
@@ -338,7 +334,7 @@ class SumResponder:
 
     @property
     def _run(self) -> str:
-        return "the run" if self._enrolment is None else self._enrolment.run
+        return "the run" if self._invitation is None else self._invitation.run
 
     def _odd(self, what: str) -> ProtocolError:
         return ProtocolError(f"{self._run} {what}", _REMEDY)

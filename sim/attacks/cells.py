@@ -23,7 +23,7 @@ from fedkme.errors import ProtocolError
 from fedkme.privacy.events import Event
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
-from fedkme.protocol import CellAssignment
+from fedkme.protocol import CellTerms, Invitation
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
@@ -59,9 +59,8 @@ def counting_filler(
     """An owner that was asked to count, with a source of noise."""
     filler = make(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
     book = BOOK.to_json()
-    filler.divide(
-        CellAssignment("audit", SCHEMA.digest(), book, 1.0, how.scale, "c", 1, (how.event,), classes=2)
-    )
+    terms = CellTerms(book, 1.0, how.scale, 1, classes=2)
+    filler.invite(Invitation("audit", SCHEMA.digest(), "c", "cells", (how.event,), terms))
     return filler
 
 
@@ -73,7 +72,7 @@ def owner_histogram(
     how = histogram_noise(claim.epsilon)
 
     def count(rows: Rows, noise: NoiseSource) -> Ints:
-        return counting_filler(make, how, rows, noise).tally(1)
+        return counting_filler(make, how, rows, noise).histogram(1)
 
     def spent(effort: Effort) -> CheckResult:
         """A curator that asks twice, against the noise that was drawn."""
@@ -81,7 +80,7 @@ def owner_histogram(
         filler = counting_filler(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
         for _ in range(2):
             try:
-                filler.tally(1)
+                filler.histogram(1)
             except ProtocolError:
                 continue
         events = [HistogramNoise(scale).event for scale in noise.scales]
@@ -288,7 +287,7 @@ def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchPart
 
     def spent(effort: Effort) -> CheckResult:
         noise = _Integers(simulated(effort.seed, "audit", "joint"))
-        counting_filler(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).tally(1)
+        counting_filler(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
         events = _sketch_events(parts, plan.multiplier or 0.0, effort.seed)
         return recount(claim, [*events, *(HistogramNoise(scale).event for scale in noise.scales)])
 
@@ -309,7 +308,7 @@ def _play_joint(
     multiplier = plan.multiplier or 0.0
 
     def count(rows: Rows, noise: NoiseSource) -> Ints:
-        return counting_filler(make, plan.histogram, rows, noise).tally(1)
+        return counting_filler(make, plan.histogram, rows, noise).histogram(1)
 
     ends = [(CORNERS[:1], np.zeros(1, np.int64)), (CORNERS[-1:], np.ones(1, np.int64))]
     here, there = (_steps(parts, rows).astype(np.float64) for rows in ends)

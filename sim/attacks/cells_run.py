@@ -63,9 +63,9 @@ class _Listener(HistogramResponder):
         super().__init__(*arguments)
         self._view = view
 
-    def herd(self, round_number: int, count: int, shares: Floats) -> Sequence[Row | HashedRow]:
+    def fill_order(self, round_number: int, count: int, shares: Floats) -> Sequence[Row | HashedRow]:
         self._view.count, self._view.shares = count, shares
-        return super().herd(round_number, count, shares)
+        return super().fill_order(round_number, count, shares)
 
 
 def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:

@@ -21,7 +21,7 @@ from curator.summary.settings import SummarySettings
 from fedkme.party import noise_for
 from fedkme.privacy.events import Clock as ClockEvent
 from fedkme.privacy.noise import NoiseSource, simulated
-from fedkme.protocol import Assignment, Broadcast
+from fedkme.protocol import Broadcast
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
@@ -40,6 +40,7 @@ from sim.attacks.runs import (
     OwnerView,
     RunGame,
     first_scores,
+    invitation_of,
     make_task,
 )
 from sim.attacks.wire import GRPC, LOOPBACK, Nobody, looped
@@ -113,7 +114,7 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
             owner = make(
                 "holder", Table(table, None), SCHEMA, simulated(0, "audit", "draw"), OwnerGate("holder")
             )
-            owner.prepare(Assignment(task.run, task.h1.spec, task.schema.digest(), task.target))
+            owner.invite(invitation_of(task))
             for number in (1, 2):
                 said = Broadcast(number, 0, np.zeros(task.h1.spec.dimension, dtype=np.int32))
                 after = owner.quote(said, prices)

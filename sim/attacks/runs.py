@@ -27,7 +27,7 @@ from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
-from fedkme.protocol import Assignment, Bid, Broadcast
+from fedkme.protocol import AuctionTerms, Bid, Broadcast, Invitation
 from fedkme.sealed import AnyRow
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -49,7 +49,7 @@ NEAR, FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
 
 @dataclass(slots=True)
 class OwnerView:
-    """View that an owner has of a run, after the assignment, which is public here.
+    """View that an owner has of a run, after the invitation, which is public here.
 
     Attributes:
         broadcasts: with bids and with quotes.
@@ -166,8 +166,8 @@ class RunGame:
         task = self.task
         roster = Roster(ports, 1, Nobody().owner_left, record.faults)
         dimension = task.h1.spec.dimension
-        said = Assignment(task.run, task.h1.spec, task.schema.digest(), task.target)
-        await roster.ask(0, lambda owner, a: owner.prepare(a), dict.fromkeys(roster.names, said))
+        said = dict.fromkeys(roster.names, invitation_of(task))
+        await roster.ask(0, lambda owner, a: owner.invite(a), said)
         h2 = Silent(dimension) if self.release is None else self.release(noise)
         gate = SummaryDisclosures(task.run)
         await algorithm3(task, roster, h2, self.auction(noise), record, Nobody(), gate)
@@ -179,6 +179,12 @@ def make_task(p: int) -> SummaryTask:
     public = h1.fixed_point(np.stack([NEAR, FAR]))
     target = quantize_mean(h1.normalised(NEAR[np.newaxis])[0])
     return SummaryTask("audit", p, SCHEMA, h1, target, h1.fixed_point(np.empty((0, 2))), reference=public)
+
+
+def invitation_of(task: SummaryTask) -> Invitation:
+    """Terms that owners of a game are told before round 1."""
+    terms = AuctionTerms(task.h1.spec, task.target)
+    return Invitation(task.run, task.schema.digest(), "consumer", "algorithm3", (), terms)
 
 
 def first_scores(task: SummaryTask, rows: Floats) -> Floats:

@@ -25,7 +25,8 @@ from curator.owners.ports import OwnerPort
 from curator.owners.roster import Fault
 from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord
-from fedkme.store import open_store
+from fedkme.protocol import Invitation
+from fedkme.store.memory import MemoryStore
 from fedkme.tables.table import Table
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.dial import dial
@@ -34,7 +35,8 @@ from owner.agent import attend
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import Allowance
-from owner.runs import AnyHandler, Outbox, RunManager
+from owner.handler import RunHandler
+from owner.runs import Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from sim.engines.loopback import Loopback
@@ -84,7 +86,7 @@ def loopback_to(party: Party, width: int) -> Loopback:
     """Way to an owner in this process that answers one run."""
     place = _Place(party.name, width)
     place.take(party)
-    return Loopback(party.name, place.office)
+    return Loopback(party.name, place.runs)
 
 
 @contextlib.asynccontextmanager
@@ -95,13 +97,13 @@ async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
     places = {name: _Place(name, width) for name in names}
-    owners = [asyncio.create_task(_attend(address, name, place.office)) for name, place in places.items()]
-    runs = itertools.count(1)
+    owners = [asyncio.create_task(_attend(address, name, place.runs)) for name, place in places.items()]
+    numbers = itertools.count(1)
     try:
         await members.gather(len(names), _PATIENCE_S)
 
         def seat(parties: Sequence[Party]) -> Sequence[OwnerPort]:
-            run = f"audit-{next(runs)}"
+            run = f"audit-{next(numbers)}"
             for party in parties:
                 places[party.name].take(party)
             return [OwnerSession(members.connection(party.name), run) for party in parties]
@@ -120,8 +122,8 @@ class _Place:
         self._party: Party | None = None
         self._width = width
         nothing = Table(np.empty((0, 0)), None)
-        store = open_store(":memory:", name)
-        self.office = RunManager(
+        store = MemoryStore(name)
+        self.runs = RunManager(
             name,
             "audit",
             nothing,
@@ -134,18 +136,18 @@ class _Place:
     def take(self, party: Party) -> None:
         """The next run's owner; the run before is forgotten."""
         self._party = party
-        self.office.welcome(())
+        self.runs.welcome(())
 
-    def _open_handler(self, run: str, opening: str, outbox: Outbox) -> AnyHandler:
+    def _open_handler(self, invitation: Invitation, outbox: Outbox) -> RunHandler:
         assert self._party is not None
         if isinstance(self._party, Bidder):
-            return SummaryHandler(run, self._party, self._width)
-        return CellHandler(run, self._party)
+            return SummaryHandler(invitation.run, self._party, self._width)
+        return CellHandler(invitation.run, self._party)
 
 
-async def _attend(address: str, name: str, office: RunManager) -> None:
+async def _attend(address: str, name: str, runs: RunManager) -> None:
     async with await dial(address, None, _PATIENCE_S) as channel:
-        await attend(channel, address, name, secrets.token_bytes(16), office, lambda epoch: None)
+        await attend(channel, address, name, secrets.token_bytes(16), runs, lambda epoch: None)
 
 
 LOOPBACK = Engine("whole runs, owners in one process", _looped)

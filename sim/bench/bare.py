@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from fedkme.config import load_toml, validate
+from fedkme.directives import OwnerEntry
 from fedkme.ops.supervision import run_party
 from fedkme.party import resolve_paths
 from fedkme.privacy.ledger import Ledger
-from fedkme.wire.v1 import journals_pb2
 from owner.agent import join
 from owner.runs import RunManager
 from owner.settings import OwnerSettings
@@ -22,7 +22,7 @@ from owner.settings import OwnerSettings
 class Forgetful(RunManager):
     """Keeps nothing."""
 
-    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+    def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
         self._outbox.lines.clear()
 
 
@@ -31,7 +31,7 @@ class Chaining(RunManager):
 
     _chain: Ledger | None = None
 
-    def _keep(self, run: str, entry: journals_pb2.OwnerEntry, left: int) -> None:
+    def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
         self._chain = self._chain or Ledger(self._name, lambda lines: None)
         self._chain.extend(self._outbox.lines)
         self._outbox.lines.clear()

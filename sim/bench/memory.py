@@ -16,7 +16,7 @@ import numpy as np
 from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings
 from fedkme.party import noise_for
-from fedkme.protocol import Assignment
+from fedkme.protocol import AuctionTerms, Invitation
 from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -65,7 +65,8 @@ def _owner(file: Path, schema: Schema) -> Bidder:
     bidder = Bidder("owner", table, schema, noise_for(0, "owner")("draw"), OwnerGate("owner"))
     features = draw_features(FeatureSettings(), _GAMMA, schema.encoded_width, seed=0)
     target = np.zeros(features.dimension, dtype=np.int32)
-    bidder.prepare(Assignment("bench", features, schema.digest(), target))
+    terms = AuctionTerms(features, target)
+    bidder.invite(Invitation("bench", schema.digest(), "consumer", "ask-everyone", (), terms))
     return bidder
 
 

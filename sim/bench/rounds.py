@@ -32,7 +32,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Assignment, Bid, Broadcast, CellAssignment, Closing
+from fedkme.protocol import Bid, Broadcast, Closing, Invitation
 from fedkme.sealed import AnyRow
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
 from sim.bench.fleet import Fleet, fleet
@@ -58,9 +58,9 @@ class MeasuredPort:
         self.sizes: tuple[dict[int, Sizes], dict[int, Sizes]] = ({}, {})
         """Of bids and of reveals, by round."""
 
-    async def prepare(self, assignment: Assignment) -> int:
-        """Prepare for a run."""
-        return await self._session.prepare(assignment)
+    async def invite(self, invitation: Invitation) -> int:
+        """Invite to a run."""
+        return await self._session.invite(invitation)
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         """Bid, and write down the sizes."""
@@ -82,17 +82,15 @@ class MeasuredPort:
         """Draw; sizes are not of interest."""
         return await self._session.draw(round_number, count)
 
-    async def divide(self, assignment: CellAssignment) -> int:
-        """Take the code book; sizes are not of interest."""
-        return await self._session.divide(assignment)
-
-    async def tally(self, round_number: int, cells: int) -> NDArray[np.int64]:
+    async def histogram(self, round_number: int, cells: int) -> NDArray[np.int64]:
         """Count rows; sizes are not of interest."""
-        return await self._session.tally(round_number, cells)
+        return await self._session.histogram(round_number, cells)
 
-    async def herd(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
+    async def fill_order(
+        self, round_number: int, count: int, shares: NDArray[np.float64]
+    ) -> Sequence[AnyRow]:
         """Fill an order; sizes are not of interest."""
-        return await self._session.herd(round_number, count, shares)
+        return await self._session.fill_order(round_number, count, shares)
 
     async def close(self, last_round: int) -> Closing:
         """End the run."""

@@ -1,6 +1,7 @@
 """Owners in the same process, reached as streams reach those that dialled in.
 
-A directive goes to the `RunManager` of an owner, and its answer comes back. The owner is what it is on its
+A directive goes to the `RunManager` of an owner, and its answer comes back: the values themselves, neither
+encoded nor copied. The owner is what it is on its
 host: it has its policy, gate, journal and ledger.
 """
 
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from curator.owners.connection import Traffic
+from fedkme.directives import Answer, Directive, Limits, Rows
 from fedkme.errors import MissingOwnersError, OwnerFaultError
-from fedkme.wire.v1 import owners_pb2 as pb
 from owner.runs import RunManager
 
 
@@ -26,24 +27,17 @@ class Loopback:
         self.name = name
         self.runs = runs
 
-    async def exchange(
-        self,
-        directive: pb.Directive,
-        most_rows: int,
-        traffic: Traffic,
-        width: int | None = None,
-        most_words: int = 0,
-    ) -> Sequence[pb.OwnerMessage]:
+    async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Ask the owner; `traffic` stays as it is, because nothing is on a network."""
-        parts = self.runs.answer(directive)
-        if not parts or sum(len(part.rows.rows) for part in parts) > most_rows:
+        answer = self.runs.answer(directive)
+        if answer is None or (isinstance(answer, Rows) and len(answer.rows) > limits.rows):
             raise OwnerFaultError(
-                f"{self.name}, round {directive.at.round}: no answer, or more rows than it was asked for",
+                f"{self.name}, round {directive.round}: no answer, or more rows than it was asked for",
                 "Check the owner's software.",
             )
-        return parts
+        return answer
 
-    async def tell(self, directive: pb.Directive) -> None:
+    async def tell(self, directive: Directive) -> None:
         """Say what needs no answer."""
         self.runs.answer(directive)
 

@@ -28,6 +28,7 @@ from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import counts
+from fedkme.directives import Hello
 from fedkme.errors import ConnectionFailedError, FedkmeError, StoreError
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fixed_point import quantize_mean
@@ -40,7 +41,7 @@ from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.party import OwnerParty
-from owner.runs import RunManager
+from tests.owner.over_wire import OverWire
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
@@ -358,7 +359,7 @@ class World:
             name=name, table=table(name), schema=SCHEMA, store=store, noise_for=noise_for(self.seed, name)
         )
         try:
-            runs = party.open("curator")
+            runs = OverWire(party.open("curator"))
             instance = self.chance.randbytes(16)
             while True:
                 with contextlib.suppress(ConnectionFailedError):
@@ -367,7 +368,7 @@ class World:
         finally:
             store._store.close()
 
-    async def _attend(self, name: str, process: Process, instance: bytes, runs: RunManager) -> None:
+    async def _attend(self, name: str, process: Process, instance: bytes, runs: OverWire) -> None:
         """One stream: what `owner.agent.attend` and `curator.owners.owner_service.Registry` do over gRPC."""
         members, curator = self.members, self.curator_process
         if members is None or curator is None:
@@ -377,7 +378,7 @@ class World:
         self.wires.append(wire)
         inbox: asyncio.Queue[pb.Directive] = asyncio.Queue()
         end = CuratorEnd(wire, inbox, curator)
-        hello = pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance)
+        hello = Hello(name, codecs.VERSIONS.newest, instance)
 
         async def serve() -> None:
             try:

@@ -19,8 +19,9 @@ from fedkme.cells.projection import spec_for
 from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
-from fedkme.protocol import CellAssignment
+from fedkme.protocol import CellTerms, Invitation
 from fedkme.wire import codecs
+from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
@@ -47,34 +48,27 @@ def at(tmp_path: Path) -> Iterator[Host]:
         yield opened
 
 
-def divide(run: str = "run-1", planned: tuple[Event, ...] | None = None, **changes: Any) -> pb.Directive:
+def invite(run: str = "run-1", planned: tuple[Event, ...] | None = None, **changes: Any) -> pb.Directive:
     scale = changes.pop("scale", SCALE)
     planned = (HistogramNoise(SCALE).event,) if planned is None else planned
     values = {"classes": 2, "gamma": 1.0, "rows": 10, "code_book": BOOK.to_json(), **changes}
-    said = CellAssignment(
-        run,
-        SCHEMA.digest(),
-        values["code_book"],
-        values["gamma"],
-        scale,
-        "hospital",
-        values["rows"],
-        planned,
-        values["classes"],
-    )
-    return pb.Directive(at=pb.Position(run=run, seq=1), divide=codecs.division_to_wire(said))
+    terms = CellTerms(values["code_book"], values["gamma"], scale, values["rows"], values["classes"])
+    said = Invitation(run, SCHEMA.digest(), "hospital", "cells", planned, terms)
+    return pb.Directive(at=pb.Position(run=run, seq=1), invite=invitation_to_wire(said))
 
 
 def directive(seq: int, run: str = "run-1", **body: Any) -> pb.Directive:
     return pb.Directive(at=pb.Position(run=run, round=1, seq=seq), **body)
 
 
-def herd(seq: int, count: int = 4, shares: list[float] | None = None, run: str = "run-1") -> pb.Directive:
-    return directive(seq, run, herd=pb.Herd(count=count, shares=SHARES if shares is None else shares))
+def fill(seq: int, count: int = 4, shares: list[float] | None = None, run: str = "run-1") -> pb.Directive:
+    return directive(
+        seq, run, fill_order=pb.FillOrder(count=count, shares=SHARES if shares is None else shares)
+    )
 
 
-def tally(seq: int, run: str = "run-1") -> pb.Directive:
-    return directive(seq, run, tally=pb.Tally())
+def histogram(seq: int, run: str = "run-1") -> pb.Directive:
+    return directive(seq, run, histogram=pb.AskHistogram())
 
 
 def fault_of(replies: list[pb.OwnerMessage]) -> FedkmeError:
@@ -92,11 +86,11 @@ def told(at: Host) -> list[tuple[str, str, str]]:
 def scripts() -> list[pb.Directive]:
     """Every directive of a summary by cells, and some that it does not know."""
     return [
-        divide(),
-        tally(2),
-        herd(3),
-        divide("run-2"),
-        herd(2, run="run-2"),
+        invite(),
+        histogram(2),
+        fill(3),
+        invite("run-2"),
+        fill(2, run="run-2"),
         directive(4, close=pb.Close()),
         directive(2, draw=pb.Draw(count=2)),
         pb.Directive(at=pb.Position(run="run-1"), dismiss=pb.Dismiss()),
@@ -119,7 +113,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
             if number % 10 and said.at.run.startswith("run-"):
                 said.at.run += f"-{number // 60}"
                 desk: Any = at.office._handlers.get(said.at.run)
-                said.at.seq = 1 if desk is None else desk._last[0] + 1
+                said.at.seq = 1 if desk is None else desk.last + 1
             for reply in at.office.answer(said):
                 if reply.HasField("histogram"):
                     counted.append(said.at.run)
@@ -145,27 +139,27 @@ CHEAP = (PureDp(0.01, count=2),)
 @pytest.mark.parametrize(
     "said",
     [
-        divide(scale=1e-9),
-        divide(scale=SCALE, planned=CHEAP),
-        divide(scale=SCALE, planned=()),
-        divide(scale=SCALE, planned=(HistogramNoise(SCALE).event, Gaussian(1.0))),
-        *(divide(scale=scale) for scale in (0.0, -1.0, math.nan, math.inf, 1e300, 5e-324)),
-        *(divide(gamma=gamma) for gamma in (0.0, -1.0, math.nan, math.inf)),
-        *(divide(classes=classes) for classes in (1, 3, 2**32 - 1)),
-        divide(code_book={}),
-        divide(code_book={**BOOK.to_json(), "kind": "other"}),
-        divide(code_book={**BOOK.to_json(), "arrays": {"centres": [[math.nan] * 4]}}),
-        divide(code_book={**BOOK.to_json(), "arrays": {"centres": [[0.0] * 5]}}),
-        divide(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], width=5)}),
-        divide(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], seed=2**64)}),
+        invite(scale=1e-9),
+        invite(scale=SCALE, planned=CHEAP),
+        invite(scale=SCALE, planned=()),
+        invite(scale=SCALE, planned=(HistogramNoise(SCALE).event, Gaussian(1.0))),
+        *(invite(scale=scale) for scale in (0.0, -1.0, math.nan, math.inf, 1e300, 5e-324)),
+        *(invite(gamma=gamma) for gamma in (0.0, -1.0, math.nan, math.inf)),
+        *(invite(classes=classes) for classes in (1, 3, 2**32 - 1)),
+        invite(code_book={}),
+        invite(code_book={**BOOK.to_json(), "kind": "other"}),
+        invite(code_book={**BOOK.to_json(), "arrays": {"centres": [[math.nan] * 4]}}),
+        invite(code_book={**BOOK.to_json(), "arrays": {"centres": [[0.0] * 5]}}),
+        invite(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], width=5)}),
+        invite(code_book={**BOOK.to_json(), "spec": dict(BOOK.to_json()["spec"], seed=2**64)}),
     ],
     ids=range(23),
 )
 def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
     # Noise that is less than what the plan says it costs, too: refused, and nothing is asked of the run then.
     assert type(fault_of(at.office.answer(said))) is ProtocolError
-    fault_of(at.office.answer(tally(2)))
-    fault_of(at.office.answer(herd(3, 1)))
+    fault_of(at.office.answer(histogram(2)))
+    fault_of(at.office.answer(fill(3, 1)))
     assert at.office.rows_sent == at.lines == 0
 
 
@@ -174,59 +168,59 @@ def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
     with host(tmp_path, budgets=[PeriodBudget(epsilon=1.0, delta=1e-5).model_dump()]) as at:
         for number, scale in enumerate((1e-3, 0.5)):
             planned = (HistogramNoise(scale).event,)
-            fault = fault_of(at.office.answer(divide(f"run-{number}", planned, scale=scale)))
+            fault = fault_of(at.office.answer(invite(f"run-{number}", planned, scale=scale)))
             assert "towards others: epsilon 0 is spent of 1" in fault.cause
         assert at.lines == 0
-        assert at.office.answer(divide("good"))[0].HasField("prepared")
+        assert at.office.answer(invite("good"))[0].HasField("accepted")
 
 
 def test_a_second_histogram_is_refused_also_by_the_next_process(tmp_path: Path) -> None:
     # It would cost as much again; the same directive gets the same counts, and no line.
     with host(tmp_path) as at:
-        at.office.answer(divide())
-        (first,) = at.office.answer(tally(2))
+        at.office.answer(invite())
+        (first,) = at.office.answer(histogram(2))
         assert len(first.histogram.cells) == COUNTED
-        assert at.office.answer(tally(2)) == [first]
+        assert at.office.answer(histogram(2)) == [first]
     with host(tmp_path) as at:
-        assert at.office.answer(tally(2)) == [first]
-        assert "has counted its rows" in fault_of(at.office.answer(tally(3))).cause
+        assert at.office.answer(histogram(2)) == [first]
+        assert "out of turn, or twice" in fault_of(at.office.answer(histogram(3))).cause
         assert at.lines == 2
 
 
-@pytest.mark.parametrize("order", [herd(3), herd(3, 2), herd(3, 1, [0.0] * (COUNTED - 1) + [1.0])])
+@pytest.mark.parametrize("order", [fill(3), fill(3, 2), fill(3, 1, [0.0] * (COUNTED - 1) + [1.0])])
 def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, order: pb.Directive) -> None:
     # Also after one that no row fitted: one cell after another could be asked whether it is empty.
     empty = [0.0] * COUNTED
     with host(tmp_path) as at:
-        at.office.answer(divide())
-        (reply,) = at.office.answer(herd(2, 3, empty))
+        at.office.answer(invite())
+        (reply,) = at.office.answer(fill(2, 3, empty))
         assert not len(reply.rows.rows)
-        assert "a second one" in fault_of(at.office.answer(order)).cause
+        assert "out of turn, or twice" in fault_of(at.office.answer(order)).cause
     with host(tmp_path) as at:
         order.at.seq = 4
-        assert "a second one" in fault_of(at.office.answer(order)).cause
+        assert "out of turn, or twice" in fault_of(at.office.answer(order)).cause
         assert at.office.rows_sent == 0
 
 
 @pytest.mark.parametrize(
     "order",
     [
-        herd(2, 0),
-        herd(2, 11),
-        herd(2, 2**63),
-        herd(2, 4, []),
-        herd(2, 4, SHARES[1:]),
-        herd(2, 4, [*SHARES, 0.0]),
-        *(herd(2, 4, [odd, *SHARES[1:]]) for odd in (math.nan, math.inf, -1.0, -5e-324, 2.0, 1.7e308)),
+        fill(2, 0),
+        fill(2, 11),
+        fill(2, 2**63),
+        fill(2, 4, []),
+        fill(2, 4, SHARES[1:]),
+        fill(2, 4, [*SHARES, 0.0]),
+        *(fill(2, 4, [odd, *SHARES[1:]]) for odd in (math.nan, math.inf, -1.0, -5e-324, 2.0, 1.7e308)),
     ],
     ids=range(12),
 )
 def test_an_order_that_is_none(at: Host, order: pb.Directive) -> None:
     # Refused without a row, and a proper one is filled after it.
-    at.office.answer(divide())
+    at.office.answer(invite())
     assert type(fault_of(at.office.answer(order))) is ProtocolError
     assert at.office.rows_sent == 0
-    replies = at.office.answer(herd(3, 4))
+    replies = at.office.answer(fill(3, 4))
     assert sum(len(reply.rows.rows) for reply in replies) == 4
 
 
@@ -244,13 +238,14 @@ async def test_an_owner_s_count_that_no_table_has(count: int) -> None:
 async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
     # Orders are limited by it, in whole numbers.
     link = OwnerConnection("a", 60, 0)
-    wire = Wire(pb.OwnerMessage(at=AT, prepared=pb.Prepared(rows=count)))
+    wire = Wire(pb.OwnerMessage(at=AT, accepted=pb.Accepted(rows=count)))
     await link.attach(wire)
     wire.link = link
     planned = (HistogramNoise(SCALE).event,)
-    said = CellAssignment("run-1", "", BOOK.to_json(), 1.0, SCALE, "hospital", 10, planned, 2)
+    terms = CellTerms(BOOK.to_json(), 1.0, SCALE, 10, 2)
+    said = Invitation("run-1", "", "hospital", "cells", planned, terms)
     with pytest.raises(OwnerFaultError, match="more rows than any table"):
-        await OwnerSession(link, "run-1", None, width=4).divide(said)
+        await OwnerSession(link, "run-1", None, width=4).invite(said)
 
 
 async def _odd_histogram(cells: list[int]) -> None:
@@ -259,8 +254,10 @@ async def _odd_histogram(cells: list[int]) -> None:
     wire = Wire(pb.OwnerMessage(at=AT, histogram=types_pb2.Histogram(cells=cells)))
     await link.attach(wire)
     wire.link = link
+    session = OwnerSession(link, "run-1", None, width=4)
+    session._order.accept(Invitation("run-1", "", "c", "cells", (), CellTerms({}, 1.0, SCALE, 10)))
     with pytest.raises((OwnerFaultError, OwnerLostError)):
-        await OwnerSession(link, "run-1", None, width=4).tally(1, COUNTED)
+        await session.histogram(1, COUNTED)
     assert wire.was_cut
 
 

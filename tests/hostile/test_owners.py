@@ -16,6 +16,7 @@ from curator.owners import members
 from curator.owners.connection import OwnerConnection, Traffic
 from curator.owners.members import Members
 from curator.owners.session import OwnerSession
+from fedkme.directives import Directive, DrawRows, Hello, Limits, Rows
 from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
@@ -25,12 +26,14 @@ from fedkme.errors import (
     ProtocolError,
     StoreError,
 )
+from fedkme.protocol import AuctionTerms, Invitation
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, garble, resident
 from tests.hostile.services import Call, services
+from tests.owner.consent.host import SPEC, TARGET
 from tests.system.launches import read_json
 from tests.system.market import Ear, market
 
@@ -39,7 +42,7 @@ AT = pb.Position(run="run-1", round=1, seq=1)
 ROW = types_pb2.Row(token=0, values=[0.5, 0.5, 0.5])
 HELLO = pb.OwnerMessage(hello=pb.Hello(name="a", versions=codecs.VERSIONS, instance=b"i" * 16))
 ANSWERS = [
-    pb.OwnerMessage(at=AT, prepared=pb.Prepared(rows=20)),
+    pb.OwnerMessage(at=AT, accepted=pb.Accepted(rows=20)),
     pb.OwnerMessage(at=AT, bid=pb.Bid(value=1.0, token=0)),
     pb.OwnerMessage(at=AT, dry=pb.Dry()),
     pb.OwnerMessage(at=AT, rows=types_pb2.Rows(rows=[ROW], last=True)),
@@ -71,8 +74,19 @@ class Wire:
         self.was_cut = True
 
 
-def hello(instance: bytes, name: str = "a") -> pb.Hello:
+def hello(instance: bytes, name: str = "a") -> Hello:
+    return Hello(name, codecs.VERSIONS.newest, instance)
+
+
+def said_hello(instance: bytes, name: str = "a") -> pb.Hello:
     return pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance)
+
+
+def session_over(link: OwnerConnection) -> OwnerSession:
+    """A session of a run that the owner has accepted."""
+    session = OwnerSession(link, "run-1", None, width=3)
+    session._order.accept(Invitation("run-1", "", "c", "algorithm3", (), AuctionTerms(SPEC, TARGET)))
+    return session
 
 
 @pytest.fixture
@@ -95,7 +109,7 @@ async def test_ten_thousand_fuzzed_answers() -> None:
         wire = Wire(*[message] * rng.choice((1, 1, 3)))
         await link.attach(wire)
         wire.link = link
-        session = OwnerSession(link, "run-1", None, width=3)
+        session = session_over(link)
         asked = rng.randrange(3)
         try:
             match asked:
@@ -121,7 +135,7 @@ async def test_ten_thousand_fuzzed_answers() -> None:
 async def test_ten_thousand_fuzzed_streams(tmp_path: Path) -> None:
     # The same from the first message on, in threes: hello, or not, and answers that nobody waits for.
     before = at_rest()
-    processes = [pb.OwnerMessage(hello=hello(b"%016d" % number)) for number in range(FUZZED // 2)]
+    processes = [pb.OwnerMessage(hello=said_hello(b"%016d" % number)) for number in range(FUZZED // 2)]
     firsts = fuzzed(processes, FUZZED // 2, seed=8)
     others = fuzzed(ANSWERS, FUZZED // 2, seed=9)
     welcome = 0
@@ -183,7 +197,7 @@ async def test_rows_that_were_not_asked_for(answers: list[types_pb2.Rows]) -> No
     await link.attach(wire)
     wire.link = link
     with pytest.raises(OwnerFaultError):
-        await OwnerSession(link, "run-1", None, width=3).draw(1, 2)
+        await session_over(link).draw(1, 2)
     assert wire.was_cut
 
 
@@ -193,12 +207,12 @@ async def test_answers_that_nobody_waits_for() -> None:
     fenced, wire = Wire(), Wire()
     await link.attach(fenced)
     await link.attach(wire)
-    draw = pb.Directive(at=pb.Position(run="run-1", round=1, seq=5), draw=pb.Draw(count=1))
-    waiting = asyncio.create_task(link.exchange(draw, 1, traffic, 3))
+    draw = Directive("run-1", 1, 5, DrawRows(1))
+    waiting = asyncio.create_task(link.exchange(draw, Limits(1, 3), traffic))
     await asyncio.sleep(0)
     before = at_rest()
     good = pb.OwnerMessage(rows=types_pb2.Rows(rows=[ROW], last=True))
-    good.at.CopyFrom(draw.at)
+    good.at.CopyFrom(pb.Position(run="run-1", round=1, seq=5))
     for run, seq in (("run-2", 5), ("", 5), ("run-1", 4), ("run-1", 1)):
         for _ in range(10_000):
             link.deliver(wire, pb.OwnerMessage(at=pb.Position(run=run, seq=seq), rows=good.rows))
@@ -207,7 +221,9 @@ async def test_answers_that_nobody_waits_for() -> None:
     assert not waiting.done()
     assert traffic.received == 0
     link.deliver(wire, good)
-    assert await waiting == [good]
+    answer = await waiting
+    assert isinstance(answer, Rows)
+    assert [row.token for row in answer.rows] == [0]
     link.deliver(wire, good)  # once more, too late
     assert resident() - before < GROWTH
 
@@ -258,15 +274,15 @@ async def test_a_process_that_could_not_be_counted_has_not_come() -> None:
 
 
 async def test_an_owner_that_makes_rows_of_its_own_huge(tmp_path: Path) -> None:
-    # 2^64 - 1 rows, and then none of them: it is out of the run, the others are not.
+    # 2^53 rows, the most that it can say, and then none of them: it is out of the run, the others are not.
     async with market(tmp_path, ["a", "mallory"], progress_s=2, grace_s=0) as at:
         at.owner("a")
         async with at.attend() as stream:
-            await stream.write(pb.OwnerMessage(hello=hello(b"m", "mallory")))
+            await stream.write(pb.OwnerMessage(hello=said_hello(b"m", "mallory")))
             await stream.read()
             running = at.consumer()
             for body in (
-                {"prepared": pb.Prepared(rows=2**64 - 1)},
+                {"accepted": pb.Accepted(rows=2**53)},
                 {"bid": pb.Bid(value=1e308, token=2**64 - 1)},
                 {"rows": types_pb2.Rows(rows=[types_pb2.Row(token=2**64 - 1, values=[0.5] * 4)], last=True)},
             ):

@@ -19,6 +19,7 @@ from curator.summary.record import SummaryRecord
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
+from fedkme.directives import AskHistogram, Body, Directive, FillOrder, Refusal
 from fedkme.errors import FedkmeError, IdentityError, ProtocolError, SealedBoxError
 from fedkme.features.fourier import FourierSpec
 from fedkme.features.hashes import fault_of_hashes
@@ -26,13 +27,13 @@ from fedkme.party import noise_for
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import Disclosure
-from fedkme.protocol import Assignment, Broadcast, CellAssignment
+from fedkme.protocol import AuctionTerms, Broadcast, CellTerms, Invitation
 from fedkme.sealed import AnyRow, HashedRow, KeyOffer, row_box_bytes
 from fedkme.secagg.keys import public_bytes
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
-from fedkme.wire import codecs
-from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.directives import answer_to_wire
+from fedkme.wire.journals import owner_entry_from_bytes, owner_entry_to_bytes
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
@@ -78,20 +79,9 @@ class Owner:
         self.port = OwnerSession(loopback_to(self.filler, SCHEMA.encoded_width), RUN, sealed=True)
 
 
-def assignment(gift: Any, protocol: str = "cells-sealed") -> CellAssignment:
-    return CellAssignment(
-        RUN,
-        SCHEMA.digest(),
-        BOOK.to_json(),
-        1.0,
-        NOISE.scale,
-        "consumer",
-        20,
-        (NOISE.event,),
-        0,
-        protocol,
-        gift,
-    )
+def invitation(gift: Any, protocol: str = "cells-sealed") -> Invitation:
+    terms = CellTerms(BOOK.to_json(), 1.0, NOISE.scale, 20)
+    return Invitation(RUN, SCHEMA.digest(), "consumer", protocol, (NOISE.event,), terms, gift)
 
 
 def nobody(owner: str, error: FedkmeError) -> None:
@@ -114,8 +104,8 @@ def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empt
     lacking = Table(rows.values[cells != 0], None if rows.labels is None else rows.labels[cells != 0])
     owner = Owner("a", lacking)
     keys, gifts = given(owner.keys.offer(RUN))
-    owner.filler.divide(assignment(gifts["a"]))
-    sent = boxes(owner.filler.herd(1, 5, np.array([1.0, 0.0, 0.0, 0.0])))
+    owner.filler.invite(invitation(gifts["a"]))
+    sent = boxes(owner.filler.fill_order(1, 5, np.array([1.0, 0.0, 0.0, 0.0])))
     assert len(sent) == 5
     assert {len(row.box) for row in sent} == {row_box_bytes(3)}
     assert keys.open(sent) == []
@@ -127,8 +117,8 @@ def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empt
 def test_a_full_order_is_full_of_the_owners_rows() -> None:
     owner = Owner("a", rows := table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    owner.filler.divide(assignment(gifts["a"]))
-    opened = keys.open(boxes(owner.filler.herd(1, 12, np.ones(4))))
+    owner.filler.invite(invitation(gifts["a"]))
+    opened = keys.open(boxes(owner.filler.fill_order(1, 12, np.ones(4))))
     assert len(opened) == 12
     assert {row.values.tobytes() for row in opened} <= {row.tobytes() for row in rows.values}
     assert all(row.label is not None for row in opened)
@@ -138,14 +128,14 @@ def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_c
     owner = Owner("a", table(1))
     _, gifts = given(owner.keys.offer(RUN))
     with pytest.raises(ProtocolError, match="is of the protocol"):
-        owner.filler.divide(assignment(gifts["a"], "uniform-sealed"))
+        owner.filler.invite(invitation(gifts["a"], "uniform-sealed"))
     with pytest.raises(SealedBoxError, match="is given no secret"):
-        owner.filler.divide(assignment(None))
+        owner.filler.invite(invitation(None))
     with pytest.raises(SealedBoxError, match="has no keys"):  # they went with that
-        owner.filler.divide(assignment(gifts["a"]))
-    assert not owner.filler.begun
+        owner.filler.invite(invitation(gifts["a"]))
+    assert not owner.filler._invitation is not None
     with pytest.raises(ProtocolError):
-        owner.filler.tally(1)
+        owner.filler.histogram(1)
     assert owner.lines.kept == []
 
 
@@ -166,33 +156,37 @@ async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> 
     assert theirs == [about for about in lines.kept if about.nonce.startswith("row ")]
 
 
-def directive(seq: int, **body: Any) -> pb.Directive:
-    return pb.Directive(at=pb.Position(run=RUN, round=min(seq - 1, 1), seq=seq), **body)
+def directive(seq: int, body: Body) -> Directive:
+    return Directive(RUN, min(seq - 1, 1), seq, body)
 
 
 def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
     # "A directive that arrives again gets the same answer, byte for byte, also from another process."
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    desk = CellHandler(RUN, owner.filler)
+    handler = CellHandler(RUN, owner.filler)
     asked = [
-        directive(1, divide=codecs.division_to_wire(assignment(gifts["a"]))),
-        directive(2, tally=pb.Tally()),
-        directive(3, herd=pb.Herd(count=3, shares=[1.0] * 4)),
+        directive(1, invitation(gifts["a"])),
+        directive(2, AskHistogram()),
+        directive(3, FillOrder(3, np.ones(4))),
     ]
-    entries = [desk.answer(said) for said in asked]
+    kept = [owner_entry_to_bytes(handler.answer(said)) for said in asked]
+    entries = [owner_entry_from_bytes(entry) for entry in kept]
     before, after = Owner("a", table(1)), Owner("a", table(1))
     again, early = CellHandler(RUN, before.filler), CellHandler(RUN, after.filler)
     for entry in entries:
         again.restore(entry)
-    assert again.known(asked[2]) == desk.known(asked[2])
+    first, second = again.again(asked[2]), handler.again(asked[2])
+    assert first is not None
+    assert second is not None
+    assert answer_to_wire(first, asked[2]) == answer_to_wire(second, asked[2])
     for entry in entries[:2]:
         early.restore(entry)
-    (reply,) = early.answer(asked[2]).replies
-    assert reply.fault.code == SealedBoxError.code
+    reply = early.answer(asked[2]).answer
+    assert isinstance(reply, Refusal)
+    assert reply.code == SealedBoxError.code
     assert after.lines.kept == []
-    kept = b"".join(entry.SerializeToString() for entry in entries)
-    assert keys.secret.exposed() not in kept  # an owner's journal has no key to what it sent
+    assert keys.secret.exposed() not in b"".join(kept)  # an owner's journal has no key to what it sent
 
 
 def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
@@ -222,9 +216,9 @@ def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
         ring["b"].take(RUN, other[0], "consumer")
 
 
-def hashed_assignment(gift: Any, features: Any, protocol: str = "clock-hashed") -> Assignment:
+def hashed_invitation(gift: Any, features: Any, protocol: str = "clock-hashed") -> Invitation:
     target = np.zeros(features.dimension, dtype=np.int32)
-    return Assignment(RUN, features, SCHEMA.digest(), target, "consumer", protocol, 4, gift=gift)
+    return Invitation(RUN, SCHEMA.digest(), "consumer", protocol, (), AuctionTerms(features, target, 4), gift)
 
 
 PUBLIC = FourierSpec("paired", 64, 1.0, 3, 7)
@@ -235,7 +229,7 @@ def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     draw = keys.draw(PUBLIC)
-    owner.bidder.prepare(hashed_assignment(gifts["a"], draw.spec))
+    owner.bidder.invite(hashed_invitation(gifts["a"], draw.spec))
     owner.bidder.quote(Broadcast(1, 0, np.zeros(64, dtype=np.int32)), np.array([0.0]))
     sent = boxes(owner.bidder.sell(1, -1e9))
     assert len(sent) == 30
@@ -263,21 +257,21 @@ def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
         owner = Owner("a", table(1))
         keys, gifts = given(owner.keys.offer(RUN))
         with pytest.raises(ProtocolError, match="does not go with the protocol"):
-            owner.bidder.prepare(hashed_assignment(gifts["a"], features_of(keys), protocol))
+            owner.bidder.invite(hashed_invitation(gifts["a"], features_of(keys), protocol))
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     another = RunKeys.fresh("consumer", RUN).draw(PUBLIC).spec
     with pytest.raises(SealedBoxError, match="not the one that its features are drawn from"):
-        owner.bidder.prepare(hashed_assignment(gifts["a"], another))
+        owner.bidder.invite(hashed_invitation(gifts["a"], another))
 
 
 def test_a_secret_draw_does_not_outlive_the_process() -> None:
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    said = hashed_assignment(gifts["a"], keys.draw(PUBLIC).spec)
-    owner.bidder.prepare(said)
+    said = hashed_invitation(gifts["a"], keys.draw(PUBLIC).spec)
+    owner.bidder.invite(said)
     with pytest.raises(SealedBoxError, match="was started again"):
-        Owner("a", table(1)).bidder.restore_assignment(said)
+        Owner("a", table(1)).bidder.restore_invitation(said)
 
 
 def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:

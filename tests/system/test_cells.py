@@ -26,6 +26,7 @@ from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
+from fedkme.directives import Answer, Directive
 from fedkme.errors import (
     BudgetError,
     CancelledRunError,
@@ -43,8 +44,8 @@ from fedkme.privacy.budget import Budget
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.secagg import Survivors
 from fedkme.tables.files import save_table
-from fedkme.wire.v1 import owners_pb2 as pb
 from owner.agent import join
 from owner.cells.responder import HistogramResponder
 from owner.consent.approvals import approve
@@ -144,11 +145,11 @@ class Lost(OwnerSession):
     def __init__(self, party: HistogramResponder) -> None:
         super().__init__(loopback_to(party, SCHEMA.encoded_width), "run-1")
 
-    async def tally(self, round_number: int, cells: int) -> Any:
-        return await self._unless("tally", super().tally(round_number, cells))
+    async def histogram(self, round_number: int, cells: int) -> Any:
+        return await self._unless("histogram", super().histogram(round_number, cells))
 
-    async def herd(self, round_number: int, count: int, shares: Any) -> Any:
-        return await self._unless("herd", super().herd(round_number, count, shares))
+    async def fill_order(self, round_number: int, count: int, shares: Any) -> Any:
+        return await self._unless("fill_order", super().fill_order(round_number, count, shares))
 
     async def _unless(self, question: str, answer: Any) -> Any:
         if question == self.when:
@@ -236,12 +237,12 @@ class Stuck(RunManager):
 
     reached: asyncio.Event
 
-    def answer(self, directive: pb.Directive) -> list[pb.OwnerMessage]:
-        replies = super().answer(directive)
-        if directive.aggregate.WhichOneof("body") != "survivors":
-            return replies
+    def answer(self, directive: Directive) -> Answer | None:
+        answer = super().answer(directive)
+        if not isinstance(directive.body, Survivors):
+            return answer
         self.reached.set()
-        return []
+        return None
 
 
 async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> None:

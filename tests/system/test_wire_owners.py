@@ -125,7 +125,7 @@ def answers(directive: pb.Directive, **body: Any) -> pb.OwnerMessage:
     return pb.OwnerMessage(at=directive.at, **body)
 
 
-PREPARED = {"prepared": pb.Prepared(rows=50)}
+ACCEPTED = {"accepted": pb.Accepted(rows=50)}
 ROW = types_pb2.Row(token=0, values=[0.5, 0.5, 0.5])
 FAR = types_pb2.Row(token=0, values=[0.5, float("nan"), 0.5])
 SHORT = types_pb2.Row(token=0, values=[0.5])
@@ -138,15 +138,15 @@ BID = {"bid": pb.Bid(value=100.0, token=0)}
         ([{"dry": pb.Dry()}], OwnerFaultError.code),
         ([{"fault": types_pb2.Fault(code=12, cause="bad\nrows\x1b[2J", remedy="r")}], OwnerFaultError.code),
         ([{"hello": pb.Hello(name="mallory")}], OwnerFaultError.code),
-        ([PREPARED, {"rows": types_pb2.Rows(last=True)}], OwnerFaultError.code),
-        ([PREPARED, {"bid": pb.Bid(value=float("nan"))}], OwnerFaultError.code),
-        ([PREPARED, BID, {"rows": types_pb2.Rows(last=True)}], OwnerFaultError.code),
-        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[ROW, ROW], last=True)}], OwnerFaultError.code),
-        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[ROW])}], OwnerLostError.code),
-        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[FAR], last=True)}], 12),
-        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[SHORT], last=True)}], 12),
-        ([PREPARED, BID, {"rows": types_pb2.Rows(rows=[ROW], last=True)}], 25),
-        ([PREPARED, None], OwnerLostError.code),
+        ([ACCEPTED, {"rows": types_pb2.Rows(last=True)}], OwnerFaultError.code),
+        ([ACCEPTED, {"bid": pb.Bid(value=float("nan"))}], OwnerFaultError.code),
+        ([ACCEPTED, BID, {"rows": types_pb2.Rows(last=True)}], OwnerFaultError.code),
+        ([ACCEPTED, BID, {"rows": types_pb2.Rows(rows=[ROW, ROW], last=True)}], OwnerFaultError.code),
+        ([ACCEPTED, BID, {"rows": types_pb2.Rows(rows=[ROW])}], OwnerLostError.code),
+        ([ACCEPTED, BID, {"rows": types_pb2.Rows(rows=[FAR], last=True)}], 12),
+        ([ACCEPTED, BID, {"rows": types_pb2.Rows(rows=[SHORT], last=True)}], 12),
+        ([ACCEPTED, BID, {"rows": types_pb2.Rows(rows=[ROW], last=True)}], 25),
+        ([ACCEPTED, None], OwnerLostError.code),
         ([None], OwnerLostError.code),
         ([b"\xff\xff"], OwnerLostError.code),
     ],
@@ -245,15 +245,14 @@ def prepare(**changes: Any) -> pb.Directive:
     features = types_pb2.FeatureMap(kind=kind, dimension=DIMENSION, gamma=1.0, width=3, seed=1)
     features.MergeFrom(types_pb2.FeatureMap(**changes.pop("features", {})))
     values = {
-        "features": features,
         "schema_digest": SCHEMA.digest(),
-        "target": types_pb2.MeanVector(coordinates=[0] * DIMENSION),
         "consumer": "consumer",
         "protocol": "winner-only",
-        "rows": 3,
         **changes,
     }
-    return pb.Directive(at=pb.Position(run="run-1", seq=1), prepare=pb.Prepare(**values))
+    target = types_pb2.MeanVector(coordinates=[0] * DIMENSION)
+    terms = pb.AuctionTerms(features=features, target=target, rows=3)
+    return pb.Directive(at=pb.Position(run="run-1", seq=1), invite=pb.Invite(auction=terms, **values))
 
 
 def broadcast(dimension: int = DIMENSION, coordinate: int = 0) -> pb.Directive:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.privacy.noise import simulated
+from fedkme.protocol import Invitation
 from fedkme.store import Store, open_store
 from fedkme.tables.table import Table
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -22,13 +23,16 @@ from owner.consent.gate import Allowance, OwnerGate
 from owner.runs import Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
+from tests.owner.over_wire import OverWire
 from tests.system.market import SCHEMA
 
 D = 8
 TARGET = types_pb2.MeanVector(coordinates=range(D))
 FEATURES = types_pb2.FeatureMap(kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=D, gamma=1, width=3, seed=5)
-PREPARE = pb.Directive(
-    prepare=pb.Prepare(features=FEATURES, schema_digest=SCHEMA.digest(), target=TARGET),
+INVITE = pb.Directive(
+    invite=pb.Invite(
+        schema_digest=SCHEMA.digest(), auction=pb.AuctionTerms(features=FEATURES, target=TARGET)
+    ),
 )
 BROADCAST = pb.Directive(broadcast=pb.Broadcast(size=1, mean=TARGET))
 BODIES = {
@@ -36,21 +40,21 @@ BODIES = {
     "ask 0": pb.Directive(ask=pb.Ask(token=0)),
     "ask 1": pb.Directive(ask=pb.Ask(token=1)),
     "draw": pb.Directive(draw=pb.Draw(count=2)),
-    "prepare": PREPARE,
+    "invite": INVITE,
     "close": pb.Directive(close=pb.Close()),
     "nonsense": pb.Directive(),
 }
 
 
-def process_over(store: Store) -> RunManager:
+def process_over(store: Store) -> OverWire:
     """A process of the owner that has its rows and its journal."""
     table, allowance = Table(np.random.default_rng(0).random((6, 3))), Allowance()
 
-    def open_handler(run: str, opening: str, outbox: Outbox) -> SummaryHandler:
+    def open_handler(invitation: Invitation, outbox: Outbox) -> SummaryHandler:
         noise, gate = simulated(1, "a", "draw"), OwnerGate("a", outbox, allowance)
-        return SummaryHandler(run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
+        return SummaryHandler(invitation.run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
 
-    return RunManager("a", "", table, store, allowance, open_handler, 1)
+    return OverWire(RunManager("a", "", table, store, allowance, open_handler, 1))
 
 
 def ledger_in(store: Store) -> list[str]:
@@ -70,7 +74,7 @@ def numbered(body: pb.Directive, seq: int) -> pb.Directive:
     return directive
 
 
-def sent(office: RunManager, directive: pb.Directive) -> list[bytes]:
+def sent(office: OverWire, directive: pb.Directive) -> list[bytes]:
     return [reply.SerializeToString(deterministic=True) for reply in office.answer(directive)]
 
 
@@ -81,7 +85,7 @@ def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int, bool]]) -> None
     with contextlib.ExitStack() as stack:
         stores = [stack.enter_context(contextlib.closing(open_store(":memory:", "a"))) for _ in range(2)]
         once, again = map(process_over, stores)
-        for seq, (name, times, dies) in enumerate([("prepare", 1, False), *said], start=1):
+        for seq, (name, times, dies) in enumerate([("invite", 1, False), *said], start=1):
             directive = numbered(BODIES[name], seq)
             first = sent(once, directive)
             assert first
@@ -95,7 +99,7 @@ def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int, bool]]) -> None
 def test_an_old_directive_has_no_answer(store: Store) -> None:
     # It is no replay of the last one: its answer is gone, and a second one would touch rows again.
     office = process_over(store)
-    for seq, body in enumerate((PREPARE, BROADCAST, BODIES["ask 0"], BROADCAST), start=1):
+    for seq, body in enumerate((INVITE, BROADCAST, BODIES["ask 0"], BROADCAST), start=1):
         (reply,) = office.answer(numbered(body, seq))
         assert not reply.HasField("fault")
     before, last = ledger_in(store), sent(office, numbered(BROADCAST, 4))
@@ -108,6 +112,6 @@ def test_an_old_directive_has_no_answer(store: Store) -> None:
 def test_a_directive_after_a_gap_is_refused(store: Store) -> None:
     # An owner whose journal is older than the run would bid by what it no longer knows.
     office = process_over(store)
-    office.answer(numbered(PREPARE, 1))
+    office.answer(numbered(INVITE, 1))
     (reply,) = office.answer(numbered(BROADCAST, 3))
     assert "does not know what run-1 asked before this" in reply.fault.cause

@@ -19,10 +19,9 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "prepare", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "enlist", "embed", "aggregate", "divide", "tally", "herd", "introduce")
+    __slots__ = ("at", "welcome", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "embed", "aggregate", "histogram", "fill_order", "offer_keys", "invite")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
-    PREPARE_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     DRAW_FIELD_NUMBER: _ClassVar[int]
@@ -32,16 +31,14 @@ class Directive(_message.Message):
     SELL_FIELD_NUMBER: _ClassVar[int]
     DISMISS_FIELD_NUMBER: _ClassVar[int]
     FAREWELL_FIELD_NUMBER: _ClassVar[int]
-    ENLIST_FIELD_NUMBER: _ClassVar[int]
     EMBED_FIELD_NUMBER: _ClassVar[int]
     AGGREGATE_FIELD_NUMBER: _ClassVar[int]
-    DIVIDE_FIELD_NUMBER: _ClassVar[int]
-    TALLY_FIELD_NUMBER: _ClassVar[int]
-    HERD_FIELD_NUMBER: _ClassVar[int]
-    INTRODUCE_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    FILL_ORDER_FIELD_NUMBER: _ClassVar[int]
+    OFFER_KEYS_FIELD_NUMBER: _ClassVar[int]
+    INVITE_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
-    prepare: Prepare
     broadcast: Broadcast
     ask: Ask
     draw: Draw
@@ -51,46 +48,43 @@ class Directive(_message.Message):
     sell: Sell
     dismiss: Dismiss
     farewell: Farewell
-    enlist: _pooling_pb2.Enlist
     embed: _pooling_pb2.Embed
     aggregate: _pooling_pb2.Aggregate
-    divide: Divide
-    tally: Tally
-    herd: Herd
-    introduce: Introduce
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., enlist: _Optional[_Union[_pooling_pb2.Enlist, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., divide: _Optional[_Union[Divide, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., herd: _Optional[_Union[Herd, _Mapping]] = ..., introduce: _Optional[_Union[Introduce, _Mapping]] = ...) -> None: ...
+    histogram: AskHistogram
+    fill_order: FillOrder
+    offer_keys: OfferKeys
+    invite: Invite
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., histogram: _Optional[_Union[AskHistogram, _Mapping]] = ..., fill_order: _Optional[_Union[FillOrder, _Mapping]] = ..., offer_keys: _Optional[_Union[OfferKeys, _Mapping]] = ..., invite: _Optional[_Union[Invite, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
-    __slots__ = ("at", "hello", "prepared", "bid", "dry", "rows", "closing", "fault", "counts", "enlisted", "words", "aggregated", "histogram", "offer")
+    __slots__ = ("at", "hello", "accepted", "bid", "dry", "rows", "closing", "fault", "counts", "words", "aggregated", "histogram", "offer")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
-    PREPARED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     BID_FIELD_NUMBER: _ClassVar[int]
     DRY_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     CLOSING_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
-    ENLISTED_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     AGGREGATED_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
     at: Position
     hello: Hello
-    prepared: Prepared
+    accepted: Accepted
     bid: Bid
     dry: Dry
     rows: _types_pb2.Rows
     closing: Closing
     fault: _types_pb2.Fault
     counts: Counts
-    enlisted: _pooling_pb2.Enlisted
     words: _pooling_pb2.Words
     aggregated: _pooling_pb2.Aggregated
     histogram: _types_pb2.Histogram
     offer: _types_pb2.KeyOffer
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., enlisted: _Optional[_Union[_pooling_pb2.Enlisted, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ...) -> None: ...
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions", "instance")
@@ -112,29 +106,55 @@ class Welcome(_message.Message):
     runs: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, version: _Optional[int] = ..., epoch: _Optional[int] = ..., runs: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class Prepare(_message.Message):
-    __slots__ = ("features", "schema_digest", "target", "consumer", "protocol", "rows", "planned", "heard", "gift")
-    FEATURES_FIELD_NUMBER: _ClassVar[int]
+class Invite(_message.Message):
+    __slots__ = ("schema_digest", "consumer", "protocol", "planned", "gift", "auction", "cells", "sums")
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    TARGET_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
-    HEARD_FIELD_NUMBER: _ClassVar[int]
     GIFT_FIELD_NUMBER: _ClassVar[int]
-    features: _types_pb2.FeatureMap
+    AUCTION_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    SUMS_FIELD_NUMBER: _ClassVar[int]
     schema_digest: str
-    target: _types_pb2.MeanVector
     consumer: str
     protocol: str
-    rows: int
     planned: _containers.RepeatedScalarFieldContainer[str]
-    heard: _containers.RepeatedScalarFieldContainer[str]
     gift: _types_pb2.Gift
-    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., schema_digest: _Optional[str] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., heard: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ...) -> None: ...
+    auction: AuctionTerms
+    cells: CellTerms
+    sums: SumTerms
+    def __init__(self, schema_digest: _Optional[str] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., planned: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ..., auction: _Optional[_Union[AuctionTerms, _Mapping]] = ..., cells: _Optional[_Union[CellTerms, _Mapping]] = ..., sums: _Optional[_Union[SumTerms, _Mapping]] = ...) -> None: ...
 
-class Prepared(_message.Message):
+class AuctionTerms(_message.Message):
+    __slots__ = ("features", "target", "rows", "heard")
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
+    features: _types_pb2.FeatureMap
+    target: _types_pb2.MeanVector
+    rows: int
+    heard: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., rows: _Optional[int] = ..., heard: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CellTerms(_message.Message):
+    __slots__ = ("plan", "scale", "rows")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    plan: _types_pb2.CellsPlan
+    scale: float
+    rows: int
+    def __init__(self, plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class SumTerms(_message.Message):
+    __slots__ = ("security",)
+    SECURITY_FIELD_NUMBER: _ClassVar[int]
+    security: _pooling_pb2.Security
+    def __init__(self, security: _Optional[_Union[_pooling_pb2.Security, _Mapping]] = ...) -> None: ...
+
+class Accepted(_message.Message):
     __slots__ = ("rows",)
     ROWS_FIELD_NUMBER: _ClassVar[int]
     rows: int
@@ -192,37 +212,17 @@ class Draw(_message.Message):
     count: int
     def __init__(self, count: _Optional[int] = ...) -> None: ...
 
-class Introduce(_message.Message):
+class OfferKeys(_message.Message):
     __slots__ = ("run",)
     RUN_FIELD_NUMBER: _ClassVar[int]
     run: str
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
-class Divide(_message.Message):
-    __slots__ = ("schema_digest", "plan", "scale", "consumer", "rows", "planned", "gift", "protocol")
-    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    PLAN_FIELD_NUMBER: _ClassVar[int]
-    SCALE_FIELD_NUMBER: _ClassVar[int]
-    CONSUMER_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    PLANNED_FIELD_NUMBER: _ClassVar[int]
-    GIFT_FIELD_NUMBER: _ClassVar[int]
-    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
-    schema_digest: str
-    plan: _types_pb2.CellsPlan
-    scale: float
-    consumer: str
-    rows: int
-    planned: _containers.RepeatedScalarFieldContainer[str]
-    gift: _types_pb2.Gift
-    protocol: str
-    def __init__(self, schema_digest: _Optional[str] = ..., plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., consumer: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ..., protocol: _Optional[str] = ...) -> None: ...
-
-class Tally(_message.Message):
+class AskHistogram(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Herd(_message.Message):
+class FillOrder(_message.Message):
     __slots__ = ("count", "shares")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]

@@ -6,20 +6,6 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Enlist(_message.Message):
-    __slots__ = ("schema_digest", "consumer", "protocol", "planned", "security")
-    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    CONSUMER_FIELD_NUMBER: _ClassVar[int]
-    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
-    PLANNED_FIELD_NUMBER: _ClassVar[int]
-    SECURITY_FIELD_NUMBER: _ClassVar[int]
-    schema_digest: str
-    consumer: str
-    protocol: str
-    planned: _containers.RepeatedScalarFieldContainer[str]
-    security: Security
-    def __init__(self, schema_digest: _Optional[str] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., planned: _Optional[_Iterable[str]] = ..., security: _Optional[_Union[Security, _Mapping]] = ...) -> None: ...
-
 class Security(_message.Message):
     __slots__ = ("dropouts", "colluders", "distributed_noise")
     DROPOUTS_FIELD_NUMBER: _ClassVar[int]
@@ -29,12 +15,6 @@ class Security(_message.Message):
     colluders: int
     distributed_noise: bool
     def __init__(self, dropouts: _Optional[int] = ..., colluders: _Optional[int] = ..., distributed_noise: _Optional[bool] = ...) -> None: ...
-
-class Enlisted(_message.Message):
-    __slots__ = ("rows",)
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    rows: int
-    def __init__(self, rows: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals")

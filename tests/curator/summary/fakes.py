@@ -23,7 +23,7 @@ from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.noise import SimulatedNoise
 from fedkme.privacy.settings import AnyMean, ExactSettings
-from fedkme.protocol import Assignment, Bid, Broadcast, Closing
+from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Label, Numeric, Schema
@@ -95,9 +95,10 @@ def make_task(
     )
 
 
-def assignment(task: SummaryTask) -> Assignment:
+def invitation(task: SummaryTask) -> Invitation:
     """What the owners of a run are told before round 1."""
-    return Assignment(task.run, task.h1.spec, task.schema.digest(), task.target)
+    terms = AuctionTerms(task.h1.spec, task.target)
+    return Invitation(task.run, task.schema.digest(), "consumer", "algorithm3", (), terms)
 
 
 def make_settings(
@@ -165,9 +166,9 @@ class Mortal(DirectPort):
         if self._left <= 0:
             raise OwnerLostError(f"{self.name}: its connection ended", "Start it again.")
 
-    async def prepare(self, assignment: Assignment) -> int:
-        self._live("prepare")
-        return await super().prepare(assignment)
+    async def invite(self, invitation: Invitation) -> int:
+        self._live("invite")
+        return await super().invite(invitation)
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         self._live("bid")
@@ -215,12 +216,12 @@ class Listener(DirectPort):
 
     def __init__(self, honest: Bidder) -> None:
         super().__init__(honest)
-        self.assignments: list[Assignment] = []
+        self.invitations: list[Invitation] = []
         self.broadcasts: list[Broadcast] = []
 
-    async def prepare(self, assignment: Assignment) -> int:
-        self.assignments.append(assignment)
-        return await super().prepare(assignment)
+    async def invite(self, invitation: Invitation) -> int:
+        self.invitations.append(invitation)
+        return await super().invite(invitation)
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
         self.broadcasts.append(broadcast)

@@ -214,7 +214,7 @@ class Eavesdropping(AskEveryoneSettings):
 def test_k_is_the_number_of_owners_that_take_part() -> None:
     # eps_auc and tau follow from K; one lost before round 1 is not counted, one without rows is.
     tables = owners(5, 0, 4, 4)
-    lost = Mortal(bidder("c", tables.pop("c")), "prepare")
+    lost = Mortal(bidder("c", tables.pop("c")), "invite")
     auction = Eavesdropping(heard=[])
     settings = make_settings().model_copy(update={"auction": auction})
     run(make_task(3), settings, [*ports(tables), lost])

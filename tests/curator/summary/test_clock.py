@@ -33,8 +33,8 @@ from owner.summary.bidder import Bidder
 from sim.attacks.wire import Nobody
 from tests.curator.summary.fakes import (
     DirectPort,
-    assignment,
     bidder,
+    invitation,
     make_settings,
     make_task,
     owners,
@@ -135,8 +135,8 @@ def follow(tables: dict[str, Any], means: NDArray[np.float64], stops: Sequence[i
     roster: Roster[OwnerPort] = Roster(ports(tables), 1, Nobody().owner_left, record.faults)
 
     async def go() -> None:
-        said = dict.fromkeys(roster.names, assignment(task))
-        record.owner_rows = await roster.ask(0, lambda owner, a: owner.prepare(a), said)
+        said = dict.fromkeys(roster.names, invitation(task))
+        record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), said)
         await algorithm3(
             task, roster, PublicMean(means), auction, record, Nobody(), SummaryDisclosures("run-1")
         )

@@ -20,8 +20,8 @@ from tests.curator.summary.fakes import (
     DirectPort,
     Mortal,
     Tardy,
-    assignment,
     bidder,
+    invitation,
     make_settings,
     make_task,
     owners,
@@ -39,7 +39,7 @@ def with_mortal(sizes: Sequence[int], last: str, time: int = 1) -> list[DirectPo
 
 @pytest.mark.parametrize(
     ("last", "time", "lost_in"),
-    [("prepare", 1, 0), ("bid", 1, 1), ("bid", 4, 4), ("reveal", 3, 3)],
+    [("invite", 1, 0), ("bid", 1, 1), ("bid", 4, 4), ("reveal", 3, 3)],
 )
 def test_the_run_goes_on_without_a_lost_owner_and_says_so(last: str, time: int, lost_in: int) -> None:
     record = run(make_task(6), make_settings(AskEveryoneSettings()), with_mortal((9, 9, 9), last, time))
@@ -82,7 +82,7 @@ def test_a_run_that_loses_rows_it_needs_stops_and_keeps_what_it_has(protocol: st
     assert record.closings == {"b": 4}
 
 
-@pytest.mark.parametrize(("last", "kept"), [("prepare", 0), ("bid", 2), ("reveal", 3)])
+@pytest.mark.parametrize(("last", "kept"), [("invite", 0), ("bid", 2), ("reveal", 3)])
 def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(last: str, kept: int) -> None:
     # Lost in round 3. If only the answer to an ask is lost, that round still ends with the other's row.
     record = run(make_task(6), make_settings(quorum=2), with_mortal((9, 9), last, 3 if kept else 1))
@@ -93,11 +93,11 @@ def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(last: str, kept: i
     assert record.closings.keys() == {"b"}
 
 
-@pytest.mark.parametrize("last", ["prepare", "bid", "reveal"])
+@pytest.mark.parametrize("last", ["invite", "bid", "reveal"])
 @pytest.mark.parametrize("protocol", ["algorithm3", "uniform"])
 def test_when_all_owners_are_gone_the_reason_is_the_quorum(last: str, protocol: str) -> None:
     # Not "out of rows": the rows are there, the owners are not.
-    if protocol == "uniform" and last != "prepare":
+    if protocol == "uniform" and last != "invite":
         last = "draw"
     tables = owners(3, 3)
     mortals = [Mortal(bidder(name, rows), last) for name, rows in tables.items()]
@@ -157,7 +157,7 @@ def test_answers_come_in_the_order_of_names() -> None:
     async def prepare_and_bid() -> list[str]:
         task = make_task(1)
         for port in late:
-            await port.prepare(assignment(task))
+            await port.invite(invitation(task))
         broadcast = Broadcast(1, 0, 0 * task.target)
         return list(
             await everybody.ask(1, lambda owner, said: owner.bid(said), dict.fromkeys("dbca", broadcast))

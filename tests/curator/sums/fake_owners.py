@@ -20,6 +20,7 @@ from fedkme.features.hermite import HermiteSumSpec
 from fedkme.features.sums import Layout
 from fedkme.pki.identity import Identity
 from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.protocol import Invitation, Security, SumTerms
 from fedkme.secagg import (
     Advertisement,
     Delivery,
@@ -36,7 +37,7 @@ from fedkme.secagg import (
     bind,
     verify_all,
 )
-from fedkme.sums.values import Enrolment, Security, SumQuery
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
@@ -76,7 +77,7 @@ class FakeOwner:
         words: masked vectors that it sent, by question.
         parameters: of every aggregation that was proposed.
         vector: of the last one.
-        heard: what it was enlisted by.
+        heard: what it was invited by.
         opened: questions whose masks it was asked to open.
     """
 
@@ -89,7 +90,7 @@ class FakeOwner:
         self.changes: dict[str, Change] = {}
         self.words: dict[int, NDArray[np.uint64]] = {}
         self.parameters: list[Parameters] = []
-        self.heard: list[Enrolment] = []
+        self.heard: list[Invitation] = []
         self.opened: list[int] = []
         self._noise = noise or simulated(1, name, "shares")
         self._identity = identity
@@ -104,10 +105,10 @@ class FakeOwner:
         if self.lost_at.get(phase, -1) in (0, number):
             raise OwnerLostError(f"{self.name}: its connection ended", "Start it again.")
 
-    async def enlist(self, enrolment: Enrolment) -> int:
-        self._be_there("enlist", 0)
-        self.heard.append(enrolment)
-        rows: int = self._answer("enlist", 0, len(self.table))
+    async def invite(self, invitation: Invitation) -> int:
+        self._be_there("invite", 0)
+        self.heard.append(invitation)
+        rows: int = self._answer("invite", 0, len(self.table))
         return rows
 
     async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
@@ -181,16 +182,16 @@ def fakes(owners: int, rows: int = 0, seed: int = 0) -> list[FakeOwner]:
     return [FakeOwner(f"o{number:03d}", part) for number, part in enumerate(deal)]
 
 
-def enrolment(security: Security | None = None, **more: Any) -> Enrolment:
+def invitation(security: Security | None = None, **more: Any) -> Invitation:
     given: dict[str, Any] = {
         "run": "run-1",
         "schema": SCHEMA.digest(),
         "consumer": "lab",
         "protocol": "merf",
         "planned": (),
-        "security": security,
+        "terms": SumTerms(security),
     }
-    return Enrolment(**(given | more))
+    return Invitation(**(given | more))
 
 
 class At:
@@ -210,7 +211,7 @@ class At:
         seed: int = 0,
         **more: Any,
     ) -> None:
-        said = enrolment(security, **more)
+        said = invitation(security, **more)
         self.security = security
         self.faults: list[Fault] = []
         self.observed: list[Fault] = []

@@ -21,8 +21,9 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, count_query
+from fedkme.protocol import Security
 from fedkme.secagg import plan_of
-from fedkme.sums.values import Security, SumQuery
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from tests.curator.sums.fake_owners import (
     BY_CLASS,
@@ -59,7 +60,7 @@ def same(one: JointRelease, other: JointRelease) -> bool:
 
 
 async def released(at: At, query: SumQuery = QUERY, release: PooledRelease | None = None) -> JointRelease:
-    await at.pool.enlist()
+    await at.pool.invite()
     return await at.pool.joint(query, release)
 
 
@@ -189,7 +190,7 @@ async def test_what_the_curator_may_see() -> None:
     exact = {None: True, HIDDEN: True, SHARED: False}
     for security, seen in exact.items():
         at = At(fakes(5), security)
-        await at.pool.enlist()
+        await at.pool.invite()
         assert at.pool.exact_sums is seen
         if seen:
             found = await at.pool.exact(QUERY)
@@ -226,13 +227,13 @@ async def test_counts_of_one_column_are_public() -> None:
 
 async def test_questions_that_do_not_fit_their_noise() -> None:
     at = At(fakes(5), SHARED)
-    await at.pool.enlist()
+    await at.pool.invite()
     with pytest.raises(ConfigError, match="calibrated for other queries"):
         await at.pool.joint(SumQuery((MIXED,), BY_CLASS, counts=True), plan())
     with pytest.raises(ConfigError, match="weights of a question"):
         await at.pool.joint(SumQuery((MIXED,), BY_CLASS, False, (3,)), None)
     trusted = At(fakes(5))
-    await trusted.pool.enlist()
+    await trusted.pool.invite()
     with pytest.raises(ConfigError, match="weights of a question"):
         await trusted.pool.exact(SumQuery((MIXED,), BY_CLASS, False, (3,)))
 

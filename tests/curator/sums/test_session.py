@@ -14,6 +14,7 @@ from curator.owners.connection import LEAST_WORDS, OwnerConnection
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound
 from curator.sums.session import SumSession
+from fedkme.directives import Directive
 from fedkme.errors import (
     BudgetError,
     ConnectionFailedError,
@@ -26,17 +27,19 @@ from fedkme.errors import (
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.noise import simulated
+from fedkme.protocol import Security
 from fedkme.secagg import Advertisement, Delivery, NoisePlan, Survivors, plan_noise
-from fedkme.sums.values import Security, SumQuery
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
+from fedkme.wire.directives import answer_to_wire, directive_from_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
 from owner.sums.handler import SumHandler
 from owner.sums.responder import SumResponder
-from tests.curator.sums.fake_owners import BY_CLASS, FOURIER, HERMITE, SCHEMA, dealt, enrolment, table
+from tests.curator.sums.fake_owners import BY_CLASS, FOURIER, HERMITE, SCHEMA, dealt, invitation, table
 from tests.faults.virtual import run_virtual
 
 LONG = SumQuery((FourierMapSpec(dimension=50_000, gamma=1.0, seed=0),), BY_CLASS)
@@ -67,10 +70,9 @@ class Party:
     def __init__(self, name: str, rows: Table, breaks: Sequence[int] = ()) -> None:
         self.lines = Lines()
         noise, gate = simulated(1, name, "shares"), OwnerGate(name, self.lines)
-        pooler = SumResponder(name, rows, SCHEMA, noise, gate)
-        self.desk = SumHandler("run-1", pooler)
+        self.handler = SumHandler("run-1", SumResponder(name, rows, SCHEMA, noise, gate))
         self.link = OwnerConnection(name, 60, 60)
-        self.heard: list[pb.Directive] = []
+        self.heard: list[Directive] = []
         self.session = SumSession(self.link, "run-1")
         self._breaks = list(breaks)
         self._sent = 0
@@ -80,12 +82,12 @@ class Party:
         await self.link.attach(Wire(self))
 
     async def answer(self, wire: Wire, raw: bytes) -> None:
-        directive = pb.Directive.FromString(raw)
+        directive = directive_from_wire(pb.Directive.FromString(raw))
         self.heard.append(directive)
-        if (replies := self.desk.known(directive)) is None:
-            self.desk.answer(directive)
-            replies = self.desk.known(directive)
-        for reply in replies or []:
+        if self.handler.is_new(directive):
+            self.handler.answer(directive)
+        answer = self.handler.again(directive)
+        for reply in () if answer is None else answer_to_wire(answer, directive):
             self._sent += 1
             if self._sent in self._breaks:
                 self._breaks.remove(self._sent)
@@ -126,11 +128,11 @@ async def opened(
     parties = [Party(f"o{n:03d}", rows, breaks if n == 1 else ()) for n, rows in enumerate(deal)]
     for party in parties:
         await party.join()
-    said = enrolment(security, planned=(Gaussian(2.0),))
+    said = invitation(security, planned=(Gaussian(2.0),))
     gate = SumDisclosures(said)
     sessions = [party.session for party in parties]
     owners = SumRound(sessions, said, gate, quorum=1, observe=lambda fault: None, faults=[])
-    await owners.enlist_all()
+    await owners.invite_all()
     return parties, owners, gate
 
 
@@ -202,7 +204,9 @@ async def odd(*answers: pb.OwnerMessage) -> tuple[SumSession, Odd]:
     link = OwnerConnection("a", 60, 0)
     wire = Odd(link, *answers)
     await link.attach(wire)
-    return SumSession(link, "run-1"), wire
+    session = SumSession(link, "run-1")
+    session._order.accept(invitation())
+    return session, wire
 
 
 def words(count: int, last: bool = False) -> pb.OwnerMessage:
@@ -324,6 +328,7 @@ def test_a_part_of_a_vector_is_progress() -> None:
         wire = Odd(link)
         await link.attach(wire)
         session = SumSession(link, "run-1")
+        session._order.accept(invitation())
         asking = asyncio.create_task(session.embed(1, QUERY, 4 * PART))
         for number in range(parts):
             await asyncio.sleep(50)

@@ -15,7 +15,8 @@ from fedkme.features.binning import Binning
 from fedkme.features.counts import marginal_counts
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
-from fedkme.sums.values import Marginals, Security, SumQuery
+from fedkme.protocol import Security
+from fedkme.sums.values import Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.wire import sums as wire
 from tests.curator.sums.fake_owners import SCHEMA, At, FakeOwner, dealt, table
@@ -36,7 +37,7 @@ def owners(count: int, rows: int = 300) -> list[FakeOwner]:
 async def test_pooled_marginals_are_those_of_the_whole_table(security: Security | None) -> None:
     codes = BINNING.encode(table(300), "all")
     at = At(owners(5), security)
-    await at.pool.enlist()
+    await at.pool.invite()
     found = await at.pool.marginals(MARGINALS, None)
     for clique, counts in zip(MARGINALS.cliques, found, strict=True):
         assert np.array_equal(counts, marginal_counts(codes, clique, BINNING.sizes))
@@ -48,7 +49,7 @@ async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -
     codes = BINNING.encode(table(300), "all")
     sigmas = [3.0, 7.0, 11.0]
     at = At(owners(6), SHARED)
-    await at.pool.enlist()
+    await at.pool.invite()
     found = await at.pool.marginals(MARGINALS, sigmas)
     for clique, counts, sigma in zip(MARGINALS.cliques, found, sigmas, strict=True):
         errors = counts - marginal_counts(codes, clique, BINNING.sizes)
@@ -66,7 +67,7 @@ async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -
 
 async def test_exact_marginals_are_not_for_a_curator_that_may_not_see_them() -> None:
     at = At(owners(6), SHARED)
-    await at.pool.enlist()
+    await at.pool.invite()
     with pytest.raises(ConfigError, match="add noise to all"):
         await at.pool.marginals(MARGINALS, None)
 
@@ -83,7 +84,7 @@ async def test_a_pooled_sketch_is_that_of_the_whole_table(classes: int | None) -
         classes,
     )
     at = At(owners(5))
-    await at.pool.enlist()
+    await at.pool.invite()
     found = await at.pool.sketch(query, 0.0, 1.0, 1e-5)
     expected = sketch.from_coordinates(exact.astype(np.float64), 300, spec.dimension, classes, 0.0)
     assert np.array_equal(found.second, expected.second)

@@ -15,9 +15,10 @@ from fedkme.features.sums import Layout
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR, ExactStatistic, Gaussian
+from fedkme.protocol import Security
 from fedkme.secagg import KeyBinding, least_threshold, plan_noise
 from fedkme.secagg.noise import NoisePlan
-from fedkme.sums.values import Security, SumQuery
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from tests.curator.sums.fake_owners import (
     BY_CLASS,
@@ -59,7 +60,7 @@ async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
     owners = fakes(6)
     plain, secure = At(owners), At(fakes(6), OPEN)
     for at in (plain, secure):
-        await at.round.enlist_all()
+        await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
     clear = await plain.round.plain_total(vector)
     masked = await secure.round.secure_total(vector, OPEN)
@@ -75,7 +76,7 @@ async def test_questions_of_a_run_have_names_of_their_own() -> None:
     # the least threshold and bits, so that most may be missing.
     owners = fakes(7)
     at = At(owners, OPEN)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     for query in QUERIES:
         await at.round.secure_total(SumVector(query, SCHEMA), OPEN)
     for owner in owners:
@@ -93,7 +94,7 @@ async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
     for owner in owners[1:3]:
         owner.lost_at[phase] = 0
     at = At(owners, OPEN)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
     staying = tuple(owner.name for owner in owners if owner not in owners[1:3])
     assert total.owners == (tuple(at.owners) if phase in ("endorse", "unmask") else staying)
@@ -113,7 +114,7 @@ async def test_an_owner_that_gives_no_key_is_no_drop_out() -> None:
     owners[0].lost_at["propose"] = 0
     owners[3].lost_at["mask"] = owners[4].lost_at["unmask"] = 0
     at = At(owners, OPEN)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     asked: list[int] = []
 
     def plan(count: int) -> NoisePlan:
@@ -136,7 +137,7 @@ async def test_too_many_drop_outs_open_nothing(phase: str) -> None:
     for owner in owners[:gone]:
         owner.lost_at[phase] = 0
     at = At(owners, OPEN)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     with pytest.raises(SecureAggregationError, match=rf"{7 - gone} owners sent .* for 'run-1/1'"):
         await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
     assert len(at.faults) == gone
@@ -170,7 +171,7 @@ async def test_an_owner_that_sends_what_does_not_fit_leaves(lie: str) -> None:
     owners = fakes(5)
     owners[1].changes[phase] = change
     at = At(owners, Security(1, 0, False))
-    await at.round.enlist_all()
+    await at.round.invite_all()
     total = await at.round.secure_total(SumVector(QUERY, SCHEMA), Security(1, 0, False))
     assert [fault.owner for fault in at.faults] == ["o001"]
     assert [name for name in total.owners if name != "o001"] == ["o000", "o002", "o003", "o004"]
@@ -190,7 +191,7 @@ async def test_certificates_vouch_for_signing_keys() -> None:
     bare = FakeOwner("o007", table(30, 7))
     bare.changes["propose"] = lambda said: KeyBinding(b"", said.key, b"", "o007")
     at = At([*owners, stranger, liar, bare], OPEN, identity=authority.issue("curator", role=Role.CURATOR))
-    await at.round.enlist_all()
+    await at.round.invite_all()
     total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
     assert total.owners == tuple(owner.name for owner in owners)
     assert sorted(fault.owner for fault in at.faults) == ["o005", "o006", "o007"]
@@ -222,7 +223,7 @@ async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str
     owners = fakes(4, rows=160)
     owners[2].changes["embed"] = PLAIN_LIES[lie]
     at = At(owners)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     total = await at.round.plain_total(SumVector(QUERY, SCHEMA))
     assert total.owners == ("o000", "o001", "o003")
     assert total.rows == 160 - len(owners[2].table)
@@ -235,11 +236,11 @@ async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str
 async def test_who_takes_part() -> None:
     # "an empty owner": it is left out with a line; one that refuses or claims what no sum holds, too.
     owners = fakes(5)
-    owners[0].changes["enlist"] = lambda rows: 0
-    owners[1].lost_at["enlist"] = 0
-    owners[2].changes["enlist"] = lambda rows: 2**40
+    owners[0].changes["invite"] = lambda rows: 0
+    owners[1].lost_at["invite"] = 0
+    owners[2].changes["invite"] = lambda rows: 2**40
     at = At(owners, quorum=2)
-    rows = await at.round.enlist_all()
+    rows = await at.round.invite_all()
     assert list(rows) == ["o002", "o003", "o004"]
     total = await at.round.plain_total(SumVector(QUERY, SCHEMA))
     assert total.owners == ("o003", "o004")
@@ -251,7 +252,7 @@ async def test_below_the_quorum_nothing_is_asked() -> None:
     owners = fakes(3)
     owners[0].lost_at["embed"] = 2
     at = At(owners, quorum=3)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     vector = SumVector(QUERY, SCHEMA)
     await at.round.plain_total(vector)
     with pytest.raises(QuorumError, match="2 owners are left and the quorum is 3"):
@@ -259,7 +260,7 @@ async def test_below_the_quorum_nothing_is_asked() -> None:
     with pytest.raises(QuorumError, match="2 owners are left"):
         await at.round.plain_total(vector)
     with pytest.raises(QuorumError, match="6 owners are left and the quorum is 7; secure aggregation"):
-        await At(fakes(6), Security(3, 0)).round.enlist_all()
+        await At(fakes(6), Security(3, 0)).round.invite_all()
 
 
 @pytest.mark.parametrize(
@@ -276,9 +277,9 @@ def test_how_few_owners_an_aggregation_begins_with(dropouts: int, colluders: int
 async def test_more_rows_than_sums_hold() -> None:
     owners = fakes(3)
     for owner in owners:
-        owner.changes["enlist"] = lambda rows: 2**23
+        owner.changes["invite"] = lambda rows: 2**23
     at = At(owners)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     with pytest.raises(DataError, match="rows to embed and sums hold"):
         await at.round.plain_total(SumVector(QUERY, SCHEMA))
 
@@ -290,7 +291,7 @@ async def test_the_curator_writes_down_whose_vectors_came() -> None:
     owners = fakes(3)
     owners[1].lost_at["embed"] = 2
     at = At(owners, planned=planned)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     for _ in range(2):
         await at.round.plain_total(SumVector(QUERY, SCHEMA))
     lines = at.gate.take()
@@ -313,7 +314,7 @@ async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
     owners[1].lost_at["mask"] = 0
     security = Security(1, 0, False)
     at = At(owners, security, planned=(Gaussian(5.0),))
-    await at.round.enlist_all()
+    await at.round.invite_all()
     with pytest.raises(SecureAggregationError):
         await at.round.secure_total(SumVector(QUERY, SCHEMA), security)
     lines = at.gate.take()
@@ -328,7 +329,7 @@ async def test_what_a_run_costs_is_written_with_the_first_vector_of_an_owner() -
     owners = fakes(4)
     owners[0].lost_at["propose"] = 1
     at = At(owners, Security(0, 0, False), planned=(Gaussian(5.0),))
-    await at.round.enlist_all()
+    await at.round.invite_all()
     await at.round.secure_total(SumVector(QUERIES[0], SCHEMA), Security(0, 0, False))
     await at.round.secure_total(SumVector(QUERIES[1], SCHEMA), Security(0, 0, False))
     mine = [(line.nonce, line.observer) for line in at.gate.take() if line.protected == "o001"]
@@ -351,7 +352,7 @@ async def test_any_one_masked_message_is_uniform() -> None:
     owners = fakes(3, rows=60)
     security = Security(0, 0, False)
     at = At(owners, security)
-    await at.round.enlist_all()
+    await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
     await at.round.secure_total(vector, security)
     bits = owners[0].parameters[0].bits

@@ -15,6 +15,7 @@ from fedkme.embeddings.kernels import rbf
 from fedkme.errors import ConfigError
 from fedkme.features.fixed_point import kernel_error_bound, normalised_features
 from fedkme.features.fourier import FourierSpec, Kind, RandomFourier
+from fedkme.protocol import AuctionTerms
 from tests.curator.summary.fakes import SCHEMA, Listener, bidder, make_settings, make_task, owners, run
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -105,9 +106,10 @@ def test_every_party_of_a_run_makes_the_same_draw() -> None:
     run(task, make_settings(), listeners)
     rows = np.random.default_rng(3).random((5, SCHEMA.encoded_width))
     for listener in listeners:
-        (assignment,) = listener.assignments
-        assert isinstance(assignment.features, FourierSpec)
-        assert np.array_equal(RandomFourier(assignment.features)(rows), task.h1(rows))
+        (invitation,) = listener.invitations
+        assert isinstance(invitation.terms, AuctionTerms)
+        assert isinstance(invitation.terms.features, FourierSpec)
+        assert np.array_equal(RandomFourier(invitation.terms.features)(rows), task.h1(rows))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fedkme.privacy.settings import (
     broadcast_events,
     target_event,
 )
-from fedkme.protocol import Assignment
+from fedkme.protocol import AuctionTerms, Invitation
 from owner.consent.gate import Allowance, OwnerGate
 
 ONE = Gaussian(gaussian_sigma(1.0, 1e-5))
@@ -71,7 +71,8 @@ def test_the_default_plan_is_within_its_own_target() -> None:
 def test_an_owner_sends_no_more_rows_than_may_leave() -> None:
     # Over its lifetime: earlier runs count; a request that goes over lets nothing out.
     gate = OwnerGate("a", allowance=Allowance(rows=2, most=5))
-    run = Assignment("run-2", FourierSpec("paired", 2, 0.1, 1, 1), "", np.zeros(2, dtype=np.int32))
+    terms = AuctionTerms(FourierSpec("paired", 2, 0.1, 1, 1), np.zeros(2, dtype=np.int32))
+    run = Invitation("run-2", "", "consumer", "ask-everyone", (), terms)
     gate.open(run)
     gate.pass_rows("run-2", 1, [0, 1])
     gate.pass_rows("run-2", 2, [1])  # again: no new row

@@ -15,19 +15,21 @@ from fedkme.features.fixed_point import quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.events import OWNERS, Clock, Disclosure, Event, Gaussian
-from fedkme.protocol import Assignment
+from fedkme.protocol import AuctionTerms, Invitation
 from fedkme.store.sqlite import SqliteStore
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
+from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.consent.gate import OwnerGate
+from owner.handler import RunHandler
 from owner.keyring import KeyRing
 from owner.party import OwnerParty
-from owner.runs import AnyHandler
 from owner.settings import OwnerSettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
+from tests.owner.over_wire import OverWire
 
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0, 1), count=3), Numeric(name="age", bounds=(0, 120))),
@@ -36,6 +38,7 @@ SCHEMA = Schema(
 SPEC = FourierSpec("paired", 8, 1.0, SCHEMA.encoded_width, 5)
 NAME = "owner-1"
 DAY_S = 86400.0
+TARGET = quantize_mean(RandomFourier(SPEC).normalised(np.full((1, SCHEMA.encoded_width), 0.5))[0])
 PRICES = np.linspace(10, -10, 20001).tolist()
 """So many that any number of rows has one."""
 CHEAP: tuple[Event, ...] = (Gaussian(70.0, count=100), Clock(0.25))
@@ -55,12 +58,12 @@ def heard(run: str, planned: tuple[Event, ...]) -> tuple[Disclosure, ...]:
     )
 
 
-def assignment(run: str, **changes: Any) -> Assignment:
+def invitation(run: str, **changes: Any) -> Invitation:
     planned = changes.setdefault("planned", CHEAP)
     changes.setdefault("heard", heard(run, planned))
     values = {"consumer": "hospital", "protocol": "clock", "rows": 100, **changes}
-    target = quantize_mean(RandomFourier(SPEC).normalised(np.full((1, SCHEMA.encoded_width), 0.5))[0])
-    return Assignment(run, SPEC, SCHEMA.digest(), target, **values)
+    terms = AuctionTerms(SPEC, TARGET, values.pop("rows"), values.pop("heard"))
+    return Invitation(run, SCHEMA.digest(), terms=terms, **values)
 
 
 class Clockwork:
@@ -92,16 +95,16 @@ class Host:
         loaded, said = self.loaded, self.said
 
         class Watched(Bidder):
-            def _load(self, assignment: Assignment) -> None:
-                loaded.append(assignment.run)
-                super()._load(assignment)
+            def _load(self, invitation: Invitation) -> None:
+                loaded.append(invitation.run)
+                super()._load(invitation)
 
         class Watching(OwnerParty):
-            def handler(self, run: str, opening: str, gate: OwnerGate, keys: KeyRing) -> AnyHandler:
-                if opening != "prepare":
-                    return super().handler(run, opening, gate, keys)
+            def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:
+                if not isinstance(invitation.terms, AuctionTerms):
+                    return super().handler(invitation, gate, keys)
                 bidder = Watched(NAME, self.table, SCHEMA, self.noise_for("draw"), gate, keys)
-                return SummaryHandler(run, bidder, SCHEMA.encoded_width)
+                return SummaryHandler(invitation.run, bidder, SCHEMA.encoded_width)
 
         party = Watching(
             name=NAME,
@@ -114,7 +117,7 @@ class Host:
             clock=clock,
             refused=lambda run, error: said.append((run, error)),
         )
-        self.office = party.open("curator:7700")
+        self.office = OverWire(party.open("curator:7700"))
         self._seq: dict[str, int] = {}
 
     def ask(self, run: str, directive: pb.Directive, number: int, seq: int) -> pb.OwnerMessage:
@@ -123,23 +126,13 @@ class Host:
 
     def prepare(self, run: str, **changes: Any) -> FedkmeError | None:
         """Ask the owner into a run; why not, if it does not come."""
-        said = assignment(run, **changes)
-        prepare = pb.Prepare(
-            features=codecs.features_to_wire(said.features),
-            schema_digest=said.schema,
-            target=codecs.mean_to_wire(said.target),
-            consumer=said.consumer,
-            protocol=said.protocol,
-            rows=said.rows,
-            planned=[codecs.event_to_wire(event) for event in said.planned],
-            heard=[codecs.disclosure_to_wire(about) for about in said.heard],
-        )
-        reply = self.ask(run, pb.Directive(prepare=prepare), 0, 1)
+        invite = invitation_to_wire(invitation(run, **changes))
+        reply = self.ask(run, pb.Directive(invite=invite), 0, 1)
         return codecs.fault_from_wire(reply.fault) if reply.HasField("fault") else None
 
     def bid(self, run: str, seq: int = 2) -> pb.OwnerMessage:
         """The first thing of a run that leaves: counts at prices."""
-        mean = codecs.mean_to_wire(assignment(run).target)
+        mean = codecs.mean_to_wire(TARGET)
         quote = pb.Quote(broadcast=pb.Broadcast(size=1, mean=mean), prices=PRICES)
         return self.ask(run, pb.Directive(quote=quote), 1, seq)
 

@@ -11,12 +11,13 @@ from curator.summary.auctions.base import AUCTIONS
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.privacy.events import CURATOR, Clock, Disclosure, Gaussian, PrivAuction, RawRows
+from fedkme.protocol import AuctionTerms
 from fedkme.protocols import PROTOCOLS, names
 from fedkme.tables.schema import Numeric, Schema
 from owner.agent import join
 from owner.consent.policy import check_columns
 from owner.settings import PolicySettings
-from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, Host, assignment, configured, heard, host
+from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, Host, configured, heard, host, invitation
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
 """Two runs of `CHEAP`, and not three."""
@@ -260,5 +261,7 @@ def test_a_schema_with_a_forbidden_column_is_refused_by_name() -> None:
     check_columns(NAME, settings, allowed)
 
 
-def test_assignments_of_these_tests_are_those_of_a_run() -> None:
-    assert assignment("r").heard[0].event == CHEAP[0]
+def test_invitations_of_these_tests_are_those_of_a_run() -> None:
+    terms = invitation("r").terms
+    assert isinstance(terms, AuctionTerms)
+    assert terms.heard[0].event == CHEAP[0]

@@ -21,13 +21,13 @@ from fedkme.features.fixed_point import MeanVector, ScoredFeatures, quantize_mea
 from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger, file_writer
-from fedkme.protocol import Assignment, Bid, Broadcast
+from fedkme.protocol import AuctionTerms, Bid, Broadcast, Invitation
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from tests.curator.summary.fakes import SCHEMA, assignment, bidder, make_task, table
+from tests.curator.summary.fakes import SCHEMA, bidder, invitation, make_task, table
 
 TASK = make_task(5)
 NOTHING = np.zeros_like(TASK.target)
@@ -35,7 +35,7 @@ NOTHING = np.zeros_like(TASK.target)
 
 def prepared(rows: Table) -> Bidder:
     owner = bidder("a", rows)
-    assert owner.prepare(assignment(TASK)) == len(rows)
+    assert owner.invite(invitation(TASK)) == len(rows)
     return owner
 
 
@@ -119,7 +119,7 @@ def test_a_new_run_starts_afresh() -> None:
     # Bidder.prepare: tokens, sent rows and the gate's count are of one run.
     owner = prepared(table(6, 6))
     first = list(bids_and_reveals(owner))
-    owner.prepare(replace(assignment(TASK), run="run-2"))
+    owner.invite(replace(invitation(TASK), run="run-2"))
     assert owner.close(1).rows_sent == 0
     assert list(bids_and_reveals(owner)) == first
 
@@ -128,7 +128,7 @@ def test_another_schema_is_refused() -> None:
     # Issue 2, item 9: scaling comes from the public schema, so two schemas are two different runs.
     owner = bidder("a", table(3, 1))
     with pytest.raises(SchemaError, match="a and the curator hold different public schemas"):
-        owner.prepare(replace(assignment(TASK), schema="another"))
+        owner.invite(replace(invitation(TASK), schema="another"))
     with pytest.raises(ProtocolError, match="before the run began"):
         owner.bid(Broadcast(1, 0, NOTHING))
 
@@ -144,10 +144,10 @@ def test_a_draw_is_uniform_without_replacement() -> None:
     # probability 1e-6.
     rows, draws = table(6, 7), 3000
     place = {tuple(values): i for i, values in enumerate(rows.values)}
-    owner, said = prepared(rows), assignment(TASK)
+    owner, said = prepared(rows), invitation(TASK)
     seen: Counter[tuple[int, ...]] = Counter()
     for _ in range(draws):
-        owner.prepare(said)
+        owner.invite(said)
         drawn = [row for row in owner.draw(1, 2) if isinstance(row, Row)]
         seen[tuple(sorted(place[tuple(row.values)] for row in drawn))] += 1
     counts = [seen[pair] for pair in combinations(range(6), 2)]
@@ -171,7 +171,7 @@ def test_the_gate_writes_every_row_down_before_it_goes() -> None:
     ledger = io.StringIO()
     gate = OwnerGate("a", Ledger("a", file_writer(ledger)))
     owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), gate)
-    owner.prepare(assignment(TASK))
+    owner.invite(invitation(TASK))
     rows = owner.draw(2, 2)
     events = [json.loads(line)["disclosure"] for line in ledger.getvalue().splitlines()]
     about = {"run": "run-1", "round": 2, "protected": "a", "observer": "curator"}
@@ -201,7 +201,7 @@ def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
     spec = FourierSpec("paired", dimension, 0.1, width, 1)
     mean = np.ones(dimension, dtype=np.int32)
     tracemalloc.start()
-    owner.prepare(Assignment("run-1", spec, schema.digest(), mean))
+    owner.invite(Invitation("run-1", schema.digest(), "c", "clock", (), AuctionTerms(spec, mean)))
     owner.bid(Broadcast(1, 1, mean))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

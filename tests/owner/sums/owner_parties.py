@@ -12,18 +12,29 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from fedkme.directives import Proposal
 from fedkme.errors import FedkmeError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.sums import ROW_UNIT, Layout
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.noise import simulated
-from fedkme.secagg import CuratorAggregator, KeyBinding, Parameters, Total, least_threshold, verify_all
-from fedkme.sums.values import Enrolment, Security, SumQuery
+from fedkme.protocol import Invitation, Security, SumTerms
+from fedkme.secagg import (
+    CuratorAggregator,
+    KeyBinding,
+    MaskedInput,
+    Parameters,
+    Total,
+    least_threshold,
+    verify_all,
+)
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire import sums as wire
+from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
@@ -41,9 +52,11 @@ NOISY = Security(dropouts=1, colluders=0, distributed_noise=True)
 TOTALS = Security(dropouts=1, colluders=0, distributed_noise=False)
 
 
-def enrolment(run: str = "r", **changes: Any) -> Enrolment:
+def invitation(run: str = "r", **changes: Any) -> Invitation:
     values = {"schema": SCHEMA.digest(), "consumer": "hospital", "protocol": "merf", "planned": PLANNED}
-    return Enrolment(run, **(values | changes))
+    given = values | changes
+    terms = SumTerms(given.pop("security", None))
+    return Invitation(run, terms=terms, **given)
 
 
 def share(multiplier: float, diameter: float, honest: int = 2) -> float:
@@ -95,7 +108,7 @@ class Together:
         self.owners = owners
         self._authority = authority
         for each in owners:
-            each.enlist(enrolment(security=security))
+            each.invite(invitation(security=security))
 
     def keys(self, number: int, agreed: Parameters, query: SumQuery) -> list[KeyBinding]:
         return [each.propose(number, agreed, query) for each in self.owners]
@@ -140,7 +153,7 @@ class Asker:
         return self.at.office.answer(pb.Directive(at=position, **body))
 
     def enlist(self, **changes: Any) -> FedkmeError | None:
-        (reply,) = self.ask(0, enlist=wire.enlist_to_wire(enrolment(self.run, **changes)))
+        (reply,) = self.ask(0, invite=invitation_to_wire(invitation(self.run, **changes)))
         return fault_of([reply])
 
     def embed(
@@ -153,7 +166,7 @@ class Asker:
         return self.ask(number, seq, aggregate=pooling_pb2.Aggregate(**step))
 
     def propose(self, number: int, agreed: Parameters, query: SumQuery = QUERY) -> KeyBinding | FedkmeError:
-        replies = self.step(number, propose=wire.proposal_to_wire(agreed, query))
+        replies = self.step(number, propose=wire.proposal_to_wire(Proposal.of(agreed, query)))
         return fault_of(replies) or wire.key_from_wire(replies[0].aggregated.key)
 
     def aggregate(
@@ -167,7 +180,7 @@ class Asker:
         """An aggregation with two other owners, up to a step or to this one's first refusal."""
         others = [pooler(name) for name in NAMES[1:]]
         for each in others:
-            each.enlist(enrolment(self.run, security=NOISY if agreed.noise else TOTALS))
+            each.invite(invitation(self.run, security=NOISY if agreed.noise else TOTALS))
         steps = _steps(others, number, agreed, query)
         step, message = next(steps)
         while True:
@@ -185,7 +198,7 @@ def _steps(
     others: Sequence[SumResponder], number: int, agreed: Parameters, query: SumQuery
 ) -> Generator[tuple[str, Message], list[pb.OwnerMessage], None]:
     """What the curator tells one owner, step by step, as it hears from that owner and from the others."""
-    replies = yield "propose", wire.proposal_to_wire(agreed, query)
+    replies = yield "propose", wire.proposal_to_wire(Proposal.of(agreed, query))
     keys = [wire.key_from_wire(replies[0].aggregated.key)]
     keys += [each.propose(number, agreed, query) for each in others]
     public = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
@@ -202,7 +215,7 @@ def _steps(
     mail = curator.deliveries()
     replies = yield "delivery", wire.delivery_to_wire(mail[NAME])
     parts = [reply.words for reply in replies]
-    curator.masked(wire.masked_from_wire(parts, NAME, agreed.context, agreed.length))
+    curator.masked(MaskedInput(NAME, agreed.context, wire.words_from_wire(parts, agreed.length)))
     for each in others:
         curator.masked(each.mask(number, mail[each.name]))
     survivors = curator.survivors()

@@ -19,6 +19,7 @@ from owner.runs import RunManager
 from owner.settings import OwnerSettings
 from tests.fedkme.pki.verbs import pki
 from tests.owner.consent.host import NAME, SCHEMA, configured, rows
+from tests.owner.over_wire import OverWire
 from tests.owner.sums.owner_parties import NAMES, NOISY, QUERY, Asker, Together, fault_of, parameters, pooler
 
 Ask = Any
@@ -41,8 +42,8 @@ async def asked(found: OwnerSettings, ask: Ask) -> None:
             raise StoppingError("it was asked", "Nothing.")
 
         @property
-        def office(self) -> RunManager:
-            return self
+        def office(self) -> OverWire:
+            return OverWire(self)
 
     with pytest.raises(StoppingError):
         await join(found, StatusReporter(NAME, supervised=False), make=Asked)

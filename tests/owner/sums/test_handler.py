@@ -20,9 +20,10 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.privacy.ledger import disclosures_in
+from fedkme.protocol import Security
 from fedkme.secagg import Endorsements, KeyBinding, Roster, Survivors
-from fedkme.sums.values import Security
 from fedkme.wire import sums as wire
+from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import journals_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.consent.approvals import approve
@@ -33,8 +34,8 @@ from tests.owner.sums.owner_parties import (
     TOTALS,
     VECTOR,
     Asker,
-    enrolment,
     fault_of,
+    invitation,
     parameters,
     words_of,
 )
@@ -90,7 +91,7 @@ def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None
             curator.mask(1, parameters())
         entries = [journals_pb2.OwnerEntry.FromString(entry.body) for entry in at.store.entries("r")]
         assert [entry.directive.at.seq for entry in entries] == list(range(1, 3 if security is None else 6))
-        assert [reply.WhichOneof("body") for entry in entries for reply in entry.replies] == ["enlisted"]
+        assert [reply.WhichOneof("body") for entry in entries for reply in entry.replies] == ["accepted"]
         assert not any(entry.directive.aggregate.roster.advertisements for entry in entries)
 
 
@@ -237,11 +238,11 @@ def test_what_is_not_of_the_run_is_refused(tmp_path: Path) -> None:
         curator = Asker(at, "q")
         assert curator.enlist() is None
         assert "asks for no 'draw'" in refusal(fault_of(curator.ask(1, draw=pb.Draw(count=1)))).cause
-        assert "not known here" in refusal(fault_of(curator.ask(1, close=pb.Close()))).cause
+        assert "asks for no 'close'" in refusal(fault_of(curator.ask(1, close=pb.Close()))).cause
         assert "not known here" in refusal(fault_of(curator.step(1))).cause
         assert "a question without a number" in refusal(curator.embed(0)).cause
-        again = wire.enlist_to_wire(enrolment("q"))
-        assert "begun already" in refusal(fault_of(curator.ask(0, enlist=again))).cause
+        again = invitation_to_wire(invitation("q"))
+        assert "begun already" in refusal(fault_of(curator.ask(0, invite=again))).cause
         assert type(refusal(curator.embed(1, seq=99))) is OwnerFaultError
         assert at.prepare("bids") is None
         bids = Asker(at, "bids")

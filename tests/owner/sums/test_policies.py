@@ -11,8 +11,8 @@ from rich.console import Console
 
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError
 from fedkme.privacy.events import Gaussian
+from fedkme.protocol import Security
 from fedkme.protocols import PROTOCOLS, names
-from fedkme.sums.values import Security
 from owner.consent.approvals import approve
 from owner.consent.status import Status, read_status, show
 from tests.owner.consent.host import Clockwork, host

@@ -49,7 +49,7 @@ from tests.owner.sums.owner_parties import (
     Lines,
     Together,
     changed,
-    enrolment,
+    invitation,
     parameters,
     pooler,
     share,
@@ -58,7 +58,7 @@ from tests.owner.sums.owner_parties import (
 
 def enlisted(security: Any = NOISY, **changes: Any) -> SumResponder:
     made = pooler()
-    assert made.enlist(enrolment(security=security, **changes)) == 20
+    assert made.invite(invitation(security=security, **changes)) == 20
     return made
 
 
@@ -118,21 +118,21 @@ def test_nothing_is_answered_before_the_run_was_let_in() -> None:
 
 def test_another_schema_is_refused() -> None:
     with pytest.raises(SchemaError):
-        pooler().enlist(enrolment(schema="another"))
+        pooler().invite(invitation(schema="another"))
 
 
 def test_other_terms_of_a_run_that_has_begun_are_refused() -> None:
     made = enlisted()
-    made.enlist(enrolment(security=NOISY))
+    made.invite(invitation(security=NOISY))
     for terms in ({"security": None}, {"planned": (Gaussian(1.0),)}, {"consumer": "clinic"}):
         with pytest.raises(ProtocolError, match="under other terms"):
-            made.enlist(enrolment(**({"security": NOISY} | terms)))
+            made.invite(invitation(**({"security": NOISY} | terms)))
 
 
 def test_a_plan_whose_relation_nobody_can_state_is_refused() -> None:
     both = Composed((Clock(1.0), SubsampledGaussian(1.0, 0.1)))
     with pytest.raises(ProtocolError, match="different relations"):
-        pooler().enlist(enrolment(planned=(both,)))
+        pooler().invite(invitation(planned=(both,)))
 
 
 def test_the_plan_is_the_most_that_noise_may_cost() -> None:
@@ -226,9 +226,9 @@ def test_signing_keys_are_bound_to_certificates() -> None:
     everybody.owners[0].advertise(1, keys)
     plain = KeyBinding(b"", keys[1].key, b"", "owner-2")
     foreign = pooler("owner-2", identity=stranger.issue("owner-2", role=Role.OWNER))
-    foreign.enlist(enrolment(security=NOISY))
+    foreign.invite(invitation(security=NOISY))
     elsewhere = pooler("owner-2", identity=identities["owner-2"])
-    elsewhere.enlist(enrolment(security=NOISY))
+    elsewhere.invite(invitation(security=NOISY))
     for bad in (plain, foreign.propose(1, GOOD, QUERY), elsewhere.propose(2, parameters(2), QUERY)):
         everybody, keys = begun()
         with pytest.raises(IdentityError):
@@ -294,7 +294,7 @@ def test_questions_that_do_not_fit(query: SumQuery, kind: type[FedkmeError]) -> 
     # Before anything of their size is allocated: 2^14 points would have a kernel matrix of 2 GiB.
     lines = Lines()
     made = pooler(lines=lines)
-    made.enlist(enrolment())
+    made.invite(invitation())
     with pytest.raises(kind):
         made.embed(1, query)
     with pytest.raises(kind):
@@ -306,7 +306,7 @@ def test_a_trusted_curators_vector_and_its_lines() -> None:
     # "an exact statistic towards the curator, and the event of the release towards the consumer", once.
     lines = Lines()
     made = pooler(lines=lines)
-    made.enlist(enrolment(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
+    made.invite(invitation(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
     assert lines == []
     assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
     exact = ExactStatistic(f"sums of {VECTOR.length} features")
@@ -341,7 +341,7 @@ def test_lines_of_secure_aggregation() -> None:
 def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:
     lines = Lines()
     made = pooler(lines=lines)
-    made.enlist(enrolment(planned=()))
+    made.invite(invitation(planned=()))
     made.embed(1, QUERY)
     assert [line.event for line in lines if line.observer == "hospital"] == [
         ExactStatistic("release without noise")
@@ -352,7 +352,7 @@ def test_rows_that_cannot_be_embedded_leave_no_line() -> None:
     lines = Lines()
     empty = Table(rows().values[:0], np.empty(0, dtype=np.int64))
     made = pooler(table=empty, lines=lines)
-    made.enlist(enrolment())
+    made.invite(invitation())
     with pytest.raises(DataError):
         made.embed(1, QUERY)
     assert lines == []

@@ -246,9 +246,9 @@ def filler_with(wrap: Callable[[Any], Any]) -> type[HistogramResponder]:
 class CountsAgain(HistogramResponder):
     """A histogram as often as it is asked for."""
 
-    def tally(self, round_number: int) -> NDArray[np.int64]:
+    def histogram(self, round_number: int) -> NDArray[np.int64]:
         self._counted = False
-        return super().tally(round_number)
+        return super().histogram(round_number)
 
 
 def in_two_cells(

@@ -10,13 +10,13 @@ import pytest
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuctionSettings
+from fedkme.directives import Answer, Directive, Sell
 from fedkme.errors import OwnerLostError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.means import GaussianMean
 from fedkme.tables.row import Row
-from fedkme.wire.v1 import owners_pb2 as pb
 from owner.runs import RunManager
 from owner.summary.bidder import Bidder
 from sim.attacks import auctions, clock, joint
@@ -52,9 +52,9 @@ def test_over_grpc_owners_hear_what_their_streams_carry(monkeypatch: pytest.Monk
     carried: list[float] = []
     answer = RunManager.answer
 
-    def tapped(office: RunManager, directive: pb.Directive) -> list[pb.OwnerMessage]:
-        carried.extend([directive.sell.price] if directive.HasField("sell") else [])
-        return answer(office, directive)
+    def tapped(runs: RunManager, directive: Directive) -> Answer | None:
+        carried.extend([directive.body.price] if isinstance(directive.body, Sell) else [])
+        return answer(runs, directive)
 
     monkeypatch.setattr(RunManager, "answer", tapped)
     early = GAMES["clock"].over(GRPC, 1).sample(True, 30, np.random.default_rng(1))

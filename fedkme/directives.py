@@ -1,0 +1,383 @@
+"""Directives of a curator to an owner in a run, and the owner's answers: values, free of any transport.
+
+A directive has the run, the round, its number in the run and one body; the type of the body is the question.
+`fedkme.wire.directives` makes messages of them where a party is reached over a network, and journals on disk
+keep those; within one process the values themselves go from one party to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError, FedkmeError, ProtocolError, error_of
+from fedkme.features.sums import ROW_UNIT
+from fedkme.protocol import Bid, Broadcast, Closing, Invitation
+from fedkme.sealed import AnyRow, KeyOffer
+from fedkme.secagg import (
+    Advertisement,
+    Delivery,
+    Endorsement,
+    Endorsements,
+    KeyBinding,
+    Parameters,
+    Roster,
+    SealedShares,
+    Survivors,
+    Unmasking,
+)
+from fedkme.sums.values import SumQuery
+
+_WORDS = 500  # letters of a peer's cause or remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First words of an owner's process on a stream.
+
+    Attributes:
+        name: the owner's name.
+        version: of the wire contract that both sides speak.
+        instance: drawn when the process starts.
+    """
+
+    name: str
+    version: int
+    instance: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OfferKeys:
+    """The owner's keys are asked for, before a run whose rows go sealed has a plan.
+
+    It is asked under RUN/keys, because nothing is begun by it.
+    """
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A row that was bid is asked for (Algorithm 3, steps 13 and 14)."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quote:
+    """Prices of a descending clock, (k,), for what a broadcast said."""
+
+    broadcast: Broadcast
+    prices: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sell:
+    """The price at which the clock stopped: every unsent row that is worth it is asked for."""
+
+    price: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrawRows:
+    """Rows that the owner draws uniformly are asked for."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskHistogram:
+    """Counts of rows by cells are asked for, with noise."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FillOrder:
+    """Rows are asked for, `count` at most, that match shares of the cells, (B,)."""
+
+    count: int
+    shares: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """A vector of sums is asked for as it is."""
+
+    query: SumQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The first step of an aggregation: what is aggregated, and how.
+
+    Attributes are those of `Parameters`, but for what follows from the question.
+    """
+
+    query: SumQuery
+    name: str
+    owners: tuple[str, ...]
+    threshold: int
+    dropouts: int
+    colluders: int
+    bits: int
+    bound: int
+    noise: float
+
+    @classmethod
+    def of(cls, parameters: Parameters, query: SumQuery) -> Proposal:
+        """Propose an aggregation of a question's vectors."""
+        each = parameters
+        return cls(
+            query,
+            each.run,
+            each.owners,
+            each.threshold,
+            each.dropouts,
+            each.colluders,
+            each.bits,
+            each.bound,
+            each.noise,
+        )
+
+    def parameters(self, length: int) -> Parameters:
+        """Parameters of the aggregation.
+
+        Args:
+            length: of the question's vector, by the reader's own reckoning.
+
+        Raises:
+            ProtocolError: parameters under which docs/decisions/006 promises nothing.
+        """
+        try:
+            return Parameters(
+                run=self.name,
+                owners=self.owners,
+                threshold=self.threshold,
+                dropouts=self.dropouts,
+                colluders=self.colluders,
+                length=length,
+                bits=self.bits,
+                bound=self.bound,
+                step=ROW_UNIT,
+                noise=self.noise,
+            )
+        except ConfigError as error:
+            raise ProtocolError(error.cause, error.remedy) from None
+        except (ValueError, ArithmeticError):  # noise whose square is no float
+            raise ProtocolError(
+                "an aggregation is proposed with numbers out of range",
+                "Install the same release of fedkme on both sides.",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeys:
+    """The second step of an aggregation: the signing keys of all its owners."""
+
+    keys: tuple[KeyBinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTaken:
+    """A step of an aggregation as a journal has it: what was in it had secrets that die with the process."""
+
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The run is over for the owner, which says how many rows it sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """The owner may forget the run; it is not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An expected failure, in place of an answer; it never holds a private value."""
+
+    code: int
+    cause: str
+    remedy: str
+
+    @classmethod
+    def of(cls, error: FedkmeError) -> Refusal:
+        """Say an error."""
+        return cls(error.code, error.cause, error.remedy)
+
+    def error(self) -> FedkmeError:
+        """Make an error of the same class; its words are one line of limited length."""
+        cause, remedy = _one_line(self.cause), _one_line(self.remedy)
+        return error_of(self.code, cause, remedy) or ProtocolError(cause, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A body that cannot be read, of a question where that can be; the owner answers it with the reason."""
+
+    question: str
+    reason: Refusal
+
+
+Step = Proposal | SigningKeys | Roster | Delivery | Survivors | Endorsements
+"""Of an aggregation; each is answered by what the next one needs."""
+
+Body = (
+    Invitation
+    | Broadcast
+    | Ask
+    | Quote
+    | Sell
+    | DrawRows
+    | AskHistogram
+    | FillOrder
+    | Embed
+    | Step
+    | StepTaken
+    | Close
+    | Dismiss
+    | OfferKeys
+    | Unreadable
+)
+
+_QUESTIONS: dict[type[Body], str] = {
+    Invitation: "invite",
+    Broadcast: "broadcast",
+    Ask: "ask",
+    Quote: "quote",
+    Sell: "sell",
+    DrawRows: "draw",
+    AskHistogram: "histogram",
+    FillOrder: "fill_order",
+    Embed: "embed",
+    Proposal: "aggregate",
+    SigningKeys: "aggregate",
+    Roster: "aggregate",
+    Delivery: "aggregate",
+    Survivors: "aggregate",
+    Endorsements: "aggregate",
+    StepTaken: "aggregate",
+    Close: "close",
+    Dismiss: "dismiss",
+    OfferKeys: "offer_keys",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Directive:
+    """One thing that the curator says to an owner in a run.
+
+    Attributes:
+        run: name of the run.
+        round: l, or the number of a question about sums.
+        seq: counts an owner's directives in a run, from 1. One that arrives again gets the same answer.
+        body: what is asked.
+    """
+
+    run: str
+    round: int
+    seq: int
+    body: Body
+
+    @property
+    def question(self) -> str:
+        """The name of what is asked, as `fedkme.protocols` has it."""
+        return self.body.question if isinstance(self.body, Unreadable) else _QUESTIONS[type(self.body)]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The owner takes part, with so many rows (m_j, public)."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dry:
+    """No unsent row is left to bid."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriceCounts:
+    """Numbers of unsent rows with a marginal gain of at least each price, (k,)."""
+
+    at_least: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyHistogram:
+    """Noisy counts of rows by cells, (B,); they may be below zero."""
+
+    cells: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows that left the owner, as they are or in boxes."""
+
+    rows: Sequence[AnyRow]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordVector:
+    """A vector of 64-bit words, (length,): sums in the clear as two's complement, or a masked vector."""
+
+    words: NDArray[np.uint64]
+
+
+Answer = (
+    Accepted
+    | Bid
+    | Dry
+    | PriceCounts
+    | NoisyHistogram
+    | Rows
+    | WordVector
+    | KeyBinding
+    | Advertisement
+    | SealedShares
+    | Endorsement
+    | Unmasking
+    | Closing
+    | KeyOffer
+    | Refusal
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """Limits of an answer, which bound the memory that an owner can take up.
+
+    Attributes:
+        rows: most rows.
+        width: most values of a row; None for any.
+        words: most words of a vector.
+    """
+
+    rows: int = 0
+    width: int | None = None
+    words: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnerEntry:
+    """Record that an owner keeps of a directive that it answered.
+
+    Attributes:
+        directive: without what nothing later needs.
+        answer: None where it is computed again, or had secrets.
+        named: rows that were given the next tokens.
+    """
+
+    directive: Directive
+    answer: Answer | None
+    named: tuple[int, ...] = ()
+
+
+def _one_line(text: str) -> str:
+    """Fit what a peer wrote for a log and a terminal."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_WORDS]

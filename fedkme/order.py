@@ -1,0 +1,91 @@
+"""Order in which questions are legal in a run, in one table that both sides check.
+
+An owner refuses a question out of turn before it computes anything; a curator's session does not ask one. A
+row of the table says what may be asked in a state of the run, and the state that follows when it was
+answered; a refusal leaves the state as it is. Phases of a secure aggregation are one question here:
+`fedkme.secagg` has their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedkme.errors import ProtocolError
+from fedkme.protocol import AuctionTerms, CellTerms, Invitation, SumTerms, Terms
+from fedkme.protocols import PROTOCOLS
+
+Following = Mapping[str, str]
+"""Questions that are legal in a state, and the state after each."""
+
+_ORDER: Mapping[type[Terms], Mapping[str, Following]] = {
+    AuctionTerms: {
+        "open": {"broadcast": "open", "ask": "open", "draw": "open", "quote": "quoted", "close": "closed"},
+        "quoted": {"quote": "quoted", "sell": "open", "close": "closed"},
+        "closed": {},
+    },
+    CellTerms: {
+        "open": {"histogram": "counted", "fill_order": "filled", "close": "closed"},
+        "counted": {"fill_order": "filled", "close": "closed"},
+        "filled": {"close": "closed"},
+        "closed": {},
+    },
+    SumTerms: {
+        "open": {"embed": "open", "aggregate": "open"},
+    },
+}
+_NEW = "new"
+
+
+class Order:
+    """State of a run at one owner.
+
+    Attributes:
+        state: `new` until the owner has accepted the invitation, then of the table.
+    """
+
+    def __init__(self, owner: str, run: str) -> None:
+        """Begin before the invitation; args are for lines about what is out of turn."""
+        self.state = _NEW
+        self._owner = owner
+        self._run = run
+        self._protocol = ""
+        self._table: Mapping[str, Following] = {}
+        self._known: frozenset[str] = frozenset()
+
+    @property
+    def begun(self) -> bool:
+        """True once the owner takes part."""
+        return self.state != _NEW
+
+    def check(self, question: str) -> None:
+        """Refuse a question that is not legal here.
+
+        Raises:
+            ProtocolError: it is of other protocols, or out of turn.
+        """
+        row = PROTOCOLS.get(self._protocol)
+        if not self.begun:
+            if question != "invite":
+                raise ProtocolError(f"{self._owner} does not take part in {self._run}", "Restart the run.")
+        elif question == "invite":
+            raise ProtocolError(f"{self._run} has begun already", "Start another run.")
+        elif question not in self._known or not (row is None or question in row.questions | {"close"}):
+            raise ProtocolError(
+                f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
+                "Check the curator's software.",
+            )
+        elif question not in self._table[self.state]:
+            raise ProtocolError(
+                f"{self._run} asks {self._owner} for {question!r} out of turn, or twice",
+                "Check the curator's software.",
+            )
+
+    def accept(self, invitation: Invitation) -> None:
+        """Note that the owner takes part."""
+        self._protocol, self._table = invitation.protocol, _ORDER[type(invitation.terms)]
+        self._known = frozenset().union(*self._table.values())
+        self.state = "open"
+
+    def advance(self, question: str) -> None:
+        """Note that a question, other than the invitation, was answered."""
+        self.state = self._table[self.state][question]

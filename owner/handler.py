@@ -1,0 +1,124 @@
+"""Handlers of directives: what an owner answers in one run, whatever its protocol.
+
+A directive that comes again gets the same answer: no noise is drawn for it and no row is touched. The curator
+asks one thing at a time, and the next only when it has kept the answer, so that the last answer is enough.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, Unreadable
+from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError
+from fedkme.order import Order
+from fedkme.protocol import Invitation
+
+
+class RunHandler(ABC):
+    """One run at an owner: it holds to the numbers of directives and to their legal order.
+
+    Attributes:
+        run: the run's name.
+    """
+
+    def __init__(self, owner: str, run: str) -> None:
+        """Begin before the run's first directive; args are names."""
+        self.run = run
+        self._owner = owner
+        self._order = Order(owner, run)
+        self._last: Directive | None = None
+        self._answer: Answer | None = None
+
+    @property
+    def begun(self) -> bool:
+        """True once the owner takes part in the run."""
+        return self._order.begun
+
+    @property
+    def last(self) -> int:
+        """Number of the last directive that was answered; 0 before the first."""
+        return 0 if self._last is None else self._last.seq
+
+    def is_new(self, directive: Directive) -> bool:
+        """Check whether a directive was not answered before."""
+        return directive.seq > self.last or self._starts_again(directive)
+
+    def again(self, directive: Directive) -> Answer | None:
+        """The answer to a directive that was answered; none to one that is older than the last.
+
+        Raises:
+            FedkmeError: the answer was not kept and cannot be computed again.
+        """
+        if self._last is None or directive.seq < self.last:
+            return None
+        if self._answer is None:
+            self._answer = self._recomputed(self._last)
+        return self._answer
+
+    def answer(self, directive: Directive) -> OwnerEntry:
+        """Compute the answer to a new directive, with all that must be kept before it leaves."""
+        answer: Answer
+        before = self._order.state
+        try:
+            if self._starts_again(directive):
+                self._order.state = "new"
+            elif directive.seq != self.last + 1:
+                raise OwnerFaultError(
+                    f"{self._owner} does not know what {self.run} asked before this",
+                    "Its journal was lost; the run goes on without it.",
+                )
+            answer = self._checked(directive)
+            self._note(directive)
+        except FedkmeError as error:
+            self._order.state = before
+            answer = Refusal.of(error)
+        self._last, self._answer = directive, answer
+        return self._entry(directive, answer)
+
+    def restore(self, entry: OwnerEntry) -> None:
+        """Be as after `answer` had returned this entry; what it cost is in the ledger."""
+        self._last, self._answer = entry.directive, entry.answer
+        if not isinstance(entry.answer, Refusal):
+            self._note(entry.directive)
+            self._restored(entry)
+
+    def _checked(self, directive: Directive) -> Answer:
+        body = directive.body
+        if isinstance(body, Unreadable) and not body.question:
+            raise body.reason.error()
+        self._order.check(directive.question)
+        if isinstance(body, Unreadable):
+            raise body.reason.error()
+        if isinstance(body, Invitation) and directive.seq != 1:
+            raise ProtocolError(f"{self.run} has begun already", "Start another run.")
+        return self._compute(directive)
+
+    def _note(self, directive: Directive) -> None:
+        """Follow the order of questions."""
+        if isinstance(directive.body, Invitation):
+            self._order.accept(directive.body)
+        else:
+            self._order.advance(directive.question)
+
+    @abstractmethod
+    def _compute(self, directive: Directive) -> Answer:
+        """Compute an answer.
+
+        Raises:
+            FedkmeError: in place of the answer.
+        """
+
+    @abstractmethod
+    def _restored(self, entry: OwnerEntry) -> None:
+        """Be as after an answer that was no refusal."""
+
+    def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
+        """Choose what is kept of an answer."""
+        return OwnerEntry(directive, answer)
+
+    def _recomputed(self, directive: Directive) -> Answer:
+        raise OwnerFaultError(f"{self._owner} has not kept its answer", "Start another run.")
+
+    def _starts_again(self, directive: Directive) -> bool:
+        """Check whether a curator that was started again begins the run anew."""
+        return False
