@@ -25,6 +25,7 @@ from sim.engines.processes import SummaryLaunch
 from sim.engines.run_folder import make_run_directory, read_record, write_configuration, write_ledgers
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
+from sim.report.families.table import words_of
 from sim.report.progress import Progress
 from sim.report.write import write_report
 from sim.scenarios import Scenario, build_scenario
@@ -86,7 +87,7 @@ class Shown:
     """Shows the progress of a run in this process."""
 
     def __init__(self, settings: SimulationSettings, progress: Progress) -> None:
-        self._rounds = settings.summary.p if settings.summary.protocol == "algorithm3" else 1
+        self._rounds = words_of(settings.summary.row.name).rounds(settings.summary.p)
         self._progress = progress
         self.first_round: float | None = None
 

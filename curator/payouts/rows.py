@@ -22,8 +22,8 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events import ExactStatistic, Laplace
 from fedkme.privacy.noise import NoiseSource
 
-PUBLIC_COUNTS = ("uniform", "cells")
-"""Protocols whose counts are functions of public numbers and private releases."""
+NOISED = frozenset({"clock"})
+"""Auctions under which releases with noise are proven to add what they say, and no more, to a run's cost."""
 
 
 def by_price(counts: Mapping[str, int], price: int) -> Payout:
@@ -47,20 +47,20 @@ def by_price(counts: Mapping[str, int], price: int) -> Payout:
     return Payout("rows", sum(amounts.values()), amounts, shares, "owners", tells)
 
 
-def by_rows(counts: Mapping[str, int], total: int, protocol: str) -> Payout:
+def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
     """A fixed total divided by rows sent.
 
     Args:
         counts: rows sent by owner; with `cells` rows ordered.
         total: units to give away.
-        protocol: of the run; see the head of this module for what the division tells.
+        public: the counts follow from public numbers and private releases; see the head of this module.
 
     Raises:
         ConfigError: a negative count or total, or no owner.
     """
     _check(counts)
     amounts, shares = divide(total, counts)
-    if protocol in PUBLIC_COUNTS:
+    if public:
         tells = "nothing: these counts follow from public numbers and from private releases already paid for"
         return Payout("rows", total, amounts, shares, "owners", tells)
     tells = "the exact number of rows that all others sent, which nothing protects: use a price, or --epsilon"

@@ -98,6 +98,7 @@ class SummaryRun:
         facts: dict[str, Any] = {
             "run": self._run.name,
             "consumer": self._run.consumer,
+            "protocol": self._context.settings.summary.row.name,
             "p": document.summary.rows,
             "validation_rows": document.summary.validation_rows,
             "validation_points": 0 if rows is None else len(rows),

@@ -25,6 +25,7 @@ from curator.payouts import (
     by_rows_noised,
     by_shapley,
 )
+from curator.payouts.rows import NOISED
 from fedkme.errors import ConfigError
 from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
@@ -105,9 +106,8 @@ def plain(
         case PayoutBasis.ROWS if price is not None:
             return by_price(inputs.accessed, price)
         case PayoutBasis.ROWS:
-            if inputs.protocol == "cells" and inputs.orders is None:
-                return by_rows(inputs.accessed, total, "cells, as delivered")
-            return by_rows(inputs.orders or inputs.accessed, total, inputs.protocol)
+            counts, public = inputs.counts()
+            return by_rows(counts, total, public)
         case PayoutBasis.GAINS:
             _need_gains(inputs)
             return by_exact_gains(inputs.value_by_owner, total)
@@ -134,13 +134,13 @@ def noised(
         ConfigError: nothing bounds what it tells.
     """
     if method in (PayoutBasis.MIXTURE, PayoutBasis.SHAPLEY) or (
-        method is PayoutBasis.ROWS and inputs.protocol != "algorithm3"
+        method is PayoutBasis.ROWS and not inputs.ranked
     ):
         raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave --epsilon out.")
     _need_gains(inputs)
-    if inputs.auction != "clock":
+    if inputs.protocol.base not in NOISED:
         raise ConfigError(
-            f"with the auction '{inputs.auction or 'unknown'}' owners' rows have no finite epsilon to add to",
+            f"with the auction '{inputs.protocol.base}' owners' rows have no finite epsilon to add to",
             "Keep payouts of this run at the curator, or pay a price per row.",
         )
     if method is PayoutBasis.ROWS:
@@ -188,9 +188,9 @@ def show(found: Payout, console: Console) -> None:
 
 
 def _need_gains(inputs: PayoutInputs) -> None:
-    if inputs.protocol != "algorithm3":
+    if not inputs.ranked:
         raise ConfigError(
-            f"{inputs.protocol} has no winning gains: which rows survive is told to nobody",
+            f"{inputs.protocol.title} has no winning gains: which rows survive is told to nobody",
             "Use --method rows, or mixture with protocol=cells.",
         )
 

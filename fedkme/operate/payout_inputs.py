@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedkme.cells.histogram import shares
 from fedkme.errors import ConfigError, StoreError
+from fedkme.protocols import PROTOCOLS, Protocol
 from sim.engines.run_folder import read_record
 
 
@@ -21,8 +20,7 @@ class PayoutInputs:
 
     Attributes:
         run: its name in ledgers.
-        protocol: algorithm3, uniform or cells.
-        auction: kind of the auction of Algorithm 3; empty for other protocols.
+        protocol: its row in fedkme/protocols.py.
         rounds: p, rows asked for.
         owners: names of all that took part, sorted.
         owner_rows: m_j, public.
@@ -35,8 +33,7 @@ class PayoutInputs:
     """
 
     run: str
-    protocol: str
-    auction: str
+    protocol: Protocol
     rounds: int
     owners: tuple[str, ...]
     owner_rows: Mapping[str, int]
@@ -46,6 +43,18 @@ class PayoutInputs:
     value_by_owner: Mapping[str, float]
     histograms: Mapping[str, Sequence[float]] | None
     target: Sequence[float] | None
+
+    @property
+    def ranked(self) -> bool:
+        """Check whether rows were chosen by their gains."""
+        return self.protocol.family == "auction"
+
+    def counts(self) -> tuple[Mapping[str, int], bool]:
+        """Rows to pay for by owner, and whether they follow from public numbers and private releases."""
+        if self.ranked:
+            return self.accessed, False
+        ordered = self.orders is not None or "herd" not in self.protocol.questions
+        return self.orders or self.accessed, ordered
 
     def gains(self) -> dict[str, list[float]]:
         """Winning gains of every owner, in order."""
@@ -80,7 +89,7 @@ class PayoutInputs:
 
 
 def read_inputs(directory: Path) -> PayoutInputs:
-    """Read them from record.json, and run.toml where there is one.
+    """Read them from record.json.
 
     Raises:
         StoreError: the folder has no record of a run, or one that is not whole.
@@ -89,16 +98,13 @@ def read_inputs(directory: Path) -> PayoutInputs:
         record = read_record(directory)
         if record is None:
             raise StoreError(f"{directory} holds no record.json", "Give the folder of a finished run.")
-        summary = _summary(directory)
         histograms = record.get("histograms")
         owners = tuple(sorted(record["owner_rows"]))
-        protocol = summary.get("protocol") or ("cells" if histograms is not None else "algorithm3")
         target = record.get("target_histogram")
         orders = record.get("orders")
         return PayoutInputs(
             run=str(record["run"]),
-            protocol=str(protocol),
-            auction=str(summary.get("auction", {}).get("kind", "")) if protocol == "algorithm3" else "",
+            protocol=PROTOCOLS[record["protocol"]],
             rounds=int(record["p"]),
             owners=owners,
             owner_rows={name: int(record["owner_rows"][name]) for name in owners},
@@ -125,11 +131,3 @@ def _shares(noisy: Sequence[int], rows: int, classes: int) -> list[float]:
     counts = np.array(noisy, dtype=np.int64).reshape(max(1, classes), -1).sum(axis=0)
     found: list[float] = (shares(counts, rows) if rows else np.zeros(len(counts))).tolist()
     return found
-
-
-def _summary(directory: Path) -> Mapping[str, Any]:
-    path = directory / "run.toml"
-    if not path.exists():
-        return {}
-    found = tomllib.loads(path.read_text(encoding="utf-8")).get("summary", {})
-    return found if isinstance(found, dict) else {}

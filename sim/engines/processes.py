@@ -31,6 +31,7 @@ from sim.config import SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.inprocess import policy_of
 from sim.engines.run_folder import adopt_curator_run, adopt_owner_journals
+from sim.report.families.table import words_of
 from sim.report.progress import Progress
 from sim.scenarios import Scenario
 
@@ -202,8 +203,8 @@ class SummaryLaunch(Launch):
     def hear(self, event: Event) -> None:
         match event["event"]:
             case "run":
-                rounds = event["p"] if self._settings.summary.protocol == "algorithm3" else 1
-                self._progress.started(event["owners"], rounds)
+                words = words_of(self._settings.summary.row.name)
+                self._progress.started(event["owners"], words.rounds(event["p"]))
             case "round":
                 record = event["record"]
                 if self.clock.first_round is None:

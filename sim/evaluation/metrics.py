@@ -42,14 +42,14 @@ def assemble(
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else {"summary": evaluation}
     evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
-    words = words_of(settings.summary.row.name)
+    words = words_of(record["protocol"])
     claims = published_variant(settings.summary, len(record["owner_rows"])) if words.ranked else []
     return {
         "status": record["status"],
         "reason": record["reason"],
         "code": record["code"],
         "scenario": settings.scenario.kind,
-        "protocol": settings.summary.row.name,
+        "protocol": record["protocol"],
         "engine": settings.engine,
         "seed": settings.seed,
         "K": len(record["owner_rows"]),
@@ -89,7 +89,7 @@ def points_accessed(
     validation_points: int = record["validation_points"]
     total = sum(by_owner.values()) + validation_points
     accessed = [int(row["accessed"]) for row in rounds]
-    words = words_of(settings.summary.row.name)
+    words = words_of(record["protocol"])
     closings: dict[str, int] = record["closings"]
     return {
         "total": total,

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fedkme.operate.payout_cli import LEDGER, app
 from fedkme.operate.payout_inputs import read_inputs
 from fedkme.privacy.events import Laplace
 from fedkme.privacy.ledger import check_chain, read_ledger
+from fedkme.protocols import PROTOCOLS
 from sim.config import load_simulation
 from sim.report.progress import make_progress
 from sim.run import simulate
@@ -73,8 +75,8 @@ def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
     assert "infinite" in refused(finished, "--method", "gains", "--epsilon", 1)
     assert "noise alone" in refused(finished, "--method", "wins")
     assert "no histograms" in refused(finished, "--method", "mixture")
-    (tmp_path / "record.json").write_text((finished / "record.json").read_text())
-    (tmp_path / "run.toml").write_text('[summary.auction]\nkind = "privauction"\n')
+    record = json.loads((finished / "record.json").read_text())
+    (tmp_path / "record.json").write_text(json.dumps(record | {"protocol": "privauction"}))
     assert "no finite epsilon" in refused(tmp_path, "--method", "wins", "--epsilon", 1)
     assert not (tmp_path / LEDGER).exists()
     assert "no record" in refused(tmp_path / "nothing")
@@ -87,9 +89,9 @@ def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Pa
     rows, m = record["owner_rows"], record["validation_rows"]
     record["histograms"] = {name: [rows[name] * (i == j) for j in range(5)] for i, name in enumerate(names)}
     record["target_histogram"] = [0, 7 * m, 3 * m, 0, 0]
-    record["validation_rows"], record["classes"] = 10 * m, 0
+    record["validation_rows"], record["classes"], record["protocol"] = 10 * m, 0, "cells"
     (tmp_path / "record.json").write_text(json.dumps(record))
-    assert read_inputs(tmp_path).protocol == "cells"
+    assert read_inputs(tmp_path).protocol == PROTOCOLS["cells"]
     mixture = call(tmp_path, "--method", "mixture")
     values = call(tmp_path, "--method", "shapley")
     for answer in (mixture, values):
@@ -105,3 +107,16 @@ def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Pa
     record["orders"] = dict(zip(names, [0, 21, 9, 0, 0], strict=True))
     (tmp_path / "record.json").write_text(json.dumps(record))
     assert call(tmp_path, "--method", "rows")["amounts"] == mixture["amounts"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "orders", "public"),
+    [("uniform", None, True), ("cells", {"a": 2}, True), ("cells", None, False), ("clock", None, False)],
+)
+def test_counts_are_public_where_they_follow_from_releases(
+    finished: Path, protocol: str, orders: dict[str, int] | None, public: bool
+) -> None:
+    # curator/payouts/rows.py: what was ordered may be divided by, and what was delivered may not.
+    inputs = replace(read_inputs(finished), protocol=PROTOCOLS[protocol], orders=orders)
+    assert inputs.counts() == (orders or inputs.accessed, public)
+    assert inputs.ranked == (protocol == "clock")
