@@ -1,0 +1,107 @@
+"""The example extension, installed and run by each engine, for owners that allow it and for others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.places import ROOT
+
+EXAMPLE = ROOT / "examples" / "extension"
+FEDKME = "from fedkme.cli import main; main()"
+SUMMARY = ("sim", "run", "digits", "--set", "p=6", "--set", "baselines=[]", "--set", "downstream=false")
+AUCTION = ("--set", "auction.kind=best-two", "--set", "broadcast.mechanism=laplace")
+RELEASE = ("release", "normal", "digits", "--set", "rows=50")
+ENGINES = ("inprocess", "processes")
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The environment of a host on which the example is installed; the suite's own is as it was."""
+    folder = tmp_path_factory.mktemp("extension")
+    source, target = folder / "source", folder / "site"
+    shutil.copytree(EXAMPLE, source)  # building leaves files beside the source
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
+    install = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(source)]
+    subprocess.run(install, check=True, timeout=120)
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(target)])}
+
+
+def fedkme(
+    environment: Mapping[str, str], out: Path, engine: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", FEDKME, *arguments, "--engine", engine, "--out", str(out)]
+    return subprocess.run(
+        command, env=environment, cwd=out.parent, text=True, capture_output=True, timeout=150, check=False
+    )
+
+
+def metrics(out: Path) -> Any:
+    return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_auction_and_a_mechanism_of_another_package_run(
+    extended: Mapping[str, str], tmp_path: Path, engine: str
+) -> None:
+    allowed = ("--set", 'policies.all.protocols=["best-two"]')
+    ran = fedkme(extended, tmp_path / "run", engine, *SUMMARY, *AUCTION, *allowed)
+    assert ran.returncode == 0, ran.stderr
+    found = metrics(tmp_path / "run")
+    assert found["points_accessed"]["total"] == 2 * found["p"] == 12
+    assert "the two best bidders of a round" in ran.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_release_method_of_another_package_runs(
+    extended: Mapping[str, str], tmp_path: Path, engine: str
+) -> None:
+    allowed = ("--set", 'policies.all.protocols=["normal"]')
+    ran = fedkme(extended, tmp_path / "run", engine, *RELEASE, *allowed)
+    assert ran.returncode == 0, ran.stderr
+    found = metrics(tmp_path / "run")
+    assert found["method"] == "normal"
+    assert found["rows"] == 50
+    sound = [row["epsilon"] for row in found["privacy"] if row["accountant"] == "sound"]
+    assert pytest.approx(1.0, rel=1e-4) in sound
+    assert (tmp_path / "run" / "synthetic.csv").exists()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("arguments", "protocol"), [((*SUMMARY, *AUCTION), "best-two"), (RELEASE, "normal")])
+def test_owners_whose_policy_does_not_list_it_take_no_part(
+    extended: Mapping[str, str], tmp_path: Path, engine: str, arguments: tuple[str, ...], protocol: str
+) -> None:
+    refused = ("--set", 'policies.all.protocols=["clock", "merf"]')
+    ran = fedkme(extended, tmp_path / "run", engine, *arguments, *refused)
+    assert ran.returncode == 21, ran.stderr
+    said = (ran.stdout + ran.stderr).replace("\n", " ")
+    assert f"does not take part in the protocol '{protocol}', but in clock, merf" in said
+
+
+def test_a_policy_that_lists_a_protocol_nobody_installed_is_one_line(tmp_path: Path) -> None:
+    ran = fedkme(
+        os.environ, tmp_path / "run", "inprocess", *SUMMARY, "--set", 'policies.all.protocols=["normal"]'
+    )
+    assert ran.returncode == 10
+    assert "'normal' is no protocol" in ran.stderr
+    ran = fedkme(os.environ, tmp_path / "run", "inprocess", *SUMMARY, *AUCTION[:2])
+    assert ran.returncode == 10
+    assert "'best-two' is no auction" in ran.stderr
+
+
+def test_the_example_keeps_to_the_contracts(extended: Mapping[str, str], tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE / "tests", tmp_path / "tests")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "tests")]
+    ran = subprocess.run(
+        command, env=extended, cwd=tmp_path, text=True, capture_output=True, timeout=170, check=False
+    )
+    assert ran.returncode == 0, ran.stdout
