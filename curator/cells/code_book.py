@@ -21,11 +21,10 @@ from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.sums import Layout
 from fedkme.protocol import Invitation, Security, SumTerms
+from fedkme.protocols import SKETCH
 from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Schema
 
-PROTOCOL = "sketch"
-"""The name that owners' policies know for it."""
 MOST_OWNER_ROWS = 2**31
 """Sizes of owners are not known yet when cells of seeds are made: D_v's alone limits their number."""
 
@@ -81,7 +80,7 @@ def sketch_invitation(
     """Terms of a sketch, by which owners' policies decide before it."""
     event = settings.owner_noise().sketch_event
     assert event is not None, "without a sketch there is nothing to invite to"
-    return Invitation(sketch_of(run), schema.digest(), consumer, PROTOCOL, (event,), SumTerms(security))
+    return Invitation(sketch_of(run), schema.digest(), consumer, SKETCH, (event,), SumTerms(security))
 
 
 async def of_owners(
