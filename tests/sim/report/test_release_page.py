@@ -249,7 +249,7 @@ def test_a_real_run_that_fails_leaves_its_page_and_the_command_writes_it_again(t
         simulate_release(settings, tmp_path / "run", ReleaseShown(io.StringIO()))
     page = tmp_path / "run" / "report.html"
     written = page.read_bytes()
-    assert b"The release failed: error 21" in written
+    assert b"The release failed: error 22" in written
     page.unlink()
     result = CliRunner().invoke(report_app, [str(tmp_path / "run")])
     assert result.stdout.replace("\n", "") == str(page)
