@@ -13,7 +13,6 @@ not by the paper's sqrt(2 ln(1.25/delta))/epsilon, which has no theorem at epsil
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
@@ -100,8 +99,3 @@ def shrunk(beta: FloatArray, released: ReleasedEmbedding, basis: PointsMap, publ
     trust = spread / np.maximum(spread + released.sigma**2, 1e-300)
     result: FloatArray = centre + trust * (beta - centre)
     return result
-
-
-def noise_norm(released: ReleasedEmbedding) -> float:
-    """Expected RKHS norm of the noise, sigma sqrt(J): what Algorithm 1 adds to its projection's error."""
-    return released.sigma * math.sqrt(released.mean.shape[0])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
+from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.npz import npz_bytes
@@ -53,8 +54,14 @@ def card_of(stored: StoredRelease, mechanism: str, rows: int, utility: Mapping[s
 
 
 def synthetic_files(table: Table, card: DataCard) -> dict[str, bytes]:
-    """`synthetic.npz`, `.csv`, `.parquet` where pyarrow is installed, and the card."""
+    """`synthetic.npz`, `.csv`, `.parquet` where pyarrow is installed, and the card.
+
+    Raises:
+        DataError: the rows do not fit the card's schema, or their number is not the card's.
+    """
     card.schema.check(table, "synthetic data")
+    if len(table) != card.rows:
+        raise DataError("the data card is about other rows", "Make the card from the table that you write.")
     arrays = {"x": table.values} if table.labels is None else {"x": table.values, "y": table.labels}
     return _named("synthetic", arrays, columns_of(table, card.schema), card)
 

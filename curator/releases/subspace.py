@@ -7,7 +7,6 @@ next to nothing to the span are left out: `tolerance` says what next to nothing 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,11 +15,9 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.domain import Domain, Units
+from fedkme.features.domain import Units
 from fedkme.features.kernel_points import PointsSpec, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.tables.files import load_table
-from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 Method = Literal["cholesky", "eigen"]
@@ -73,21 +70,6 @@ def gaussian_points(
         )
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     return centre + scale * generator.standard_normal((count, width))
-
-
-def file_points(path: Path, schema: Schema, units: Units = "model") -> FloatArray:
-    """Z from a file of public rows in the schema's columns, (M, n) float64 in the units asked for.
-
-    Raises:
-        ConfigError: table units with categories.
-        DataError: the file cannot be read, does not fit the schema or is empty.
-    """
-    table = load_table(path, schema, "public points")
-    if not len(table):
-        raise DataError(f"{path} holds no public points", "Give a file of at least one row.")
-    domain = Domain(schema)
-    gain, shift = domain.affine(units, None)
-    return domain.encode(table.values) * gain + shift
 
 
 def subspace(

@@ -13,15 +13,13 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedkme.errors import DataError, MissingDependencyError
+from fedkme.errors import MissingDependencyError
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.events import Event, Relation
-from fedkme.tables.files import save_table
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -127,42 +125,6 @@ class DataCard:
         if self.notes:
             lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
-
-
-def write_synthetic(path: Path, table: Table, schema: Schema, card: DataCard) -> tuple[Path, ...]:
-    """Write a .npz, .csv or .parquet file that `load_table` reads back, and its card beside it.
-
-    The card is `<name>.card.md` and `<name>.card.json`.
-
-    Raises:
-        DataError: the rows do not fit the schema or the card, the suffix is another, or nothing can be
-            written there.
-        MissingDependencyError: a .parquet file without pyarrow.
-    """
-    schema.check(table, "synthetic data")
-    if len(table) != card.rows or schema.digest() != card.schema.digest():
-        raise DataError("the data card is about other rows", "Make the card from the table that you write.")
-    cards = (path.with_suffix(".card.md"), path.with_suffix(".card.json"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        match path.suffix:
-            case ".npz":
-                save_table(path, table)
-            case ".csv":
-                path.write_bytes(csv_bytes(columns_of(table, schema)))
-            case ".parquet":
-                path.write_bytes(parquet_bytes(columns_of(table, schema)))
-            case _:
-                raise DataError(
-                    f"{path} is neither a .npz, a .csv nor a .parquet file", "Choose one of them."
-                )
-        cards[0].write_text(card.to_markdown(), encoding="utf-8")
-        cards[1].write_text(json.dumps(card.to_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written: {error.strerror or 'unknown reason'}", "Check the path."
-        ) from None
-    return (path, *cards)
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:

@@ -259,11 +259,6 @@ class GaussianMean:
         """The calibrated noise multiplier and the norm's diameter."""
         return self._cost
 
-    @property
-    def sum_scale(self) -> float:
-        """Standard deviation of the noise in each coordinate of the sum of rows."""
-        return self._scale
-
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1].
 

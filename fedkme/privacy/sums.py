@@ -70,11 +70,6 @@ class Query:
         return max(self.within, self.across)
 
 
-def diameter_query(diameter: float, share: float = 1.0) -> Query:
-    """A sum of which nothing is known but its replace-one diameter."""
-    return Query(diameter, diameter, share)
-
-
 def embedding_query(features: EmbeddingMap, layout: Layout, share: float = 1.0) -> Query:
     """The (J, C) sum of phi; distances from the map's bounds (see fedkme.features.pooling)."""
     within = counted(same_class_distance(features), features)

@@ -152,7 +152,7 @@ def test_gaussian_noise_is_what_the_plan_needs_and_no_more(norm_bound: float, re
     d, epsilon, delta = 140, 1.0, 1e-5
     mean = GaussianMean(d, noise(), norm_bound=norm_bound, epsilon=epsilon, delta=delta, releases=releases)
     sensitivity = 2 * norm_bound * math.sqrt(d / 2)
-    together = mean.sum_scale / sensitivity / math.sqrt(releases)
+    together = mean._scale / sensitivity / math.sqrt(releases)
     assert together == pytest.approx(3.7306, rel=2e-5)
     assert gaussian_delta(together, epsilon) <= delta
     assert gaussian_delta(0.9999 * together, epsilon) > delta
@@ -163,7 +163,7 @@ def test_gaussian_noise_has_the_scale_it_states() -> None:
     mean = gaussian(noise(), releases=600, epsilon=1.0)
     mean.add(np.zeros((50, D)))
     draws = np.array([mean.release() for _ in range(600)]) * 50
-    assert draws.std() == pytest.approx(mean.sum_scale, rel=0.1)
+    assert draws.std() == pytest.approx(mean._scale, rel=0.1)
 
 
 def test_gaussian_refuses_a_release_more_than_planned() -> None:

@@ -20,7 +20,6 @@ from fedkme.privacy.sums import (
     PooledRelease,
     Query,
     count_query,
-    diameter_query,
     embedding_query,
     free_count_share,
     release_counts,
@@ -57,7 +56,7 @@ def test_reference_values(
     diameters: tuple[float, ...], epsilon: float, delta: float, multipliers: tuple[float, ...]
 ) -> None:
     # MATH.md 2 and 3, ANCHORS.md D (a), column "exact": noise per unit of sensitivity.
-    release = PooledRelease(tuple(map(diameter_query, diameters)), epsilon, delta)
+    release = PooledRelease(tuple(Query(diameter, diameter) for diameter in diameters), epsilon, delta)
     found = tuple(float(f"{s / d:.5g}") for s, d in zip(release.sigmas, diameters, strict=True))
     assert found == multipliers
 
@@ -86,7 +85,7 @@ def test_both_kinds_of_neighbours_keep_the_bound_and_one_spends_it(
 
 def test_shares_split_the_budget() -> None:
     # DP-HP's split: sums of (d/sigma)^2 add up to the whole, in proportion to the shares.
-    release = PooledRelease((diameter_query(2.0, 4.0), diameter_query(1.0, 1.0)), 1.0, 1e-5)
+    release = PooledRelease((Query(2.0, 2.0, 4.0), Query(1.0, 1.0, 1.0)), 1.0, 1e-5)
     first, second = ((q.diameter / s) ** 2 for q, s in zip(release.queries, release.sigmas, strict=True))
     assert first / second == pytest.approx(4.0)
     assert first + second == pytest.approx(1 / release.multiplier**2)
@@ -94,7 +93,7 @@ def test_shares_split_the_budget() -> None:
 
 def test_joint_calibration_of_epochs_beats_the_split_of_epsilon() -> None:
     # MATH.md 4: "their split wastes up to 39 %": (eps/2, delta/2) for each of two against both jointly.
-    joint = PooledRelease((diameter_query(1.0),) * 2, 1.0, 1e-5).sigmas[0]
+    joint = PooledRelease((Query(1.0, 1.0),) * 2, 1.0, 1e-5).sigmas[0]
     split = gaussian_sigma(0.5, 0.5e-5)
     assert split / joint > 1.3
 
