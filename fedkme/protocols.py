@@ -69,6 +69,11 @@ class Protocol:
         return self.rows == "hashed"
 
     @property
+    def ordered(self) -> bool:
+        """Check whether owners send the rows that fill an order."""
+        return "fill_order" in self.questions
+
+    @property
     def hashed(self) -> bool:
         """Whether the curator chooses by h1 of rows, under a draw that it does not know."""
         return self.sealed and self.family == "auction"

@@ -53,8 +53,7 @@ class PayoutInputs:
         """Rows to pay for by owner, and whether they follow from public numbers and private releases."""
         if self.ranked:
             return self.accessed, False
-        ordered = self.orders is not None or "herd" not in self.protocol.questions
-        return self.orders or self.accessed, ordered
+        return self.orders or self.accessed, self.orders is not None or not self.protocol.ordered
 
     def gains(self) -> dict[str, list[float]]:
         """Winning gains of every owner, in order."""

@@ -183,7 +183,7 @@ async def conduct_over(
     return record
 
 
-@pytest.mark.parametrize("when", ["tally", "herd"])
+@pytest.mark.parametrize("when", ["histogram", "fill_order"])
 async def test_an_owner_is_lost_on_the_way(when: str) -> None:
     # Before its histogram it has no part in the orders; before its rows they are short, and nobody is asked
     # for more: p of the rows that came make the summary.
@@ -191,16 +191,16 @@ async def test_an_owner_is_lost_on_the_way(when: str) -> None:
     assert [(fault.owner, fault.code) for fault in record.faults] == [("a", OwnerLostError.code)]
     assert record.status == "complete"
     assert len(record.selected) == 4
-    assert set(record.released["histograms"]) == set("abc" if when == "herd" else "bc")
-    assert record.released["orders"]["a"] == 0 if when == "tally" else record.released["orders"]["a"] > 0
+    assert set(record.released["histograms"]) == set("abc" if when == "fill_order" else "bc")
+    assert record.released["orders"]["a"] == 0 if when == "histogram" else record.released["orders"]["a"] > 0
     assert record.accessed_by_owner()["a"] == 0
 
 
 async def test_too_few_owners_or_rows() -> None:
-    assert (await conduct_over("ab", 12, "tally", quorum=2)).code == QuorumError.code
+    assert (await conduct_over("ab", 12, "histogram", quorum=2)).code == QuorumError.code
     with pytest.raises(NotEnoughRowsError, match="the 2 owners have 40"):
         await conduct_over("ab", 41)
-    short = await conduct_over("ab", 35, "herd")
+    short = await conduct_over("ab", 35, "fill_order")
     assert (short.status, short.code) == ("stopped", NotEnoughRowsError.code)
     assert 0 < len(short.selected) < 35
 
