@@ -113,7 +113,7 @@ class Policy:
         if fault := fault_of_protocol(protocol):
             raise PolicyError(
                 f"{self._owner} knows nothing of such a run: {fault}",
-                "Install the same release on both sides.",
+                "Let the owner install the package that brings it, or the curator's release of fedkme.",
             )
 
     def _check_family(self, invitation: Invitation) -> None:
