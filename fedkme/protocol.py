@@ -82,7 +82,7 @@ Terms = AuctionTerms | CellTerms | SumTerms
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What an owner's policy decides by, and what the owner needs, before anything else is asked in a run.
+    """Invitation to a run: an owner's policy decides by it, and it has all that the owner needs first.
 
     Attributes:
         run: name of the run.
@@ -110,13 +110,13 @@ class Invitation:
 
     @property
     def security(self) -> Security | None:
-        """How sums are protected; None for plain sums and for summaries."""
+        """Protection of sums; None for plain sums and for summaries."""
         return self.terms.security if isinstance(self.terms, SumTerms) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Broadcast:
-    """What the curator tells every owner in a round (Algorithm 3, step 5).
+    """Broadcast of the curator to every owner in a round (Algorithm 3, step 5).
 
     Attributes:
         round: l, from 1.

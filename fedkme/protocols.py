@@ -40,7 +40,7 @@ Question = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What an owner agrees to by a protocol's name.
+    """Row of the table: all that an owner agrees to by a protocol's name.
 
     Attributes:
         name: as owners' policies, invitations and ledgers have it.
@@ -65,7 +65,7 @@ class Protocol:
 
     @property
     def sealed(self) -> bool:
-        """Whether rows go through the curator in boxes that the consumer alone opens."""
+        """Check whether rows go through the curator in boxes that the consumer alone opens."""
         return self.rows == "hashed"
 
     @property
@@ -75,7 +75,7 @@ class Protocol:
 
     @property
     def hashed(self) -> bool:
-        """Whether the curator chooses by h1 of rows, under a draw that it does not know."""
+        """Check whether the curator chooses by h1 of rows, under a draw that it does not know."""
         return self.sealed and self.family == "auction"
 
 

@@ -99,7 +99,9 @@ async def _send(stream: Stream, replies: Sequence[pb.OwnerMessage]) -> None:
         await stream.write(reply)
 
 
-async def join(settings: OwnerSettings, voice: StatusReporter, make: type[RunManager] = RunManager) -> None:
+async def join(
+    settings: OwnerSettings, reporter: StatusReporter, make: type[RunManager] = RunManager
+) -> None:
     """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
@@ -108,18 +110,20 @@ async def join(settings: OwnerSettings, voice: StatusReporter, make: type[RunMan
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
 
         def refused(run: str, error: FedkmeError) -> None:
-            voice.say("refused", run=run, code=error.code, cause=error.cause, remedy=error.remedy)
+            reporter.say("refused", run=run, code=error.code, cause=error.cause, remedy=error.remedy)
 
-        voice.say("loaded", rows=len(table))
-        address = await voice.hear() if settings.curator == "-" else settings.curator
+        reporter.say("loaded", rows=len(table))
+        address = await reporter.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
-        own = own_identity(settings.identity, voice)
+        own = own_identity(settings.identity, reporter)
         with contextlib.ExitStack() as open_now:
             metrics, kept = None, store
             if settings.metrics is not None:
                 from owner.metrics import export
 
-                metrics, kept = open_now.enter_context(export(settings, store, lambda: runs.rows_sent, voice))
+                metrics, kept = open_now.enter_context(
+                    export(settings, store, lambda: runs.rows_sent, reporter)
+                )
             party = OwnerParty(
                 name=settings.name,
                 table=table,
@@ -133,12 +137,12 @@ async def join(settings: OwnerSettings, voice: StatusReporter, make: type[RunMan
                 refused=refused,
             )
             runs = party.open(address, make)
-            await _serve(settings, address, runs, voice, metrics, own)
-        voice.say("left", rows_sent=runs.rows_sent)
+            await _serve(settings, address, runs, reporter, metrics, own)
+        reporter.say("left", rows_sent=runs.rows_sent)
 
 
 def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
-    """What refuses certificates of other owners that were revoked.
+    """Make the function that refuses certificates of other owners that were revoked.
 
     Raises:
         IdentityError: the list cannot be relied on.
@@ -152,7 +156,7 @@ async def _serve(
     settings: OwnerSettings,
     address: str,
     runs: RunManager,
-    voice: StatusReporter,
+    reporter: StatusReporter,
     metrics: OwnerMetrics | None,
     identity: OwnIdentity | None,
 ) -> None:
@@ -163,12 +167,12 @@ async def _serve(
         FedkmeError: the curator refused this owner.
     """
     instance = secrets.token_bytes(16)
-    absence = Absence(voice, settings.away_s, settings.connect_s)
+    absence = Absence(reporter, settings.away_s, settings.connect_s)
 
     def welcomed(epoch: int) -> None:
         absence.over()
-        voice.say("joined", curator=address, epoch=epoch)
-        voice.ready()
+        reporter.say("joined", curator=address, epoch=epoch)
+        reporter.ready()
         if metrics is not None:
             metrics.stream.set(1)
 

@@ -39,11 +39,11 @@ class Outbox:
         self.lines: list[Disclosure] = []
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
-        """See `LedgerSink`."""
+        """Take lines, in order."""
         self.lines.extend(disclosures)
 
     def head(self) -> dict[str, int | str]:
-        """See `LedgerSink`."""
+        """Head of the ledger behind it."""
         return self._ledger.head()
 
 

@@ -14,70 +14,6 @@ from tests.places import ROOT
 PACKAGES = ("consumer", "curator", "fedkme", "owner", "sim", "tests", "tools")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
-PENDING: tuple[str, ...] = (
-    "curator/cells/run.py",
-    "curator/owners/connection.py",
-    "curator/owners/members.py",
-    "curator/owners/owner_service.py",
-    "curator/owners/ports.py",
-    "curator/owners/session.py",
-    "curator/runs/release_run.py",
-    "curator/sums/disclosures.py",
-    "curator/sums/owner_sums.py",
-    "curator/sums/ports.py",
-    "curator/sums/round.py",
-    "curator/sums/session.py",
-    "curator/sums/settings.py",
-    "fedkme/protocol.py",
-    "fedkme/protocols.py",
-    "fedkme/wire/codecs.py",
-    "fedkme/wire/sums.py",
-    "owner/agent.py",
-    "owner/cells/handler.py",
-    "owner/cells/responder.py",
-    "owner/consent/gate.py",
-    "owner/consent/policy.py",
-    "owner/runs.py",
-    "owner/summary/bidder.py",
-    "owner/summary/handler.py",
-    "owner/sums/checks.py",
-    "owner/sums/handler.py",
-    "owner/sums/responder.py",
-    "sim/attacks/cells.py",
-    "sim/attacks/wire.py",
-    "sim/bench/bare.py",
-    "sim/engines/loopback.py",
-    "tests/curator/summary/fakes.py",
-    "tests/curator/sums/fake_owners.py",
-    "tests/curator/sums/test_owner_sums.py",
-    "tests/curator/sums/test_session.py",
-    "tests/curator/sums/test_totals.py",
-    "tests/faults/world.py",
-    "tests/hostile/test_cells.py",
-    "tests/hostile/test_consumers.py",
-    "tests/hostile/test_curators.py",
-    "tests/hostile/test_owners.py",
-    "tests/hostile/test_pools.py",
-    "tests/owner/consent/host.py",
-    "tests/owner/summary/test_bidder.py",
-    "tests/owner/sums/owner_parties.py",
-    "tests/owner/sums/test_agent.py",
-    "tests/owner/sums/test_responder.py",
-    "tests/owner/test_sealed.py",
-    "tests/sim/attacks/faults.py",
-    "tests/sim/attacks/test_runs.py",
-    "tests/sim/evaluation/test_baselines.py",
-    "tests/system/launches.py",
-    "tests/system/test_cells.py",
-    "tests/system/test_dying_parties.py",
-    "tests/system/test_privacy_statements.py",
-    "tests/system/test_sealed_runs.py",
-    "tests/system/test_wire_owners.py",
-    "tests/system/test_wire_replays.py",
-    "tests/system/transcripts.py",
-)
-"""Folders and files whose text is not rewritten yet."""
-
 OPENINGS = """
     what who whom whose whether which how why where when while if that those these whatever whoever it its
     everything everybody everyone anything anybody nothing nobody something somebody none another others
@@ -92,10 +28,9 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def files() -> Iterator[Path]:
-    """Every module written by hand, but for those whose text is not rewritten yet."""
-    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        if GENERATED not in path.parents and not path.relative_to(ROOT).as_posix().startswith(PENDING):
-            yield path
+    """Every module that is written by hand."""
+    for package in PACKAGES:
+        yield from (path for path in sorted((ROOT / package).rglob("*.py")) if GENERATED not in path.parents)
 
 
 def is_riddle(docstring: str) -> bool:

@@ -1,4 +1,4 @@
-"""Public cells of a run, agreed on with owners before its plan goes to the consumer.
+"""Agreement with owners before a run's plan goes to the consumer: public cells, and owners' keys.
 
 The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the
 ledger's lines, are on disk before anybody hears of them; an attempt that died before is asked again where the
@@ -32,7 +32,7 @@ aggregation, or why it failed."""
 
 
 class Agreement:
-    """Agrees on public cells, for every run of a curator."""
+    """State that the cells of all runs share."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Disclosures of a summary by cells at the curator, written down before anything goes.
+"""Disclosures of a summary by cells: what the curator lets out and what came, written before anything goes.
 
 An owner's histogram, with its noise, is what the curator sees of it and what orders tell other owners of it:
 one line each, written by the owner in the same words. D_v's histogram likewise, by the consumer.

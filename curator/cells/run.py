@@ -81,7 +81,7 @@ class CellTask:
         return round(self.rho * self.rows)
 
     def invitation(self, owner: str) -> Invitation:
-        """Opening of the run for one owner."""
+        """Invitation of an owner."""
         book = self.book.to_json()
         return Invitation(
             self.run,
@@ -217,7 +217,7 @@ def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
 def _released(
     task: CellTask, record: SummaryRecord, counted: Mapping[str, IntArray], orders: Orders
 ) -> dict[str, Any]:
-    """Facts that payouts and plans may read: noisy counts that were paid for, and functions of them."""
+    """Values that payouts and plans may read: noisy counts that were paid for, and functions of them."""
     owners = list(counted)
     ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
     return {
@@ -241,7 +241,7 @@ async def _fill_order(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequen
 
 
 def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:
-    """Why what an owner sent cannot be used, or None."""
+    """Reason why what an owner sent cannot be used, or None."""
     if len(rows) > wanted:
         return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
     if len({row.token for row in rows}) < len(rows):

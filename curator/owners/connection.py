@@ -127,7 +127,7 @@ class OwnerConnection:
     """
 
     def __init__(self, name: str, progress_s: float, grace_s: float) -> None:
-        """Without a stream yet.
+        """Begin without a stream.
 
         Args:
             name: the owner's name.

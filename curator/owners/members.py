@@ -1,4 +1,4 @@
-"""Which process of each owner's name is served, and which owners are here. Nothing here knows gRPC."""
+"""Register of owners: which process of each name is served, and which owners are here. It knows no gRPC."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Members:
         next_epoch: Callable[[str], int] | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
-        """Nobody is here yet.
+        """Begin without any owner.
 
         Args:
             expected: names that may join; empty for whoever comes.

@@ -36,7 +36,7 @@ class GrpcStream:
         self._writing = asyncio.Lock()  # runs share the stream, and gRPC takes one message at a time
 
     async def write(self, directive: pb.Directive) -> None:
-        """See `Stream`."""
+        """Write a directive to the stream."""
         try:
             async with self._writing:
                 if not self.over.is_set():
@@ -50,7 +50,7 @@ class GrpcStream:
         raise ConnectionFailedError("the stream of an owner ended", "Look at the owner's log.")
 
     def cut(self) -> None:
-        """See `Stream`."""
+        """End the stream."""
         self.over.set()
 
     async def end(self, error: FedkmeError) -> None:
@@ -136,7 +136,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             self._say("owner_gone", owner=connection.name)
 
     async def _hello(self, stream: GrpcStream, context: Context) -> Hello:
-        """What a party says first, under a name that its certificate bears."""
+        """Receive a party's hello, under a name that its certificate bears."""
         message = await self._first(stream, context)
         if message is None or not message.HasField("hello"):
             raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
@@ -145,7 +145,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         return hello_from_wire(message.hello)
 
     async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
-        """What a party says first; None if it hung up, took too long, or had to make room for others."""
+        """Receive a party's first message; None if it hung up, was slow, or had to make room for others."""
         if len(self._silent) >= MOST_SILENT:
             oldest = next(iter(self._silent))
             del self._silent[oldest]

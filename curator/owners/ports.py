@@ -1,4 +1,4 @@
-"""How a protocol reaches an owner, whatever lies between them."""
+"""Port through which a protocol reaches an owner, whatever lies between them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OwnerPort(Protocol):
         """Ask for a row that was bid. The owner will not bid it again."""
 
     async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """How many of its unsent rows have a marginal gain of at least each price, (k,)."""
+        """Count its unsent rows that have a marginal gain of at least each price, (k,)."""
 
     async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         """All unsent rows with a marginal gain of at least the price, by the last quote; `due` of them."""
@@ -42,12 +42,12 @@ class OwnerPort(Protocol):
         """Ask for `count` rows drawn by the owner uniformly without replacement from its unsent rows."""
 
     async def histogram(self, round_number: int, cells: int) -> NDArray[np.int64]:
-        """How many rows are in each of the cells, with the owner's noise, (B,)."""
+        """Count rows in each of the cells, with the owner's noise, (B,)."""
 
     async def fill_order(
         self, round_number: int, count: int, shares: NDArray[np.float64]
     ) -> Sequence[AnyRow]:
-        """At most `count` rows, chosen by the owner to match shares of cells, (B,)."""
+        """Get at most `count` rows, chosen by the owner to match shares of cells, (B,)."""
 
     async def close(self, last_round: int) -> Closing:
         """End the run for this owner."""

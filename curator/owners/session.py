@@ -155,33 +155,33 @@ class OwnerSession(RunSession):
         self._sealed = sealed
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
-        """See `OwnerPort`."""
+        """Ask for the best unsent row's bid."""
         answer = await self._answer(broadcast.round, broadcast, _NO_ROWS)
         if not isinstance(answer, Bid | Dry):
             raise self._odd(broadcast.round, "an answer that was not asked for")
         return answer if isinstance(answer, Bid) else None
 
     async def reveal(self, round_number: int, token: int) -> AnyRow:
-        """See `OwnerPort`."""
+        """Ask for a row that was bid."""
         rows = await self._rows(round_number, Ask(token), 1)
         if not rows:
             raise OwnerFaultError(f"{self.name} answered an ask with no row", "Check its software.")
         return rows[0]
 
     async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """See `OwnerPort`."""
+        """Ask how many rows have a gain of at least each price, (k,)."""
         return (await self._ask(broadcast.round, Quote(broadcast, prices), PriceCounts)).at_least
 
     async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
+        """Ask for the rows quoted at a price."""
         return await self._rows(round_number, Sell(price), due)
 
     async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
+        """Ask for rows drawn at random."""
         return await self._rows(round_number, DrawRows(count), count)
 
     async def histogram(self, round_number: int, cells: int) -> NDArray[np.int64]:
-        """See `OwnerPort`."""
+        """Ask for noisy counts by cell, (B,)."""
         counts = (await self._ask(round_number, AskHistogram(), NoisyHistogram)).cells
         if len(counts) != cells:
             raise self._odd(round_number, f"a histogram has {len(counts)} cells and the run {cells}")
@@ -190,11 +190,11 @@ class OwnerSession(RunSession):
     async def fill_order(
         self, round_number: int, count: int, shares: NDArray[np.float64]
     ) -> Sequence[AnyRow]:
-        """See `OwnerPort`."""
+        """Order rows by shares of cells, (B,)."""
         return await self._rows(round_number, FillOrder(count, shares), count)
 
     async def close(self, last_round: int) -> Closing:
-        """See `OwnerPort`."""
+        """End the run for this owner."""
         return await self._ask(last_round, Close(), Closing)
 
     async def _rows(self, number: int, body: Body, most: int) -> Sequence[AnyRow]:

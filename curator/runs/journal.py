@@ -1,4 +1,4 @@
-"""Inputs of a run, written down before anything that follows from it leaves, and taken from there again.
+"""Journal of what came into a run, written before anything that follows from it leaves, and replayed.
 
 A run at the curator is a function of what was asked, of owners' answers and losses, and of noise. A curator
 that starts again runs the same code from its first line; this module gives it the same inputs until they
@@ -53,7 +53,7 @@ class RunJournal:
 
     @property
     def replaying(self) -> bool:
-        """Tell a run that is still where an earlier process was from one that goes on."""
+        """Check whether the run is still where it was before this process."""
         return bool(self._answers) or any(self._draws.values()) or bool(self._written)
 
     def commit(self) -> None:
@@ -72,7 +72,7 @@ class RunJournal:
         self._dirty = False
 
     def answer(self, owner: str, directive: Directive) -> Answer | None:
-        """Find what an owner answered when the run was here before; None when it was not.
+        """Answer that an owner gave when the run was here before; None when it was not.
 
         Raises:
             OwnerLostError: the owner was lost here.
@@ -116,7 +116,7 @@ class RunJournal:
         self._dirty = True
 
     def append(self, disclosure: Disclosure) -> None:
-        """Write one event to the ledger with the next commit."""
+        """Append one disclosure, as `extend` does several."""
         self.extend([disclosure])
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
@@ -145,19 +145,19 @@ class JournaledNoise:
         self._purpose = purpose
 
     def uniform(self, size: int) -> Floats:
-        """Draw as the source."""
+        """Draw from the source, or take what it drew before."""
         return self._draw(size, lambda: self._source.uniform(size))
 
     def laplace(self, scale: float, size: int) -> Floats:
-        """Draw as the source."""
+        """Draw from the source, or take what it drew before."""
         return self._draw(size, lambda: self._source.laplace(scale, size))
 
     def gaussian(self, scale: float, size: int) -> Floats:
-        """Draw as the source."""
+        """Draw from the source, or take what it drew before."""
         return self._draw(size, lambda: self._source.gaussian(scale, size))
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Draw as the source; whole numbers below 2^53 survive as floats."""
+        """Draw from the source, or take what it drew before; whole numbers below 2^53 survive as floats."""
         source = on_integers(self._source)
         drawn = self._draw(size, lambda: source.discrete_laplace(scale, size).astype(np.float64))
         return drawn.astype(np.int64)

@@ -138,7 +138,7 @@ class ReleaseRun:
         )
 
     def _mark(self, lines: list[dict[str, Any]]) -> None:
-        """From here on owners write lines of which nothing may come to this process."""
+        """Mark that owners now write lines of which nothing may come to this process."""
         with self._context.store.transaction():
             self._context.store.append(self._run.name, AGGREGATING, json.dumps(lines).encode())
 

@@ -1,4 +1,4 @@
-"""What came to the curator in a run of sums, in the words in which owners write it down themselves.
+"""Disclosures that came to the curator in a run of sums, in the words in which owners write them down.
 
 Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/007).
 What came counts also where nothing is made of it, so lines are taken when a run fails, too.

@@ -95,12 +95,12 @@ class OwnerSums:
 
     @property
     def rows(self) -> int:
-        """See `SumOracle`."""
+        """Rows of the owners that take part, N, public."""
         return sum(self._round.rows[name] for name in self._round.owners if name in self._round.rows)
 
     @property
     def owners(self) -> int:
-        """See `SumOracle`; those of the last total, once there is one."""
+        """Number of owners that take part, of the last total once there is one."""
         return len(self._round.contributors or self._round.owners)
 
     @property
@@ -115,12 +115,12 @@ class OwnerSums:
 
     @property
     def exact_sums(self) -> bool:
-        """See `SumOracle`."""
+        """Trust of owners in the curator with exact sums."""
         return self._security is None or not self._security.distributed_noise
 
     @property
     def noise_ratio(self) -> float:
-        """See `SumOracle`."""
+        """Deviation of a total's noise over the planned one."""
         security, owners = self._security, len(self._round.owners)
         if security is None or not security.distributed_noise:
             return 1.0
@@ -135,7 +135,7 @@ class OwnerSums:
         return await self._round.invite_all()
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        """See `SumOracle`."""
+        """Ask for all sums of a question with noise, as one Gaussian release."""
         query = _checked(query)
         if release is not None and len(release.queries) != len(query.specs) + query.counts:
             raise ConfigError("the noise was calibrated for other queries", "Calibrate for what is asked.")
@@ -171,13 +171,13 @@ class OwnerSums:
 
     @property
     def noise(self) -> NoiseSource:
-        """See `SumOracle`."""
+        """Source of the curator's own noise."""
         return self._noise
 
     async def marginals(
         self, marginals: Marginals, sigmas: Sequence[float] | None
     ) -> list[NDArray[np.float64]]:
-        """See `SumOracle`."""
+        """Ask for tables of counts, with noise where sigmas are given."""
         if sigmas is None and not self.exact_sums:
             raise ConfigError(
                 "exact counts are asked for and owners add noise to all of them",
@@ -216,7 +216,7 @@ class OwnerSums:
         return vector.tables(total.steps)
 
     async def exact(self, query: SumQuery) -> JointRelease:
-        """See `SumOracle`."""
+        """Ask without noise."""
         if not self.exact_sums:
             raise ConfigError(
                 "an exact sum is asked for and owners add noise to all of them",
@@ -249,7 +249,7 @@ class OwnerSums:
         )
 
     def _counts(self, vector: SumVector, total: SumTotal, release: PooledRelease | None) -> JointRelease:
-        """Of a question for class counts alone."""
+        """Make the release of a question for class counts alone."""
         none = np.zeros((0, vector.length), dtype=np.int64)
         sigma = 0.0 if release is None else release.sigmas[0]
         counts = release_counts(PooledSum(none, total.steps), sigma, self._noise)

@@ -1,4 +1,4 @@
-"""How a run of sums reaches an owner, whatever lies between them."""
+"""Port through which a run of sums reaches an owner, whatever lies between them."""
 
 from __future__ import annotations
 

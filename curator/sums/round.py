@@ -255,7 +255,7 @@ class SumRound:
                 return parameters, plan, keys
 
     def _parameters(self, vector: SumVector, security: Security, noise: float) -> Parameters:
-        """With the least threshold, which most may miss, and no more bits than the sum needs."""
+        """Choose the least threshold, which most may miss, and no more bits than the sum needs."""
         names = tuple(self.owners)
         widest = Parameters(
             run=f"{self._invitation.run}/{self._number}",
@@ -337,7 +337,7 @@ class SumRound:
 
 
 def least_owners(security: Security | None) -> int:
-    """How few owners an aggregation can begin with; 1 in the clear."""
+    """Least number of owners with which an aggregation can begin; 1 in the clear."""
     if security is None:
         return 1
     dropouts, colluders = security.dropouts, security.colluders
@@ -359,5 +359,5 @@ def _of(port: SumPort, message: Message) -> Message:
 
 
 def _slots(length: int) -> asyncio.Semaphore:
-    """How many vectors may be on their way at once."""
+    """Semaphore for the number of vectors that may be on their way at once."""
     return asyncio.Semaphore(max(1, _IN_FLIGHT_BYTES // (8 * length)))

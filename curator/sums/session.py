@@ -32,31 +32,31 @@ class SumSession(RunSession):
     """The `SumPort` of an owner that is reached over a connection."""
 
     async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
-        """See `SumPort`."""
+        """Ask for a plain vector of sums."""
         return (await self._words(number, Embed(query), length)).view(np.int64)
 
     async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
-        """See `SumPort`."""
+        """Propose an aggregation; returns the owner's signing key."""
         return await self._ask(number, Proposal.of(parameters, query), KeyBinding)
 
     async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
-        """See `SumPort`."""
+        """Begin phase 1 with all signing keys."""
         return await self._ask(number, SigningKeys(tuple(keys)), Advertisement)
 
     async def share(self, number: int, roster: Roster) -> SealedShares:
-        """See `SumPort`."""
+        """Begin phase 2 with all advertisements."""
         return await self._ask(number, roster, SealedShares)
 
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
-        """See `SumPort`."""
+        """Begin phase 3 with the shares for this owner."""
         return MaskedInput(self.name, delivery.context, await self._words(number, delivery, length))
 
     async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
-        """See `SumPort`."""
+        """Begin phase 4 with the owners that survived."""
         return await self._ask(number, survivors, Endorsement)
 
     async def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
-        """See `SumPort`."""
+        """Begin phase 5 with all endorsements."""
         return await self._ask(number, endorsements, Unmasking)
 
     async def _words(self, number: int, body: Body, length: int) -> NDArray[np.uint64]:

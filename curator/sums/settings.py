@@ -19,12 +19,12 @@ class SecuritySettings(Settings):
     """Owners add the noise, so that not even the exact total is seen by anybody."""
 
     def value(self) -> Security:
-        """What owners are told."""
+        """Security as owners are told of it."""
         return Security(self.dropouts, self.colluders, self.distributed_noise)
 
 
 class SumSettings(Settings):
-    """What the curator decides about releases; the method and its epsilon are the consumer's."""
+    """Settings of releases that the curator decides; the method and its epsilon are the consumer's."""
 
     security: SecuritySettings | None = None
     """None: owners trust the curator with plain sums of their rows."""

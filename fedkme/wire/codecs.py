@@ -265,7 +265,7 @@ def histogram_from_wire(message: types_pb2.Histogram, cells: int | None = None) 
 def cells_to_wire(
     code_book: Mapping[str, Any], gamma: float, rho: float, classes: int = 0
 ) -> types_pb2.CellsPlan:
-    """What is public of a summary by cells."""
+    """Encode what is public of a summary by cells."""
     book = json.dumps(code_book, sort_keys=True, separators=(",", ":"))
     return types_pb2.CellsPlan(code_book=book, gamma=gamma, rho=rho, classes=classes)
 
@@ -291,7 +291,7 @@ def refusal_to_wire(refusal: Refusal) -> types_pb2.Fault:
 
 
 def refusal_from_wire(message: types_pb2.Fault) -> Refusal:
-    """The same, in a peer's own words."""
+    """Decode a refusal, in a peer's own words."""
     return Refusal(message.code, message.cause, message.remedy)
 
 
@@ -301,7 +301,7 @@ def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
 
 
 def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
-    """The same class of failure that the other side raised; its words as one line of limited length."""
+    """Decode a failure into the class that the other side raised; its words as one short line."""
     return refusal_from_wire(message).error()
 
 

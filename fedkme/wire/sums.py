@@ -120,7 +120,7 @@ def words_from_wire(parts: Iterable[pb.Words], length: int | None = None) -> NDA
 
 
 def proposal_to_wire(said: Proposal) -> pb.Proposal:
-    """What is aggregated and how; the length and the step follow from the question."""
+    """Encode what is aggregated and how; the length and the step follow from the question."""
     return fitting(
         pb.Proposal(
             name=said.name,
@@ -137,7 +137,7 @@ def proposal_to_wire(said: Proposal) -> pb.Proposal:
 
 
 def proposal_from_wire(message: pb.Proposal) -> Proposal:
-    """What is aggregated and how; `Proposal.parameters` checks the numbers.
+    """Decode what is aggregated and how; `Proposal.parameters` checks the numbers.
 
     Raises:
         ProtocolError: the question cannot be read.

@@ -1,4 +1,4 @@
-"""What an owner answers in one summary by cells: answers are kept as they left, noise and rows with them."""
+"""Handler of directives in one summary by cells: answers are kept as they left, noise and rows with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an owner computes in a summary by cells: one noisy histogram, and the rows that fill an order."""
+"""Answers of an owner in a summary by cells: one noisy histogram, and the rows that fill an order."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ class HistogramResponder:
             )
 
     def restore_invitation(self, invitation: Invitation) -> None:
-        """As `invite`, for a run that the owner is in already."""
+        """Take up a run that the owner is in already."""
         self._invitation = invitation
         self._book = code_book_from_json(_terms(invitation).code_book, self._schema)
 
     def histogram(self, round_number: int) -> IntArray:
-        """How many rows are in each cell, with discrete Laplace noise, (B,); once in a run.
+        """Count rows in each cell, with discrete Laplace noise, (B,); once in a run.
 
         Raises:
             ProtocolError: a second histogram is asked for, which would cost as much again.
@@ -137,7 +137,7 @@ class HistogramResponder:
         self._counted = True
 
     def fill_order(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
-        """At most `count` rows that match the shares of cells, (B,), by the exact kernel.
+        """Choose at most `count` rows that match the shares of cells, (B,), by the exact kernel.
 
         In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
         none, so that the number tells the curator nothing.
@@ -187,7 +187,7 @@ class HistogramResponder:
         return self._invitation is not None and is_sealed(self._invitation.protocol)
 
     def _ready(self) -> Sealer | None:
-        """What rows are sealed with, where they are."""
+        """Keys that rows are sealed with, where they are."""
         if self._is_sealed and self._sealer is None:
             raise lost_keys(self.name)
         return self._sealer

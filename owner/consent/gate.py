@@ -173,7 +173,7 @@ class OwnerGate:
         self._write(histogram_disclosures(run, self._owner, event))
 
     def restore_heard(self, round_number: int, nonce: str) -> None:
-        """What another process wrote down of a round."""
+        """Take up what another process wrote down of a round."""
         self._heard_until[nonce] = max(round_number, self._heard_until.get(nonce, 0))
 
     def close(self, last_round: int) -> None:
@@ -231,7 +231,7 @@ class OwnerGate:
             self._refused(run, error)
 
     def _check_written(self, invitation: Invitation) -> None:
-        """What the owner writes down in the curator's words is about nothing else: budgets are read there."""
+        """Refuse lines in the curator's words that are about something else: budgets are read there."""
         if isinstance(invitation.terms, SumTerms):
             try:
                 release_disclosures(self._owner, invitation)
@@ -247,7 +247,7 @@ class OwnerGate:
                 )
 
     def _hear(self, round_number: int, nonce: str) -> list[Disclosure]:
-        """What this owner is told of others' rows, in the curator's words; once a round.
+        """Lines about what this owner is told of others' rows, in the curator's words; once a round.
 
         A broadcast tells of all rounds since the last one: what was decided in silence could have been said.
         The first reads the public seed set alone.

@@ -1,4 +1,4 @@
-"""In which runs an owner takes part, and what they may cost: the owner's own decision."""
+"""Policy of an owner: in which runs it takes part, and what they may cost."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def serves(protocol: str) -> str:
 
 
 def since(budget: PeriodBudget, now: float) -> float:
-    """Where the period of a budget begins, Unix seconds."""
+    """Begin of the period of a budget, Unix seconds."""
     return -math.inf if budget.days is None else now - budget.days * DAY_S
 
 

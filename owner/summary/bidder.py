@@ -1,4 +1,4 @@
-"""What an owner computes: bids from a feature matrix made once, and the rows that it is asked for."""
+"""Bids of an owner from a feature matrix made once, and the rows that it is asked for."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Bidder:
 
     @property
     def rows_named(self) -> int:
-        """How many rows have a token."""
+        """Number of rows that have a token."""
         return len(self._rows)
 
     def named_since(self, count: int) -> list[int]:
@@ -133,7 +133,7 @@ class Bidder:
         return self._rows[count:]
 
     def restore_invitation(self, invitation: Invitation) -> None:
-        """As `invite`, for a run that the owner is in already.
+        """Take up a run that the owner is in already.
 
         Raises:
             SealedBoxError: h1 is drawn from a secret that died with another process.
@@ -142,11 +142,11 @@ class Bidder:
         self._load(invitation)
 
     def restore_quote(self, broadcast: Broadcast) -> None:
-        """As `quote`, whose counts have left already."""
+        """Take up a quote whose counts have left already."""
         self._gains = self._gains_after(broadcast)
 
     def restore_heard(self, round_number: int, nonce: str) -> None:
-        """What was written down of others' rows in a round: the mean that was told, or the question."""
+        """Take up what was written down of others' rows in a round: the mean told, or the question."""
         self._gate.restore_heard(round_number, nonce)
 
     def skip_draw(self) -> None:
@@ -179,7 +179,7 @@ class Bidder:
         return Bid(gains.item(best), self._token(best))
 
     def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """How many unsent rows have a marginal gain of at least each price, (k,)."""
+        """Count unsent rows that have a marginal gain of at least each price, (k,)."""
         self._gains = self._gains_after(broadcast)
         self._gate.pass_counts(self._run, broadcast.round)
         unsent = np.sort(self._gains[~self._sent])

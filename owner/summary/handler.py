@@ -1,4 +1,4 @@
-"""What an owner answers in one run of an auction or of uniform draws."""
+"""Handler of directives in one run of an auction or of uniform draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an owner holds a question against: its own reckoning, what was agreed, what it may compute.
+"""Checks of a question: against the owner's own reckoning, what was agreed, and what it may compute.
 
 An owner builds every feature map itself. Length, bound and diameter of a vector are what it finds, not what
 the curator says; of an aggregation's noise it asks itself what that promises. 1/multiplier^2 of Gaussian
@@ -103,7 +103,7 @@ def gaussian_cost(planned: Sequence[Event]) -> float:
 
 
 def multiplier(cost: float) -> str:
-    """Of one Gaussian release that costs as much, for a line."""
+    """Multiplier of the one Gaussian release that costs as much, for a line."""
     return f"{cost**-0.5:.6g}" if 0 < cost < math.inf else "infinity" if cost == 0 else "0"
 
 

@@ -1,4 +1,4 @@
-"""What an owner answers in one run of sums.
+"""Handler of directives in one run of sums.
 
 Vectors are not kept: what left in the clear is computed again, bit by bit the same, when it is asked for
 again; what left under masks had secrets that die with the process (docs/decisions/007). A curator that was
@@ -55,7 +55,7 @@ class SumHandler(RunHandler):
         return isinstance(directive.body, Invitation) and directive.seq == 1 and self.last > 1
 
     def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
-        """Of an aggregation its proposal is kept, and which steps were taken; of vectors nothing."""
+        """Entry for the journal: of an aggregation its proposal and the steps taken; of vectors nothing."""
         if (step := _STEPS.get(type(directive.body))) is not None:
             directive = replace(directive, body=StepTaken(step))
         return OwnerEntry(directive, answer if isinstance(answer, Accepted | Refusal) else None)

@@ -1,4 +1,4 @@
-"""What an owner computes in a run of sums: vectors, plainly or under masks. It knows no wire and no disk."""
+"""Answers of an owner in a run of sums: vectors, plainly or under masks. It knows no wire and no disk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Aggregation:
 
     @property
     def event(self) -> Gaussian | None:
-        """What the curator sees, where owners add noise."""
+        """Event that the curator sees, where owners add noise."""
         if not self.parameters.noise:
             return None
         return plan_of(self.parameters, self.vector.diameter).event
@@ -243,28 +243,28 @@ class SumResponder:
         return self._party(number).unmask(endorsements)
 
     def restore_invitation(self, invitation: Invitation) -> None:
-        """Another process let the run in."""
+        """Take up a run that another process let in."""
         self._invitation = invitation
         self._gate.restore(invitation)
 
     def restore_embedded(self, number: int, query: SumQuery) -> None:
-        """Another process answered a question in the clear."""
+        """Take up a question that another process answered in the clear."""
         self._gate.restore_sums(number, _digest(query))
 
     def restore_proposed(self, number: int, parameters: Parameters, query: SumQuery) -> None:
-        """Another process opened an aggregation; its secrets died with it."""
+        """Take up an aggregation that another process opened; its secrets died with it."""
         self._used.add(number)
         self._open = _Aggregation(number, self._vector(query), parameters, None)
 
     def restore_masked(self, number: int) -> None:
-        """Another process let the masked vector out."""
+        """Take up that another process let the masked vector out."""
         opened = self._open
         if opened is not None and opened.number == number:
             self._gate.restore_sums(number, _digest(opened.vector.query))
             self._count(opened)
 
     def lost(self, number: int) -> SecureAggregationError:
-        """Why an aggregation that another process began cannot go on."""
+        """Error for an aggregation that another process began and that cannot go on."""
         return SecureAggregationError(
             f"{self.name} was started again in question {number} of {self._run}, and its secrets died with "
             "its process",

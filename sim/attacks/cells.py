@@ -53,15 +53,15 @@ Count = Callable[[Rows, NoiseSource], Ints]
 """A histogram as it leaves."""
 
 
-def counting_filler(
+def counting_responder(
     make: type[HistogramResponder], how: HistogramNoise, rows: Rows, noise: NoiseSource, name: str = "audit"
 ) -> HistogramResponder:
     """An owner that was asked to count, with a source of noise."""
-    filler = make(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
+    responder = make(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
     book = BOOK.to_json()
     terms = CellTerms(book, 1.0, how.scale, 1, classes=2)
-    filler.invite(Invitation("audit", SCHEMA.digest(), "c", "cells", (how.event,), terms))
-    return filler
+    responder.invite(Invitation("audit", SCHEMA.digest(), "c", "cells", (how.event,), terms))
+    return responder
 
 
 def owner_histogram(
@@ -72,15 +72,15 @@ def owner_histogram(
     how = histogram_noise(claim.epsilon)
 
     def count(rows: Rows, noise: NoiseSource) -> Ints:
-        return counting_filler(make, how, rows, noise).histogram(1)
+        return counting_responder(make, how, rows, noise).histogram(1)
 
     def spent(effort: Effort) -> CheckResult:
         """A curator that asks twice, against the noise that was drawn."""
         noise = _Integers(simulated(effort.seed, "audit", "histogram"))
-        filler = counting_filler(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
+        responder = counting_responder(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
         for _ in range(2):
             try:
-                filler.histogram(1)
+                responder.histogram(1)
             except ProtocolError:
                 continue
         events = [HistogramNoise(scale).event for scale in noise.scales]
@@ -287,7 +287,7 @@ def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchPart
 
     def spent(effort: Effort) -> CheckResult:
         noise = _Integers(simulated(effort.seed, "audit", "joint"))
-        counting_filler(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
+        counting_responder(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
         events = _sketch_events(parts, plan.multiplier or 0.0, effort.seed)
         return recount(claim, [*events, *(HistogramNoise(scale).event for scale in noise.scales)])
 
@@ -308,7 +308,7 @@ def _play_joint(
     multiplier = plan.multiplier or 0.0
 
     def count(rows: Rows, noise: NoiseSource) -> Ints:
-        return counting_filler(make, plan.histogram, rows, noise).histogram(1)
+        return counting_responder(make, plan.histogram, rows, noise).histogram(1)
 
     ends = [(CORNERS[:1], np.zeros(1, np.int64)), (CORNERS[-1:], np.ones(1, np.int64))]
     here, there = (_steps(parts, rows).astype(np.float64) for rows in ends)

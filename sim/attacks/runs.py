@@ -1,7 +1,7 @@
 """Games that are whole runs: which of two worlds did another owner hear of?
 
 A game is defined once, by the rows of everybody in both worlds, and played over any engine (`wire`). What is
-scored is what the observer heard: over gRPC, what its desk decoded from its stream.
+scored is what the observer heard: over gRPC, what its handler decoded from its stream.
 """
 
 from __future__ import annotations

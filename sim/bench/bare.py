@@ -43,6 +43,6 @@ def _settings(config: Path) -> OwnerSettings:
 
 if __name__ == "__main__":
     keeps, file, *_ = sys.argv[1:]
-    office = {"nothing": Forgetful, "ledger": Chaining}[keeps]
-    work = functools.partial(join, make=office)
+    made = {"nothing": Forgetful, "ledger": Chaining}[keeps]
+    work = functools.partial(join, make=made)
     raise SystemExit(run_party(lambda: _settings(Path(file)), True, work, service=True))

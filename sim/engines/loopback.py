@@ -44,7 +44,7 @@ class Loopback:
             self.runs.answer(directive)
 
     def cut(self) -> None:
-        """Nothing is between the two that could be cut."""
+        """Do nothing: there is no stream between the two that could be cut."""
 
 
 class LoopbackMembers:
@@ -59,14 +59,14 @@ class LoopbackMembers:
         return self._connections[name]
 
     def missing(self) -> list[str]:
-        """Nobody is missing."""
+        """Names of owners that are missing: none."""
         return []
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Owners in this process do not come back, and need no list of their runs."""
 
     def discharge(self, run: str) -> None:
-        """The same at the end of a run."""
+        """Let owners go at the end of a run."""
 
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
         """Name all owners.

@@ -79,7 +79,7 @@ class Process:
         self.died = asyncio.Event()
 
     def tick(self) -> None:
-        """Something is about to happen in this process."""
+        """Note that an effect is about to happen in this process."""
         if not self.alive:
             raise Killed
         self.fate.step += 1
@@ -180,7 +180,7 @@ def table(name: str) -> Table:
 
 
 class World:
-    """Who is there, and what they kept."""
+    """World of a run: its parties, and what they kept."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class World:
         return MortalStore(open_store(self.folder / f"{name}.db", name, "process"), process)
 
     async def run(self) -> None:
-        """Everybody lives until the run is over; who is killed is started again."""
+        """Keep all parties alive until the run is over; one that is killed is started again."""
         over = asyncio.Event()
         everybody = [asyncio.create_task(self._again(self._curator, "curator", over))]
         everybody += [
@@ -326,7 +326,7 @@ class World:
             self.faults.append(f"{event} {fields}")
 
     async def _ask(self, runs: RunQueue, store: Any, agreement: Any, process: Process) -> None:
-        """What a consumer's call does, in each life of the curator; until the run is over."""
+        """Call as a consumer does, in each life of the curator, until the run is over."""
         known = store.run(RUN)
         if known is None or known.status == "asked":
             if known is not None:

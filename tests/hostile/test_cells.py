@@ -107,14 +107,14 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
     with host(tmp_path, runs_at_once=8) as at:
         for number, said in enumerate(fuzzed(scripts(), FUZZED, seed=12)):
             if number % 60 == 0:
-                at.office.welcome([])
+                at.wired.welcome([])
             if said is None:
                 continue
             if number % 10 and said.at.run.startswith("run-"):
                 said.at.run += f"-{number // 60}"
-                desk: Any = at.office._handlers.get(said.at.run)
-                said.at.seq = 1 if desk is None else desk.last + 1
-            for reply in at.office.answer(said):
+                handler: Any = at.wired._handlers.get(said.at.run)
+                said.at.seq = 1 if handler is None else handler.last + 1
+            for reply in at.wired.answer(said):
                 if reply.HasField("histogram"):
                     counted.append(said.at.run)
                 if reply.HasField("rows") and reply.rows.last:
@@ -126,7 +126,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
             written = [run for run, seen, nonce in lines if (seen, nonce) == (observer, "histogram")]
             assert len(written) == len(set(written)) == len(set(counted))
         raw = [d for d in disclosures_in(k.line for k in at.store.ledger()) if isinstance(d.event, RawRows)]
-        assert len(raw) == len({(about.run, about.nonce) for about in raw}) == at.office.rows_sent
+        assert len(raw) == len({(about.run, about.nonce) for about in raw}) == at.wired.rows_sent
         ledger = tmp_path / "ledger.jsonl"
         ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
         assert check_chain(ledger) is None
@@ -157,10 +157,10 @@ CHEAP = (PureDp(0.01, count=2),)
 )
 def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
     # Noise that is less than what the plan says it costs, too: refused, and nothing is asked of the run then.
-    assert type(fault_of(at.office.answer(said))) is ProtocolError
-    fault_of(at.office.answer(histogram(2)))
-    fault_of(at.office.answer(fill(3, 1)))
-    assert at.office.rows_sent == at.lines == 0
+    assert type(fault_of(at.wired.answer(said))) is ProtocolError
+    fault_of(at.wired.answer(histogram(2)))
+    fault_of(at.wired.answer(fill(3, 1)))
+    assert at.wired.rows_sent == at.lines == 0
 
 
 def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
@@ -168,22 +168,22 @@ def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
     with host(tmp_path, budgets=[PeriodBudget(epsilon=1.0, delta=1e-5).model_dump()]) as at:
         for number, scale in enumerate((1e-3, 0.5)):
             planned = (HistogramNoise(scale).event,)
-            fault = fault_of(at.office.answer(invite(f"run-{number}", planned, scale=scale)))
+            fault = fault_of(at.wired.answer(invite(f"run-{number}", planned, scale=scale)))
             assert "towards others: epsilon 0 is spent of 1" in fault.cause
         assert at.lines == 0
-        assert at.office.answer(invite("good"))[0].HasField("accepted")
+        assert at.wired.answer(invite("good"))[0].HasField("accepted")
 
 
 def test_a_second_histogram_is_refused_also_by_the_next_process(tmp_path: Path) -> None:
     # It would cost as much again; the same directive gets the same counts, and no line.
     with host(tmp_path) as at:
-        at.office.answer(invite())
-        (first,) = at.office.answer(histogram(2))
+        at.wired.answer(invite())
+        (first,) = at.wired.answer(histogram(2))
         assert len(first.histogram.cells) == COUNTED
-        assert at.office.answer(histogram(2)) == [first]
+        assert at.wired.answer(histogram(2)) == [first]
     with host(tmp_path) as at:
-        assert at.office.answer(histogram(2)) == [first]
-        assert "out of turn, or twice" in fault_of(at.office.answer(histogram(3))).cause
+        assert at.wired.answer(histogram(2)) == [first]
+        assert "out of turn, or twice" in fault_of(at.wired.answer(histogram(3))).cause
         assert at.lines == 2
 
 
@@ -192,14 +192,14 @@ def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, orde
     # Also after one that no row fitted: one cell after another could be asked whether it is empty.
     empty = [0.0] * COUNTED
     with host(tmp_path) as at:
-        at.office.answer(invite())
-        (reply,) = at.office.answer(fill(2, 3, empty))
+        at.wired.answer(invite())
+        (reply,) = at.wired.answer(fill(2, 3, empty))
         assert not len(reply.rows.rows)
-        assert "out of turn, or twice" in fault_of(at.office.answer(order)).cause
+        assert "out of turn, or twice" in fault_of(at.wired.answer(order)).cause
     with host(tmp_path) as at:
         order.at.seq = 4
-        assert "out of turn, or twice" in fault_of(at.office.answer(order)).cause
-        assert at.office.rows_sent == 0
+        assert "out of turn, or twice" in fault_of(at.wired.answer(order)).cause
+        assert at.wired.rows_sent == 0
 
 
 @pytest.mark.parametrize(
@@ -217,10 +217,10 @@ def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, orde
 )
 def test_an_order_that_is_none(at: Host, order: pb.Directive) -> None:
     # Refused without a row, and a proper one is filled after it.
-    at.office.answer(invite())
-    assert type(fault_of(at.office.answer(order))) is ProtocolError
-    assert at.office.rows_sent == 0
-    replies = at.office.answer(fill(3, 4))
+    at.wired.answer(invite())
+    assert type(fault_of(at.wired.answer(order))) is ProtocolError
+    assert at.wired.rows_sent == 0
+    replies = at.wired.answer(fill(3, 4))
     assert sum(len(reply.rows.rows) for reply in replies) == 4
 
 
@@ -249,7 +249,7 @@ async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
 
 
 async def _odd_histogram(cells: list[int]) -> None:
-    """It is out of the run, with an error that the run foresees, and its stream is cut."""
+    """Assert that the owner is out of the run, with an error that the run foresees, and its stream is cut."""
     link = OwnerConnection("a", 60, 0)
     wire = Wire(pb.OwnerMessage(at=AT, histogram=types_pb2.Histogram(cells=cells)))
     await link.attach(wire)

@@ -46,7 +46,7 @@ def fault_in(heard: list[pb.CuratorMessage]) -> FedkmeError:
 
 
 async def talk(at: Services, *said: pb.ConsumerMessage | None) -> list[pb.CuratorMessage]:
-    """What the curator says to somebody who says this, whatever it answers, and hangs up."""
+    """Answers of the curator to a caller that says this, whatever it hears, and hangs up."""
     call = Call(said)
     await at.summaries.Summarize(None, call)
     assert call.status is None
@@ -55,7 +55,7 @@ async def talk(at: Services, *said: pb.ConsumerMessage | None) -> list[pb.Curato
 
 @pytest.fixture
 def foreseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Nothing happens that nobody foresaw: the guard, and tasks that nobody waits for, write to the log."""
+    """Assert that nothing unexpected happens: masked errors, and tasks that nobody waits for, are logged."""
     with caplog.at_level(logging.WARNING):
         yield
     assert [record.getMessage() for record in caplog.records] == []

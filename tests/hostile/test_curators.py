@@ -86,8 +86,8 @@ def in_turn(said: pb.Directive, number: int, at: Host) -> pb.Directive:
         heard = said.invite.auction.heard if said.HasField("invite") else ()
         for place, about in enumerate(heard):
             said.invite.auction.heard[place] = about.replace(f'"{name}"', f'"{said.at.run}"')
-        desk: Any = at.office._handlers.get(said.at.run)
-        said.at.seq = 1 if desk is None else desk.last + 1
+        handler: Any = at.wired._handlers.get(said.at.run)
+        said.at.seq = 1 if handler is None else handler.last + 1
     return said
 
 
@@ -110,11 +110,11 @@ def test_ten_thousand_fuzzed_directives(tmp_path: Path) -> None:
     with host(tmp_path, most_rows=most) as at:
         for number, said in enumerate(fuzzed(scripts(), FUZZED, seed=4)):
             if number % 60 == 0:
-                at.office.welcome([])
+                at.wired.welcome([])
             if said is None:
                 continue
             said = in_turn(said, number, at)
-            for reply in at.office.answer(said):  # whatever it is: an answer, and no exception
+            for reply in at.wired.answer(said):  # whatever it is: an answer, and no exception
                 assert (reply.at.run, reply.at.seq) == (said.at.run, said.at.seq)
                 if not reply.HasField("fault"):
                     answered.add(str(reply.WhichOneof("body")))
@@ -130,13 +130,13 @@ def test_ten_thousand_fuzzed_directives(tmp_path: Path) -> None:
             "offer",
         }  # else the fuzz is a poor one
         assert rows_told(at) == sent
-        assert 30 < at.office.rows_sent == len(sent) <= most
+        assert 30 < at.wired.rows_sent == len(sent) <= most
         ledger = tmp_path / "ledger.jsonl"
         ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
         assert check_chain(ledger) is None
     with host(tmp_path) as at:  # what was written down can be read, and another run be served
-        assert at.office.rows_sent == len(sent)
-        at.office.welcome([])
+        assert at.wired.rows_sent == len(sent)
+        at.wired.welcome([])
         assert at.prepare("good") is None
         assert len(at.sell("good", 3, 2).rows.rows) == 3
     assert resident() - before < GROWTH
@@ -204,16 +204,16 @@ def changed(**changes: Any) -> pb.Directive:
 )
 def test_a_run_that_is_not_begun(at: Host, said: pb.Directive, kind: type[FedkmeError], words: str) -> None:
     # Each is a typed refusal, before h1 of a row is computed, and nothing is asked of a run that was refused.
-    fault = fault_of(at.office.answer(said))
+    fault = fault_of(at.wired.answer(said))
     assert type(fault) is kind
     assert words in fault.cause
     for body in ({"draw": pb.Draw(count=9)}, {"close": pb.Close()}, {"broadcast": SAID}):
-        refusal = fault_of(at.office.answer(directive(2, **body)))
+        refusal = fault_of(at.wired.answer(directive(2, **body)))
         assert any(
             words in refusal.cause for words in ("does not take part", "does not know", "not in a run")
         )
     assert at.loaded == []
-    assert at.office.rows_sent == at.lines == 0
+    assert at.wired.rows_sent == at.lines == 0
 
 
 def test_a_dimension_that_takes_too_much_memory(tmp_path: Path) -> None:
@@ -254,50 +254,50 @@ def test_what_no_protocol_asks_gets_no_row(at: Host, protocol: str, asked: Body,
     # "no answer that carries data", and a line about nothing that did not leave.
     assert at.prepare("run-1", protocol=protocol, rows=5) is None
     before = at_rest()
-    fault = fault_of(at.office.answer(directive(2, **asked)))
+    fault = fault_of(at.wired.answer(directive(2, **asked)))
     assert isinstance(fault, ProtocolError | OwnerFaultError)
     assert words in fault.cause
-    assert at.office.rows_sent == at.lines == 0
+    assert at.wired.rows_sent == at.lines == 0
     assert resident() - before < GROWTH
 
 
 def test_rows_are_sold_once_a_quote(at: Host) -> None:
     # A second price would say of a row what the ledger does not: also after another process took over.
     at.prepare("run-1")
-    at.office.answer(quote())
-    sold = at.office.answer(directive(3, sell=pb.Sell(price=PRICES[10000])))
+    at.wired.answer(quote())
+    sold = at.wired.answer(directive(3, sell=pb.Sell(price=PRICES[10000])))
     assert sold[0].HasField("rows")
-    left = at.office.rows_sent
-    fault = fault_of(at.office.answer(directive(4, sell=pb.Sell(price=PRICES[12000]))))
+    left = at.wired.rows_sent
+    fault = fault_of(at.wired.answer(directive(4, sell=pb.Sell(price=PRICES[12000]))))
     assert "or twice" in fault.cause
-    assert at.office.rows_sent == left
+    assert at.wired.rows_sent == left
 
 
 def test_a_quote_is_remembered_by_the_next_process(tmp_path: Path) -> None:
     # The rule above takes nothing from a curator that keeps to the contract.
     with host(tmp_path) as at:
         at.prepare("run-1")
-        at.office.answer(quote())
+        at.wired.answer(quote())
     with host(tmp_path) as at:
-        (reply,) = at.office.answer(directive(3, sell=pb.Sell(price=PRICES[12000])))
+        (reply,) = at.wired.answer(directive(3, sell=pb.Sell(price=PRICES[12000])))
         assert reply.HasField("rows")
 
 
 def test_draws_add_up(at: Host) -> None:
     # p rows at most leave in a run of the protocol that looks at nothing.
     at.prepare("run-1", protocol="uniform", rows=5)
-    assert rows_in(at.office.answer(directive(2, draw=pb.Draw(count=4)))) == 4
-    fault_of(at.office.answer(directive(3, draw=pb.Draw(count=2))))
-    assert rows_in(at.office.answer(directive(4, draw=pb.Draw(count=1)))) == 1
+    assert rows_in(at.wired.answer(directive(2, draw=pb.Draw(count=4)))) == 4
+    fault_of(at.wired.answer(directive(3, draw=pb.Draw(count=2))))
+    assert rows_in(at.wired.answer(directive(4, draw=pb.Draw(count=1)))) == 1
 
 
 @pytest.mark.parametrize("event", [EVENT, {"kind": "clock", "epsilon": 1.0, "relation": "replace-one"}])
 def test_a_round_in_four_billion_years(at: Host, event: Body) -> None:
     # What was decided in silence is written down as heard: not one by one without end.
     said = changed(heard=[declared(event=event)])
-    assert at.office.answer(said)[0].HasField("accepted")
+    assert at.wired.answer(said)[0].HasField("accepted")
     before = at_rest()
-    (reply,) = at.office.answer(quote(2, FAR))
+    (reply,) = at.wired.answer(quote(2, FAR))
     if event is EVENT:
         assert reply.HasField("counts")
     else:
@@ -311,19 +311,19 @@ def test_a_limit_holds_whatever_is_asked(tmp_path: Path) -> None:
     # A refused answer is refused whole, and counts for nothing.
     with host(tmp_path, most_rows_per_run=3) as at:
         at.prepare("run-1")
-        at.office.answer(quote())
+        at.wired.answer(quote())
         (low,) = (price for price in PRICES[::100] if price == min(PRICES[::100]))
-        assert type(fault_of(at.office.answer(directive(3, sell=pb.Sell(price=low))))) is BudgetError
-        assert at.office.rows_sent == 0
+        assert type(fault_of(at.wired.answer(directive(3, sell=pb.Sell(price=low))))) is BudgetError
+        assert at.wired.rows_sent == 0
 
 
 @pytest.mark.parametrize("seq", [0, 3, 2**63, 2**64 - 1])
 def test_numbers_that_jump(at: Host, seq: int) -> None:
     # A directive after a gap is refused; one from before the run has no answer.
     at.prepare("run-1", protocol="uniform")
-    replies = at.office.answer(directive(seq, draw=pb.Draw(count=1)))
+    replies = at.wired.answer(directive(seq, draw=pb.Draw(count=1)))
     assert rows_in(replies) == 0
-    assert at.office.rows_sent == at.lines == 0
+    assert at.wired.rows_sent == at.lines == 0
 
 
 @pytest.mark.parametrize("run", ["", "\0", "a\nb", "\u202e", "x" * 129, "x" * 2**20])
@@ -331,11 +331,11 @@ def test_names_that_no_run_has(at: Host, run: str) -> None:
     # They would go to stores, logs and ledgers.
     said = invite()
     said.at.run = run
-    fault = fault_of(at.office.answer(said))
+    fault = fault_of(at.wired.answer(said))
     assert isinstance(fault, ProtocolError)
     assert len(fault.cause) < 300
-    at.office.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
-    at.office.welcome([run])
+    at.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
+    at.wired.welcome([run])
     assert at.store.runs() == []
 
 
@@ -348,6 +348,6 @@ def test_runs_without_end(tmp_path: Path) -> None:
         faults = [at.prepare(f"more-{number}", consumer="x") for number in range(3 * MOST_REFUSED)]
         assert all(isinstance(fault, PolicyError) for fault in faults)
         assert len(at.store.runs()) <= 2 + MOST_REFUSED
-        assert len(at.office._handlers) == 2
-        at.office.welcome(["run-0"])
+        assert len(at.wired._handlers) == 2
+        at.wired.welcome(["run-0"])
         assert at.prepare("after") is None

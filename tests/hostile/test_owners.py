@@ -91,7 +91,7 @@ def session_over(link: OwnerConnection) -> OwnerSession:
 
 @pytest.fixture
 def foreseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Nothing happens that nobody foresaw."""
+    """Assert that nothing unexpected happens."""
     with caplog.at_level(logging.WARNING):
         yield
     assert [record.getMessage() for record in caplog.records] == []

@@ -40,7 +40,7 @@ from tests.owner.sums.owner_parties import (
     fault_of,
     invitation,
     parameters,
-    pooler,
+    sum_responder,
 )
 
 Read = Callable[[Any], object]
@@ -49,7 +49,7 @@ Read = Callable[[Any], object]
 @functools.cache
 def phases() -> list[tuple[str, Message]]:
     """The curator's messages of one aggregation, each with the step that it is for."""
-    owners = [pooler(name) for name in NAMES]
+    owners = [sum_responder(name) for name in NAMES]
     everybody, agreed = Together(owners, NOISY), parameters()
     keys = everybody.keys(1, agreed, QUERY)
     curator = everybody.curator(agreed, keys)
@@ -81,7 +81,7 @@ def phases() -> list[tuple[str, Message]]:
 def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
     """Every message of a run of sums with its reader and its writer."""
     said = dict(phases())
-    owner = pooler()
+    owner = sum_responder()
     owner.invite(invitation(security=NOISY))
     endorsements = wire.endorsements_from_wire(cast("pooling_pb2.EndorsementList", said["endorsements"]))
     length = VECTOR.length
@@ -236,12 +236,12 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
             for number in range(count // 3):
                 said = next(mutants)
                 if number % 28 == 0:
-                    at.office.welcome([])
+                    at.wired.welcome([])
                     for place in (0, 3):
                         begin = pb.Directive()
                         begin.CopyFrom(genuine[place])
                         begin.at.run += f"-{life}-{number // 28}"
-                        at.office.answer(begin)
+                        at.wired.answer(begin)
                 if said is None:
                     continue
                 name = said.at.run
@@ -249,11 +249,11 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
                     said.at.run = f"{name}-{life}-{number // 28}"
                     if said.HasField("aggregate") and said.aggregate.HasField("propose"):
                         said.aggregate.propose.name = f"{said.at.run}/{said.at.round}"
-                    desk: Any = at.office._handlers.get(said.at.run)
+                    handler: Any = at.wired._handlers.get(said.at.run)
                     again = said.HasField("invite") and number % 3 == 0
-                    said.at.seq = 1 if desk is None or again else desk.last + 1
+                    said.at.seq = 1 if handler is None or again else handler.last + 1
                 lines = at.lines
-                for reply in at.office.answer(said):
+                for reply in at.wired.answer(said):
                     assert (reply.at.run, reply.at.seq) == (said.at.run, said.at.seq)
                     if not reply.HasField("fault"):
                         answered.add(str(reply.WhichOneof("body")))
@@ -267,7 +267,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
                         )
                     else:
                         assert at.lines == lines
-            assert at.office.rows_sent == 0
+            assert at.wired.rows_sent == 0
             ledger = tmp_path / "ledger.jsonl"
             ledger.write_text("".join(f"{kept.line}\n" for kept in at.store.ledger()))
             assert check_chain(ledger) is None
@@ -291,7 +291,7 @@ ODD += ["AAAAAAAAAAA=", [], [0], [1e308, 1e308], [0, 0], [5], [-1], "fourier", "
 def test_bases_of_odd_lengths(length: float) -> None:
     points = np.random.default_rng(0).random((2, SCHEMA.encoded_width))
     query = SumQuery((PointsSpec.of(points, 1.0, np.full((1, 2), length)),), QUERY.layout)
-    made, secure = pooler(), pooler()
+    made, secure = sum_responder(), sum_responder()
     made.invite(invitation())
     secure.invite(invitation(security=NOISY))
     with pytest.raises((ProtocolError, DataError)):
@@ -304,7 +304,7 @@ def test_bases_of_odd_lengths(length: float) -> None:
 @pytest.mark.filterwarnings("error")
 def test_odd_feature_maps(spec: dict[str, Any]) -> None:
     # Each field with each odd value, and the words of JSON that are no numbers: a vector, or a typed refusal.
-    made = pooler()
+    made = sum_responder()
     made.invite(invitation())
     spec = {name: value for name, value in spec.items() if not (name == "units" and spec["kind"] == "mixed")}
     found = 0
@@ -348,7 +348,7 @@ def test_questions_that_are_none() -> None:
 
 
 def test_weights_that_no_sum_could_hold() -> None:
-    made = pooler()
+    made = sum_responder()
     made.invite(invitation())
     heavy = SumQuery(QUERY.specs, QUERY.layout, weights=(2**44,))
     with pytest.raises(DataError, match="too many for one weighted sum"):

@@ -55,7 +55,7 @@ class Machine:
         shutil.copy(example / "validation.csv", state)
 
     def moved(self, text: str) -> str:
-        """Move paths and addresses in a text to this machine."""
+        """Move paths to this machine."""
         for place in MOVED:
             text = text.replace(place, f"{self.root}{place}")
         text = text.replace("curator.example.org:7700", self.address).replace("0.0.0.0:7700", "127.0.0.1:0")

@@ -74,9 +74,11 @@ class Owner:
         self.keys = KeyRing(name)
         self.lines = Lines()
         gate = OwnerGate(name, self.lines)
-        self.filler = HistogramResponder(name, rows, SCHEMA, noise_for(0, name)("histogram"), gate, self.keys)
+        self.responder = HistogramResponder(
+            name, rows, SCHEMA, noise_for(0, name)("histogram"), gate, self.keys
+        )
         self.bidder = Bidder(name, rows, SCHEMA, noise_for(0, name)("draw"), gate, self.keys)
-        self.port = OwnerSession(loopback_to(self.filler, SCHEMA.encoded_width), RUN, sealed=True)
+        self.port = OwnerSession(loopback_to(self.responder, SCHEMA.encoded_width), RUN, sealed=True)
 
 
 def invitation(gift: Any, protocol: str = "cells-sealed") -> Invitation:
@@ -104,12 +106,12 @@ def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empt
     lacking = Table(rows.values[cells != 0], None if rows.labels is None else rows.labels[cells != 0])
     owner = Owner("a", lacking)
     keys, gifts = given(owner.keys.offer(RUN))
-    owner.filler.invite(invitation(gifts["a"]))
-    sent = boxes(owner.filler.fill_order(1, 5, np.array([1.0, 0.0, 0.0, 0.0])))
+    owner.responder.invite(invitation(gifts["a"]))
+    sent = boxes(owner.responder.fill_order(1, 5, np.array([1.0, 0.0, 0.0, 0.0])))
     assert len(sent) == 5
     assert {len(row.box) for row in sent} == {row_box_bytes(3)}
     assert keys.open(sent) == []
-    assert owner.filler.close().rows_sent == 5
+    assert owner.responder.close().rows_sent == 5
     events = [(about.observer, about.event.kind) for about in owner.lines.kept]
     assert events == [("curator", "sealed-rows"), ("consumer", "raw-rows")] * 5
 
@@ -117,8 +119,8 @@ def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empt
 def test_a_full_order_is_full_of_the_owners_rows() -> None:
     owner = Owner("a", rows := table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    owner.filler.invite(invitation(gifts["a"]))
-    opened = keys.open(boxes(owner.filler.fill_order(1, 12, np.ones(4))))
+    owner.responder.invite(invitation(gifts["a"]))
+    opened = keys.open(boxes(owner.responder.fill_order(1, 12, np.ones(4))))
     assert len(opened) == 12
     assert {row.values.tobytes() for row in opened} <= {row.tobytes() for row in rows.values}
     assert all(row.label is not None for row in opened)
@@ -128,14 +130,14 @@ def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_c
     owner = Owner("a", table(1))
     _, gifts = given(owner.keys.offer(RUN))
     with pytest.raises(ProtocolError, match="is of the protocol"):
-        owner.filler.invite(invitation(gifts["a"], "uniform-sealed"))
+        owner.responder.invite(invitation(gifts["a"], "uniform-sealed"))
     with pytest.raises(SealedBoxError, match="is given no secret"):
-        owner.filler.invite(invitation(None))
+        owner.responder.invite(invitation(None))
     with pytest.raises(SealedBoxError, match="has no keys"):  # they went with that
-        owner.filler.invite(invitation(gifts["a"]))
-    assert not owner.filler._invitation is not None
+        owner.responder.invite(invitation(gifts["a"]))
+    assert not owner.responder._invitation is not None
     with pytest.raises(ProtocolError):
-        owner.filler.histogram(1)
+        owner.responder.histogram(1)
     assert owner.lines.kept == []
 
 
@@ -164,7 +166,7 @@ def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
     # "A directive that arrives again gets the same answer, byte for byte, also from another process."
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    handler = CellHandler(RUN, owner.filler)
+    handler = CellHandler(RUN, owner.responder)
     asked = [
         directive(1, invitation(gifts["a"])),
         directive(2, AskHistogram()),
@@ -173,7 +175,7 @@ def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
     kept = [owner_entry_to_bytes(handler.answer(said)) for said in asked]
     entries = [owner_entry_from_bytes(entry) for entry in kept]
     before, after = Owner("a", table(1)), Owner("a", table(1))
-    again, early = CellHandler(RUN, before.filler), CellHandler(RUN, after.filler)
+    again, early = CellHandler(RUN, before.responder), CellHandler(RUN, after.responder)
     for entry in entries:
         again.restore(entry)
     first, second = again.again(asked[2]), handler.again(asked[2])

@@ -39,7 +39,7 @@ HEADER = "age,smoker,ill"
 
 
 @dataclass
-class Watcher:
+class KeptProgress:
     """A `Progress` that keeps what it is shown, and acts on the first round."""
 
     on_first_round: Callable[[], None] | None = None
@@ -62,11 +62,11 @@ class Watcher:
 
 
 def launch(
-    out: Path, *assignments: str, scenario: str = "digits", watcher: Watcher | None = None
+    out: Path, *assignments: str, scenario: str = "digits", progress: KeptProgress | None = None
 ) -> tuple[Path, Metrics]:
     """`fedkme sim run` without its command line."""
     settings = load_simulation(scenario, (*SMALL, *assignments))
-    return simulate(settings, out, watcher or Watcher())
+    return simulate(settings, out, progress or KeptProgress())
 
 
 def read_json(path: Path) -> Any:

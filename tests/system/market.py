@@ -34,7 +34,7 @@ DIMENSION = 8
 
 
 class Ear(StatusReporter):
-    """A party's voice that is kept, and waited for."""
+    """Keeps what a party reports, for tests that wait for it."""
 
     def __init__(self) -> None:
         super().__init__("", supervised=False)
@@ -112,7 +112,7 @@ class Market:
             write_ledger(journal)
 
     def ended(self) -> dict[str, Any]:
-        """Report of the curator about the run that ended last."""
+        """Wait for the end of a run; returns what the curator said of the last that ended."""
         return [fields for event, fields in self.ear.said if event == "ended"][-1]
 
     def owner(self, name: str, count: int = 20, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:

@@ -276,7 +276,7 @@ async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> N
 
 
 def faults_in(folder: Path) -> list[str]:
-    """What `fedkme audit verify` finds in the ledgers of a market."""
+    """Faults that `fedkme audit verify` finds in the ledgers of a market."""
     own = [*sorted(folder.glob("?.jsonl")), *sorted(folder.glob("*/ledger.jsonl"))]
     others = [path for path in own if path.parent.name != "runs"]
     return [

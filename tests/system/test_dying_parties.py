@@ -12,7 +12,7 @@ import sim.engines.children
 from fedkme.errors import OwnerLostError, PartyFailedError, QuorumError
 from fedkme.tables.files import read_arrays
 from sim.engines.children import Child
-from tests.system.launches import Watcher, alive, launch, read_json, read_lines, rounds, rows_in
+from tests.system.launches import KeptProgress, alive, launch, read_json, read_lines, rounds, rows_in
 
 LONG = ("p=400", "scenario.owners=3")
 """A second or two after the first round, in which somebody dies."""
@@ -20,14 +20,14 @@ LONG = ("p=400", "scenario.owners=3")
 
 def test_a_killed_owner_leaves_and_the_run_goes_on(tmp_path: Path, parties: dict[str, Child]) -> None:
     # "An owner that dies in round l (the run continues without it and says so ...)."
-    watcher = Watcher(lambda: os.kill(parties["owner-3"].pid, signal.SIGKILL))
-    directory, metrics = launch(tmp_path / "run", *LONG, watcher=watcher)
+    progress = KeptProgress(lambda: os.kill(parties["owner-3"].pid, signal.SIGKILL))
+    directory, metrics = launch(tmp_path / "run", *LONG, progress=progress)
     assert metrics["status"] == "complete"
     assert metrics["rounds"] == 400
     (fault,) = metrics["faults"]
     assert (fault["owner"], fault["code"]) == ("owner-3", OwnerLostError.code)
     assert fault["round"] > 1
-    assert fault["line"] in watcher.notes
+    assert fault["line"] in progress.notes
     assert len(fault["line"].splitlines()) == 1
     # what it sent before stays in the record, and its own ledger has all of it
     sent = {event["nonce"] for event in rows_in(directory / "owners" / "owner-3.jsonl", "owner-3")}
@@ -43,8 +43,8 @@ def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(
     tmp_path: Path, parties: dict[str, Child]
 ) -> None:
     # "With fewer than a configured quorum it stops, keeping what it has."
-    watcher = Watcher(lambda: os.kill(parties["owner-2"].pid, signal.SIGKILL))
-    directory, metrics = launch(tmp_path / "run", *LONG, "quorum=3", watcher=watcher)
+    progress = KeptProgress(lambda: os.kill(parties["owner-2"].pid, signal.SIGKILL))
+    directory, metrics = launch(tmp_path / "run", *LONG, "quorum=3", progress=progress)
     assert metrics["status"] == "stopped"
     assert metrics["reason"].startswith(f"error {QuorumError.code} (quorum)")
     assert metrics["code"] == QuorumError.code
@@ -57,9 +57,9 @@ def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(
 
 
 def test_a_killed_consumer_is_named_and_the_run_is_kept(tmp_path: Path, parties: dict[str, Child]) -> None:
-    watcher = Watcher(lambda: os.kill(parties["consumer"].pid, signal.SIGKILL))
+    progress = KeptProgress(lambda: os.kill(parties["consumer"].pid, signal.SIGKILL))
     with pytest.raises(PartyFailedError, match=r"\(party failed\): consumer was killed by SIGKILL") as caught:
-        launch(tmp_path / "run", *LONG, watcher=watcher)
+        launch(tmp_path / "run", *LONG, progress=progress)
     assert len(str(caught.value).splitlines()) == 1
     metrics = read_json(tmp_path / "run" / "metrics.json")
     assert metrics["status"] == "interrupted"
@@ -72,9 +72,9 @@ def test_a_killed_consumer_is_named_and_the_run_is_kept(tmp_path: Path, parties:
 def test_a_killed_curator_is_named(tmp_path: Path, parties: dict[str, Child]) -> None:
     # The consumer and the owners fail as well, with broken connections: the cause is who died first. The
     # curator's record is gone with it; the owners' ledgers and the log stay.
-    watcher = Watcher(lambda: os.kill(parties["curator"].pid, signal.SIGKILL))
+    progress = KeptProgress(lambda: os.kill(parties["curator"].pid, signal.SIGKILL))
     with pytest.raises(PartyFailedError, match=r"\(party failed\): curator was killed by SIGKILL"):
-        launch(tmp_path / "run", *LONG, watcher=watcher)
+        launch(tmp_path / "run", *LONG, progress=progress)
     assert any(path.stat().st_size for path in (tmp_path / "run" / "owners").iterdir())
     events = [event["event"] for event in read_lines(tmp_path / "run" / "log.jsonl")]
     assert "round" in events
@@ -86,11 +86,11 @@ def test_a_hung_owner_is_given_up_and_ended(
 ) -> None:
     # `progress_s`: how long one answer of an owner may take. A stopped process cannot end by itself.
     monkeypatch.setattr(sim.engines.children, "GRACE_S", 1.0)
-    watcher = Watcher(lambda: os.kill(parties["owner-1"].pid, signal.SIGSTOP))
-    _, metrics = launch(tmp_path / "run", "p=100", "scenario.owners=3", "progress_s=1", watcher=watcher)
+    progress = KeptProgress(lambda: os.kill(parties["owner-1"].pid, signal.SIGSTOP))
+    _, metrics = launch(tmp_path / "run", "p=100", "scenario.owners=3", "progress_s=1", progress=progress)
     assert metrics["status"] == "complete"
     (fault,) = metrics["faults"]
     assert (fault["owner"], fault["code"]) == ("owner-1", OwnerLostError.code)
     assert "no answer within 1 s" in fault["line"]
-    assert fault["line"] in watcher.notes
+    assert fault["line"] in progress.notes
     assert not any(alive(child.pid) for child in parties.values())

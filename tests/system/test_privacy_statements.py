@@ -27,7 +27,7 @@ from sim.releases import simulate_release
 from sim.report import privacy
 from sim.report.release_progress import ReleaseShown
 from sim.report.write import print_summary
-from tests.system.launches import Watcher, launch, read_json
+from tests.system.launches import KeptProgress, launch, read_json
 from tests.system.release_market import METHODS, release, scenario
 
 RELEASES = {**METHODS, "marginals": ("mechanism=independent", "rows=60", "iterations=10")}
@@ -125,7 +125,7 @@ def test_a_run_that_was_cut_short_states_what_was_disclosed_so_far(tmp_path: Pat
 
     _, whole = launch(tmp_path / "whole", *INPROCESS)
     with pytest.raises(InterruptedRunError):
-        launch(tmp_path / "part", *INPROCESS, watcher=Watcher(on_first_round=fail))
+        launch(tmp_path / "part", *INPROCESS, progress=KeptProgress(on_first_round=fail))
     part = read_json(tmp_path / "part" / "metrics.json")
     assert (part["rounds"], whole["rounds"]) == (1, 12)
     assert part["privacy"] == stated(tmp_path / "part")

@@ -87,7 +87,7 @@ class Road:
 
 
 class Spy:
-    """Everything that the curator ever had in its folder, and every secret that a consumer made."""
+    """Files that the curator ever had in its folder, and every secret that a consumer made."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.files: set[bytes] = set()

@@ -44,7 +44,7 @@ def hello(name: str, oldest: int = 1, newest: int = 1) -> pb.OwnerMessage:
 
 
 async def good_run(at: Market, *owners: str) -> None:
-    """Whatever happened before, the curator still serves."""
+    """Run well: the curator still serves, whatever happened before."""
     for name in owners:
         at.owner(name)
     await at.consumer(output=at.folder / "good")

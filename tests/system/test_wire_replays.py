@@ -74,8 +74,8 @@ def numbered(body: pb.Directive, seq: int) -> pb.Directive:
     return directive
 
 
-def sent(office: OverWire, directive: pb.Directive) -> list[bytes]:
-    return [reply.SerializeToString(deterministic=True) for reply in office.answer(directive)]
+def sent(runs: OverWire, directive: pb.Directive) -> list[bytes]:
+    return [reply.SerializeToString(deterministic=True) for reply in runs.answer(directive)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(BODIES)), st.integers(1, 3), st.booleans()), max_size=12))
@@ -98,20 +98,20 @@ def test_a_replay_gets_the_same_bytes(said: list[tuple[str, int, bool]]) -> None
 
 def test_an_old_directive_has_no_answer(store: Store) -> None:
     # It is no replay of the last one: its answer is gone, and a second one would touch rows again.
-    office = process_over(store)
+    runs = process_over(store)
     for seq, body in enumerate((INVITE, BROADCAST, BODIES["ask 0"], BROADCAST), start=1):
-        (reply,) = office.answer(numbered(body, seq))
+        (reply,) = runs.answer(numbered(body, seq))
         assert not reply.HasField("fault")
-    before, last = ledger_in(store), sent(office, numbered(BROADCAST, 4))
-    assert office.answer(numbered(BODIES["ask 0"], 3)) == []
-    assert office.answer(numbered(BODIES["draw"], 2)) == []
-    assert sent(office, numbered(BROADCAST, 4)) == last
+    before, last = ledger_in(store), sent(runs, numbered(BROADCAST, 4))
+    assert runs.answer(numbered(BODIES["ask 0"], 3)) == []
+    assert runs.answer(numbered(BODIES["draw"], 2)) == []
+    assert sent(runs, numbered(BROADCAST, 4)) == last
     assert ledger_in(store) == before
 
 
 def test_a_directive_after_a_gap_is_refused(store: Store) -> None:
     # An owner whose journal is older than the run would bid by what it no longer knows.
-    office = process_over(store)
-    office.answer(numbered(INVITE, 1))
-    (reply,) = office.answer(numbered(BROADCAST, 3))
+    runs = process_over(store)
+    runs.answer(numbered(INVITE, 1))
+    (reply,) = runs.answer(numbered(BROADCAST, 3))
     assert "does not know what run-1 asked before this" in reply.fault.cause

@@ -32,7 +32,7 @@ def market_rows(count: int, generator: np.random.Generator) -> Table:
 
 
 def transcript(values: dict[str, Any]) -> dict[str, Any]:
-    """What two engines must agree on, of one run of 15 rows over five owners."""
+    """Facts that two engines must agree on, of one run of 15 rows over five owners."""
     schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=WIDTH),))
     generator = np.random.default_rng(11)
     owners = {f"owner-{i}": market_rows(200 * i, generator) for i in range(1, 6)}

@@ -96,7 +96,7 @@ def make_task(
 
 
 def invitation(task: SummaryTask) -> Invitation:
-    """What the owners of a run are told before round 1."""
+    """Invitation that the owners of a run get before round 1."""
     terms = AuctionTerms(task.h1.spec, task.target)
     return Invitation(task.run, task.schema.digest(), "consumer", "algorithm3", (), terms)
 

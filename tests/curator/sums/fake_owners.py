@@ -172,7 +172,7 @@ class FakeOwner:
 
 
 def changed(**fields: Any) -> Change:
-    """The same message with other fields."""
+    """Make the message with other fields."""
     return lambda said: dataclasses.replace(said, **fields)
 
 

@@ -94,7 +94,7 @@ async def test_pooling_over_owners_is_one_owner_to_the_last_bit(
 
 
 def chi_of(values: NDArray[np.float64], sigma: float) -> float:
-    """How many deviations the sum of squares is from what noise of that deviation has."""
+    """Deviations by which the sum of squares is off from what noise of that deviation has."""
     squares = float(((values / sigma) ** 2).sum())
     return (squares - values.size) / math.sqrt(2.0 * values.size)
 

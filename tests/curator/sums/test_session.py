@@ -1,4 +1,4 @@
-"""Sums over an owner's stream: a session of the curator, a desk of an owner, and owners that answer oddly."""
+"""Sums over an owner's stream: the curator's session, an owner's handler, and owners that answer oddly."""
 
 from __future__ import annotations
 

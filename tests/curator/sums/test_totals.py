@@ -340,7 +340,7 @@ LIMIT = 380.0  # of chi-square with 255 degrees of freedom, exceeded with probab
 
 
 def chi_square(words: NDArray[np.uint64], bits: int) -> float:
-    """Of the highest eight bits, over 256 cells."""
+    """Chi-square of the highest eight bits, over 256 cells."""
     counts = np.bincount((words >> np.uint64(bits - 8)).astype(np.int64), minlength=256)
     expected = len(words) / 256
     return float(((counts - expected) ** 2 / expected).sum())

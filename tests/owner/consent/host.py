@@ -51,7 +51,7 @@ def rows(count: int = 20) -> Table:
 
 
 def heard(run: str, planned: tuple[Event, ...]) -> tuple[Disclosure, ...]:
-    """What a curator says that owners will hear, of an event in the plan."""
+    """Lines that a curator says owners will hear, of an event in the plan."""
     return tuple(
         Disclosure(run, 1, OWNERS, OWNERS, event, "replace-one", None, nonce)
         for event, nonce in zip(planned, ("mean", "auction"), strict=False)
@@ -117,12 +117,12 @@ class Host:
             clock=clock,
             refused=lambda run, error: said.append((run, error)),
         )
-        self.office = OverWire(party.open("curator:7700"))
+        self.wired = OverWire(party.open("curator:7700"))
         self._seq: dict[str, int] = {}
 
     def ask(self, run: str, directive: pb.Directive, number: int, seq: int) -> pb.OwnerMessage:
         directive.at.run, directive.at.round, directive.at.seq = run, number, seq
-        return self.office.answer(directive)[-1]
+        return self.wired.answer(directive)[-1]
 
     def prepare(self, run: str, **changes: Any) -> FedkmeError | None:
         """Ask the owner into a run; why not, if it does not come."""
@@ -148,11 +148,11 @@ class Host:
 
     def end(self, run: str) -> None:
         """The curator lets the owner forget a run."""
-        self.office.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
+        self.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
 
     @property
     def lines(self) -> int:
-        """Of its ledger."""
+        """Lines of its ledger."""
         return len(self.store.ledger())
 
 

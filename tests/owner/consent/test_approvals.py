@@ -84,7 +84,7 @@ def test_an_approval_is_used_once_whenever_the_process_is_killed(
             elif where == "after the commit":
                 patch.setattr("owner.consent.policy.tidy", die)
             else:
-                patch.setattr(at.office.manager, "_keep", die)
+                patch.setattr(at.wired.manager, "_keep", die)
             with pytest.raises(Killed):
                 at.prepare("r-1")
     with host(tmp_path, approval="manual", runs_at_once=9) as at:

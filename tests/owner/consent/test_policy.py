@@ -97,7 +97,7 @@ def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:
 def test_the_empty_policy_lets_any_run_in(tmp_path: Path) -> None:
     with host(tmp_path) as at:
         for protocol in (row.name for row in PROTOCOLS.values() if row.rows == "raw"):
-            assert at.prepare(f"r-{protocol}"[:40], protocol=protocol) is None or len(at.office.runs) == 4
+            assert at.prepare(f"r-{protocol}"[:40], protocol=protocol) is None or len(at.wired.runs) == 4
         assert at.settings.policy.runs_at_once == 4
 
 

@@ -44,7 +44,7 @@ def random_mean(seed: int) -> MeanVector:
 
 
 def bids_and_reveals(owner: Bidder) -> Iterator[tuple[Bid, list[float], int | None]]:
-    """Everything that an owner says until it runs dry, under means that change every round."""
+    """Bids and rows of an owner until it runs dry, under means that change every round."""
     number = 0
     while (bid := owner.bid(Broadcast(number + 1, number, random_mean(number)))) is not None:
         number += 1

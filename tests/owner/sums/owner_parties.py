@@ -1,4 +1,4 @@
-"""Owners of a run of sums without a network: poolers that speak to each other, and a host that is asked."""
+"""Owners of a run of sums without a network: responders that speak to each other, and a host."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Lines(list[Disclosure]):
         return {"entries": len(self)}
 
 
-def pooler(
+def sum_responder(
     name: str = NAME,
     table: Table | None = None,
     identity: Identity | None = None,
@@ -150,7 +150,7 @@ class Asker:
     def ask(self, number: int, seq: int | None = None, **body: Any) -> list[pb.OwnerMessage]:
         self.seq = self.seq + 1 if seq is None else seq
         position = pb.Position(run=self.run, round=number, seq=self.seq)
-        return self.at.office.answer(pb.Directive(at=position, **body))
+        return self.at.wired.answer(pb.Directive(at=position, **body))
 
     def enlist(self, **changes: Any) -> FedkmeError | None:
         (reply,) = self.ask(0, invite=invitation_to_wire(invitation(self.run, **changes)))
@@ -178,7 +178,7 @@ class Asker:
         change: Callable[[str, Any], Any] = lambda step, message: message,
     ) -> list[pb.OwnerMessage]:
         """An aggregation with two other owners, up to a step or to this one's first refusal."""
-        others = [pooler(name) for name in NAMES[1:]]
+        others = [sum_responder(name) for name in NAMES[1:]]
         for each in others:
             each.invite(invitation(self.run, security=NOISY if agreed.noise else TOTALS))
         steps = _steps(others, number, agreed, query)
@@ -197,7 +197,7 @@ class Asker:
 def _steps(
     others: Sequence[SumResponder], number: int, agreed: Parameters, query: SumQuery
 ) -> Generator[tuple[str, Message], list[pb.OwnerMessage], None]:
-    """What the curator tells one owner, step by step, as it hears from that owner and from the others."""
+    """Tell one owner what a curator tells it, as it hears from that owner and from the others."""
     replies = yield "propose", wire.proposal_to_wire(Proposal.of(agreed, query))
     keys = [wire.key_from_wire(replies[0].aggregated.key)]
     keys += [each.propose(number, agreed, query) for each in others]

@@ -20,7 +20,16 @@ from owner.settings import OwnerSettings
 from tests.fedkme.pki.verbs import pki
 from tests.owner.consent.host import NAME, SCHEMA, configured, rows
 from tests.owner.over_wire import OverWire
-from tests.owner.sums.owner_parties import NAMES, NOISY, QUERY, Asker, Together, fault_of, parameters, pooler
+from tests.owner.sums.owner_parties import (
+    NAMES,
+    NOISY,
+    QUERY,
+    Asker,
+    Together,
+    fault_of,
+    parameters,
+    sum_responder,
+)
 
 Ask = Any
 
@@ -32,7 +41,7 @@ def settings(folder: Path, **changes: Any) -> OwnerSettings:
 
 
 async def asked(found: OwnerSettings, ask: Ask) -> None:
-    """What a curator asks an owner's process, which stops then; nothing is on a network."""
+    """Ask an owner's process as a curator does; it stops then, and nothing is on a network."""
 
     class Asked(RunManager):
         def __init__(self, *given: Any) -> None:
@@ -42,7 +51,7 @@ async def asked(found: OwnerSettings, ask: Ask) -> None:
             raise StoppingError("it was asked", "Nothing.")
 
         @property
-        def office(self) -> OverWire:
+        def wired(self) -> OverWire:
             return OverWire(self)
 
     with pytest.raises(StoppingError):
@@ -65,7 +74,7 @@ async def test_an_owners_process_takes_part(tmp_path: Path) -> None:
 
 def _goes_on(curator: Asker) -> None:
     assert not isinstance(curator.embed(1, seq=2), FedkmeError)
-    lost = fault_of(curator.at.office.answer(pb.Directive(at=pb.Position(run="s", round=1, seq=2))))
+    lost = fault_of(curator.at.wired.answer(pb.Directive(at=pb.Position(run="s", round=1, seq=2))))
     assert "its secrets died with its process" in str(lost)
 
 
@@ -77,7 +86,7 @@ async def test_signing_keys_of_others_are_held_to_the_list_of_revoked_certificat
         pki("issue", name, "--authority", authority, "--out", tmp_path / f"{name}.pem", "--role", "owner")
     listed = tmp_path / "ca" / "revoked.pem"
     identities = {name: Identity.load(tmp_path / f"{name}.pem") for name in NAMES}
-    others = [pooler(name, identity=identities[name]) for name in NAMES[1:]]
+    others = [sum_responder(name, identity=identities[name]) for name in NAMES[1:]]
     everybody = Together(others, NOISY)
 
     def ask(curator: Asker) -> None:

@@ -63,7 +63,7 @@ def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
         assert isinstance(vector, np.ndarray)
         assert (vector == VECTOR.of(rows())).all()
         assert nonces(at) == ["sums 1", "release 0"]
-        assert at.office.rows_sent == 0
+        assert at.wired.rows_sent == 0
 
 
 def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> Non
         first = [reply.SerializeToString() for reply in curator.mask(1, agreed)]
         body = pb.Directive(at=pb.Position(run="r", round=1, seq=curator.seq))
         body.aggregate.delivery.SetInParent()
-        assert [reply.SerializeToString() for reply in at.office.answer(body)] == first
+        assert [reply.SerializeToString() for reply in at.wired.answer(body)] == first
         before = nonces(at)
-        assert at.office.answer(pb.Directive(at=pb.Position(run="r", round=1, seq=2))) == []  # an old one
+        assert at.wired.answer(pb.Directive(at=pb.Position(run="r", round=1, seq=2))) == []  # an old one
         assert nonces(at) == before == ["sums 1", "release 0"]
 
 
@@ -254,7 +254,7 @@ def test_what_is_not_of_the_run_is_refused(tmp_path: Path) -> None:
 def test_a_run_that_was_dismissed_is_over(tmp_path: Path) -> None:
     with asked(tmp_path) as (at, curator):
         curator.enlist()
-        assert at.office.answer(pb.Directive(at=pb.Position(run="r"), dismiss=pb.Dismiss())) == []
+        assert at.wired.answer(pb.Directive(at=pb.Position(run="r"), dismiss=pb.Dismiss())) == []
         assert "has left r" in refusal(curator.embed(1)).cause
         assert at.store.entries("r") == []
 

@@ -51,13 +51,13 @@ from tests.owner.sums.owner_parties import (
     changed,
     invitation,
     parameters,
-    pooler,
     share,
+    sum_responder,
 )
 
 
 def enlisted(security: Any = NOISY, **changes: Any) -> SumResponder:
-    made = pooler()
+    made = sum_responder()
     assert made.invite(invitation(security=security, **changes)) == 20
     return made
 
@@ -111,14 +111,14 @@ def test_a_run_is_answered_at_the_level_that_was_agreed(security: Any) -> None:
 
 
 def test_nothing_is_answered_before_the_run_was_let_in() -> None:
-    for ask in (lambda: pooler().embed(1, QUERY), lambda: pooler().propose(1, GOOD, QUERY)):
+    for ask in (lambda: sum_responder().embed(1, QUERY), lambda: sum_responder().propose(1, GOOD, QUERY)):
         with pytest.raises(ProtocolError, match="takes part in no such run"):
             ask()
 
 
 def test_another_schema_is_refused() -> None:
     with pytest.raises(SchemaError):
-        pooler().invite(invitation(schema="another"))
+        sum_responder().invite(invitation(schema="another"))
 
 
 def test_other_terms_of_a_run_that_has_begun_are_refused() -> None:
@@ -132,13 +132,15 @@ def test_other_terms_of_a_run_that_has_begun_are_refused() -> None:
 def test_a_plan_whose_relation_nobody_can_state_is_refused() -> None:
     both = Composed((Clock(1.0), SubsampledGaussian(1.0, 0.1)))
     with pytest.raises(ProtocolError, match="different relations"):
-        pooler().invite(invitation(planned=(both,)))
+        sum_responder().invite(invitation(planned=(both,)))
 
 
 def test_the_plan_is_the_most_that_noise_may_cost() -> None:
     # 1/multiplier^2 of Gaussians is additive: two questions with the planned noise, and no third one.
     lines = Lines()
-    everybody = Together([pooler(lines=lines), pooler("owner-2"), pooler("owner-3")], NOISY)
+    everybody = Together(
+        [sum_responder(lines=lines), sum_responder("owner-2"), sum_responder("owner-3")], NOISY
+    )
     for number in (1, 2):
         everybody.total(number, parameters(number), QUERY)
     with pytest.raises(PolicyError, match=r"noise multiplier 2.88675 in all, and the plan says 3.53553"):
@@ -176,7 +178,7 @@ def test_no_aggregation_is_done_twice() -> None:
 
 def test_the_same_exact_total_is_not_opened_twice() -> None:
     # With other survivors, the difference of two totals would be somebody's sums; weights hide nothing.
-    everybody = Together([pooler(name) for name in NAMES], TOTALS)
+    everybody = Together([sum_responder(name) for name in NAMES], TOTALS)
     everybody.total(1, parameters(noisy=False), QUERY)
     again = dataclasses.replace(QUERY, weights=(1, 8))
     with pytest.raises(SecureAggregationError, match="same total twice"):
@@ -190,7 +192,7 @@ def test_the_total_is_the_sum_of_the_vectors(certified: bool) -> None:
     tables = [Table(rows(n).values, rows(n).labels) for n in (20, 5, 1)]
     authority = Authority() if certified else None
     owners = [
-        pooler(name, table, authority.issue(name, role=Role.OWNER) if authority else None)
+        sum_responder(name, table, authority.issue(name, role=Role.OWNER) if authority else None)
         for name, table in zip(NAMES, tables, strict=True)
     ]
     everybody = Together(owners, TOTALS, authority.pem if authority else None)
@@ -199,7 +201,7 @@ def test_the_total_is_the_sum_of_the_vectors(certified: bool) -> None:
 
 
 def test_noise_of_all_owners_is_in_the_total() -> None:
-    everybody = Together([pooler(name) for name in NAMES], NOISY)
+    everybody = Together([sum_responder(name) for name in NAMES], NOISY)
     total = everybody.total(1, GOOD, QUERY)
     off = (total.steps - 3 * VECTOR.of(rows())) / (3**0.5 * GOOD.noise)
     assert 0.3 < np.sqrt((off**2).mean()) < 3  # of 18 numbers; the seed is fixed
@@ -218,16 +220,16 @@ def test_signing_keys_are_bound_to_certificates() -> None:
     identities = {name: authority.issue(name, role=Role.OWNER) for name in NAMES}
 
     def begun() -> tuple[Together, list[KeyBinding]]:
-        owners = [pooler(name, identity=identities[name], revoked=check) for name in NAMES]
+        owners = [sum_responder(name, identity=identities[name], revoked=check) for name in NAMES]
         everybody = Together(owners, NOISY, authority.pem)
         return everybody, everybody.keys(1, GOOD, QUERY)
 
     everybody, keys = begun()
     everybody.owners[0].advertise(1, keys)
     plain = KeyBinding(b"", keys[1].key, b"", "owner-2")
-    foreign = pooler("owner-2", identity=stranger.issue("owner-2", role=Role.OWNER))
+    foreign = sum_responder("owner-2", identity=stranger.issue("owner-2", role=Role.OWNER))
     foreign.invite(invitation(security=NOISY))
-    elsewhere = pooler("owner-2", identity=identities["owner-2"])
+    elsewhere = sum_responder("owner-2", identity=identities["owner-2"])
     elsewhere.invite(invitation(security=NOISY))
     for bad in (plain, foreign.propose(1, GOOD, QUERY), elsewhere.propose(2, parameters(2), QUERY)):
         everybody, keys = begun()
@@ -293,7 +295,7 @@ POINTS = PointsSpec.of(np.random.default_rng(0).random((2, SCHEMA.encoded_width)
 def test_questions_that_do_not_fit(query: SumQuery, kind: type[FedkmeError]) -> None:
     # Before anything of their size is allocated: 2^14 points would have a kernel matrix of 2 GiB.
     lines = Lines()
-    made = pooler(lines=lines)
+    made = sum_responder(lines=lines)
     made.invite(invitation())
     with pytest.raises(kind):
         made.embed(1, query)
@@ -305,7 +307,7 @@ def test_questions_that_do_not_fit(query: SumQuery, kind: type[FedkmeError]) -> 
 def test_a_trusted_curators_vector_and_its_lines() -> None:
     # "an exact statistic towards the curator, and the event of the release towards the consumer", once.
     lines = Lines()
-    made = pooler(lines=lines)
+    made = sum_responder(lines=lines)
     made.invite(invitation(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
     assert lines == []
     assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
@@ -326,7 +328,7 @@ def test_lines_of_secure_aggregation() -> None:
     # "Secure with noise: the event towards both. Without: the exact total of all owners towards the curator."
     for security, noisy in ((NOISY, True), (TOTALS, False)):
         lines = Lines()
-        owners = [pooler(lines=lines), pooler("owner-2"), pooler("owner-3")]
+        owners = [sum_responder(lines=lines), sum_responder("owner-2"), sum_responder("owner-3")]
         Together(owners, security).total(1, parameters(noisy=noisy), QUERY)
         seen, towards = lines
         assert (seen.observer, towards.observer, towards.event) == (CURATOR, "hospital", PLANNED[0])
@@ -340,7 +342,7 @@ def test_lines_of_secure_aggregation() -> None:
 
 def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:
     lines = Lines()
-    made = pooler(lines=lines)
+    made = sum_responder(lines=lines)
     made.invite(invitation(planned=()))
     made.embed(1, QUERY)
     assert [line.event for line in lines if line.observer == "hospital"] == [
@@ -351,7 +353,7 @@ def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:
 def test_rows_that_cannot_be_embedded_leave_no_line() -> None:
     lines = Lines()
     empty = Table(rows().values[:0], np.empty(0, dtype=np.int64))
-    made = pooler(table=empty, lines=lines)
+    made = sum_responder(table=empty, lines=lines)
     made.invite(invitation())
     with pytest.raises(DataError):
         made.embed(1, QUERY)

@@ -235,7 +235,7 @@ class FirstIsExact:
         return found
 
 
-def filler_with(wrap: Callable[[Any], Any]) -> type[HistogramResponder]:
+def responder_with(wrap: Callable[[Any], Any]) -> type[HistogramResponder]:
     class Faulty(HistogramResponder):
         def __init__(self, name: str, table: Any, schema: Any, noise: Any, gate: Any) -> None:
             super().__init__(name, table, schema, wrap(noise), gate)
@@ -335,13 +335,13 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "tau fires one round late": ("law", lambda: auctions.privauction_rule(off_by_one_tau)),
     "counts with half of the noise": (
         "sensitivity",
-        lambda: cells.owner_histogram(filler_with(lambda noise: ScaledIntegers(noise, 0.5))),
+        lambda: cells.owner_histogram(responder_with(lambda noise: ScaledIntegers(noise, 0.5))),
     ),
     "counts with 10 % too little noise": (
         "law",
-        lambda: cells.owner_histogram(filler_with(lambda noise: ScaledIntegers(noise, 0.9))),
+        lambda: cells.owner_histogram(responder_with(lambda noise: ScaledIntegers(noise, 0.9))),
     ),
-    "no noise in one cell": ("sensitivity", lambda: cells.owner_histogram(filler_with(FirstIsExact))),
+    "no noise in one cell": ("sensitivity", lambda: cells.owner_histogram(responder_with(FirstIsExact))),
     "a second histogram": ("recount", lambda: cells.owner_histogram(CountsAgain)),
     "counts of D_v of which a row is in two": (
         "sensitivity",
@@ -355,11 +355,11 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "sketch that takes more than its share": ("recount", sketched_cheaply),
     "counts with a tenth of the noise, beside a sketch": (
         "black box",
-        lambda: cells.joint(filler_with(lambda noise: ScaledIntegers(noise, 0.1))),
+        lambda: cells.joint(responder_with(lambda noise: ScaledIntegers(noise, 0.1))),
     ),
     "counts with a tenth of the noise, seen in orders": (
         "black box",
-        lambda: cells_run.orders(filler_with(lambda noise: ScaledIntegers(noise, 0.1))),
+        lambda: cells_run.orders(responder_with(lambda noise: ScaledIntegers(noise, 0.1))),
     ),
     "the last bidder is not asked": ("sensitivity", lambda: auctions.ask_everyone(lambda noise: SkipsLast())),
 }

@@ -1,4 +1,4 @@
-"""What a summary is compared with: issue 2, item 4 and item 8."""
+"""Baselines that a summary is compared with: issue 2, item 4 and item 8."""
 
 from __future__ import annotations
 
