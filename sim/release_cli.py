@@ -67,10 +67,10 @@ for _method in METHODS.table():
 def _run(method: str, scenario: str, assignments: list[str], out: Path | None) -> None:
     from sim.release_config import load_release
     from sim.releases import simulate_release
-    from sim.report.release_progress import ReleaseShown
+    from sim.report.release_progress import ReleaseProgress
 
     settings = load_release(method, scenario, assignments)
-    directory, metrics = simulate_release(settings, out, ReleaseShown(sys.stderr))
+    directory, metrics = simulate_release(settings, out, ReleaseProgress(sys.stderr))
     print_release(metrics, directory, Console())
     raise typer.Exit(metrics["code"])
 

@@ -28,14 +28,14 @@ from sim.engines.processes import Folders, Launch
 from sim.engines.run_folder import make_run_directory, read_record, write_ledgers
 from sim.evaluation.releases import evaluate_points, evaluate_rows
 from sim.release_config import ReleaseSimulation
-from sim.report.release_progress import ReleaseShown
+from sim.report.release_progress import ReleaseProgress
 from sim.report.write import write_report
 from sim.run import Interrupts, check_names
 from sim.scenarios import Scenario, build_scenario
 
 
 def simulate_release(
-    settings: ReleaseSimulation, out: Path | None, shown: ReleaseShown
+    settings: ReleaseSimulation, out: Path | None, shown: ReleaseProgress
 ) -> tuple[Path, dict[str, Any]]:
     """Run a release.
 
@@ -90,7 +90,7 @@ class ReleaseLaunch(Launch):
     """A release by processes."""
 
     def __init__(
-        self, scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
+        self, scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseProgress
     ) -> None:
         super().__init__(settings.tls, directory, shown.note)
         self._scenario = scenario
@@ -120,13 +120,13 @@ class ReleaseLaunch(Launch):
 
 
 async def _processes(
-    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseProgress
 ) -> None:
     await ReleaseLaunch(scenario, settings, directory, shown).run()
 
 
 async def _in_process(
-    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseShown
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseProgress
 ) -> None:
     def hear(event: str, **fields: Any) -> None:
         match event:

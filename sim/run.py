@@ -83,7 +83,7 @@ class Interrupts:
         self._told = True
 
 
-class Shown:
+class ShownRun:
     """Shows the progress of a run in this process."""
 
     def __init__(self, settings: SimulationSettings, progress: Progress) -> None:
@@ -192,7 +192,7 @@ async def _in_process(
     timing: dict[str, float],
 ) -> None:
     started = time.monotonic()
-    records, shown = KeptRecords(), Shown(settings, progress)
+    records, shown = KeptRecords(), ShownRun(settings, progress)
     market = market_of(scenario, settings.seed, settings.policies)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     pooling = SumSettings(security=settings.security)

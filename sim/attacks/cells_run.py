@@ -35,7 +35,7 @@ from sim.attacks.confidence import Scores
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.recount import recount
 from sim.attacks.runs import OBSERVER
-from sim.attacks.wire import GRPC, LOOPBACK, Engine, Nobody
+from sim.attacks.wire import GRPC, LOOPBACK, Engine, SilentObserver
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ async def _scores(
         for _ in range(count):
             view, record = ObserverView(), SummaryRecord()
             ports = seat(_owners(make, second, noise, view))
-            await run_cells(_task(), ports, 1, record, Nobody(), CellDisclosures("audit", None, "c"))
+            await run_cells(_task(), ports, 1, record, SilentObserver(), CellDisclosures("audit", None, "c"))
             if any(fault.code == OwnerLostError.code for fault in record.faults):
                 raise OwnerLostError(record.faults[0].line, "A game's connections must hold.")
             scores.append(_score(view))
@@ -157,7 +157,7 @@ def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -
         async with LOOPBACK.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
             ports = seat(_owners(make, True, noise, ObserverView(), lines))
             gate = CellDisclosures("audit", None, "c")
-            await run_cells(_task(), ports, 1, SummaryRecord(), Nobody(), gate)
+            await run_cells(_task(), ports, 1, SummaryRecord(), SilentObserver(), gate)
 
     asyncio.run(run())
     return recount(claim, lines.events, "the holder's lines about other owners in a run")

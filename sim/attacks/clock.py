@@ -43,7 +43,7 @@ from sim.attacks.runs import (
     invitation_of,
     make_task,
 )
-from sim.attacks.wire import GRPC, LOOPBACK, Nobody, looped
+from sim.attacks.wire import GRPC, LOOPBACK, SilentObserver, looped
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -204,7 +204,7 @@ def _drawn(rows: Floats, seed: int) -> list[tuple[object, ...]]:
             looped(bidders, SCHEMA.encoded_width),
             noise_for(seed, "curator"),
             record,
-            Nobody(),
+            SilentObserver(),
             SummaryDisclosures("audit"),
         )
     )

@@ -36,7 +36,7 @@ from owner.summary.bidder import Bidder
 from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
 from sim.attacks.finding import Claim
-from sim.attacks.wire import Engine, Nobody
+from sim.attacks.wire import Engine, SilentObserver
 
 Floats = NDArray[np.float64]
 MakeBidder = Callable[..., Bidder]
@@ -164,13 +164,13 @@ class RunGame:
     async def play(self, ports: Sequence[OwnerPort], noise: NoiseSource, record: SummaryRecord) -> None:
         """One run over fresh owners, with all of the curator's randomness from one source."""
         task = self.task
-        roster = Roster(ports, 1, Nobody().owner_left, record.faults)
+        roster = Roster(ports, 1, SilentObserver().owner_left, record.faults)
         dimension = task.h1.spec.dimension
         said = dict.fromkeys(roster.names, invitation_of(task))
         await roster.ask(0, lambda owner, a: owner.invite(a), said)
         h2 = Silent(dimension) if self.release is None else self.release(noise)
         gate = SummaryDisclosures(task.run)
-        await algorithm3(task, roster, h2, self.auction(noise), record, Nobody(), gate)
+        await algorithm3(task, roster, h2, self.auction(noise), record, SilentObserver(), gate)
 
 
 def make_task(p: int) -> SummaryTask:

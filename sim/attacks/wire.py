@@ -62,7 +62,7 @@ class Engine:
     open: Callable[[Sequence[str], int], AbstractAsyncContextManager[Seat]]
 
 
-class Nobody:
+class SilentObserver:
     """Watches a run without a word."""
 
     def round_done(self, record: RoundRecord) -> None:

@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.text import Text
 
 
-class ReleaseShown:
+class ReleaseProgress:
     """Follows one release: a line that changes in place on a terminal, one after another elsewhere."""
 
     def __init__(self, stream: TextIO, every_s: float = 5.0) -> None:

@@ -39,7 +39,7 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer
 from owner.summary.bidder import Bidder
-from sim.attacks.wire import Nobody, loopback_to
+from sim.attacks.wire import SilentObserver, loopback_to
 
 RUN = "run-1"
 SCHEMA = Schema(
@@ -150,7 +150,7 @@ async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> 
     task = CellTask(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(4, 5), 20, None, 0, "consumer", gifts)
     record, lines = SummaryRecord(), Lines()
     gate = CellDisclosures(RUN, lines, "consumer")
-    await run_cells(task, [first.port, second.port], 1, record, Nobody(), gate)
+    await run_cells(task, [first.port, second.port], 1, record, SilentObserver(), gate)
     assert record.status == "complete"
     assert [(fault.owner, fault.code) for fault in record.faults] == [("b", SealedBoxError.code)]
     assert len(keys.open(record.sealed())) == 8

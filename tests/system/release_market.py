@@ -20,7 +20,7 @@ from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.releases.settings import release_settings
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.release_progress import ReleaseShown
+from sim.report.release_progress import ReleaseProgress
 from tests.system.launches import HEADER, SCHEMA, WAIT_S
 from tests.system.market import SCHEMA as NUMBERS
 from tests.system.market import Ear, Market
@@ -69,12 +69,12 @@ def scenario(folder: Path, count: int = 400) -> Path:
 
 
 def release(
-    where: Path, method: str, engine: str, out: Path, *more: str, shown: ReleaseShown | None = None
+    where: Path, method: str, engine: str, out: Path, *more: str, shown: ReleaseProgress | None = None
 ) -> tuple[Path, dict[str, Any]]:
     """`fedkme release METHOD` without its command line."""
     settings = load_release(method, str(where), [f"engine={engine}", *METHODS[method], *more])
     with (out.parent / f"{out.name}.txt").open("w", encoding="utf-8") as file:
-        return simulate_release(settings, out, shown or ReleaseShown(file))
+        return simulate_release(settings, out, shown or ReleaseProgress(file))
 
 
 class ReleaseMarket(Market):

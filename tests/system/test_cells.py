@@ -52,7 +52,7 @@ from owner.consent.approvals import approve
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
-from sim.attacks.wire import Nobody, loopback_to
+from sim.attacks.wire import SilentObserver, loopback_to
 from sim.report.write import print_summary
 from tests.system.launches import launch, owners_agree, read_json, transcript
 from tests.system.market import DIMENSION, SCHEMA, Ear, Market, market, rows
@@ -178,7 +178,12 @@ async def conduct_over(
     ports[0].when = when
     record = SummaryRecord()
     await run_cells(
-        small_task(p, rho), ports, quorum, record, Nobody(), CellDisclosures("run-1", None, "consumer")
+        small_task(p, rho),
+        ports,
+        quorum,
+        record,
+        SilentObserver(),
+        CellDisclosures("run-1", None, "consumer"),
     )
     return record
 

@@ -25,7 +25,7 @@ from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from sim.report import privacy
-from sim.report.release_progress import ReleaseShown
+from sim.report.release_progress import ReleaseProgress
 from sim.report.write import print_summary
 from tests.system.launches import KeptProgress, launch, read_json
 from tests.system.release_market import METHODS, release, scenario
@@ -82,7 +82,7 @@ def test_a_summary_s_places_agree(tmp_path: Path, name: str) -> None:
 def test_a_release_s_places_agree(tmp_path: Path, method: str) -> None:
     settings = load_release(method, str(scenario(tmp_path)), ["engine=inprocess", *RELEASES[method]])
     stream = io.StringIO()
-    directory, metrics = simulate_release(settings, tmp_path / "run", ReleaseShown(io.StringIO()))
+    directory, metrics = simulate_release(settings, tmp_path / "run", ReleaseProgress(io.StringIO()))
     print_release(metrics, directory, Console(file=stream, width=100))
     assert_one_truth(directory, metrics, stream.getvalue())
     (proven,) = [each for each in towards(metrics, "consumer") if each["accountant"] == "sound"]

@@ -30,7 +30,7 @@ from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.attacks.wire import Nobody, loopback_to
+from sim.attacks.wire import SilentObserver, loopback_to
 from sim.engines.inprocess import Market, open_market
 
 Floats = NDArray[np.float64]
@@ -121,7 +121,7 @@ def run(
     record = SummaryRecord() if record is None else record
     gate = curator.summary.disclosures.SummaryDisclosures(task.run)
     noise = noise or noise_for(0, "curator")
-    asyncio.run(run_summary(task, settings, owner_ports, noise, record, Nobody(), gate))
+    asyncio.run(run_summary(task, settings, owner_ports, noise, record, SilentObserver(), gate))
     return record
 
 

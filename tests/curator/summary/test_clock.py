@@ -30,7 +30,7 @@ from fedkme.protocol import Broadcast
 from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from owner.summary.bidder import Bidder
-from sim.attacks.wire import Nobody
+from sim.attacks.wire import SilentObserver
 from tests.curator.summary.fakes import (
     DirectPort,
     bidder,
@@ -132,13 +132,13 @@ def follow(tables: dict[str, Any], means: NDArray[np.float64], stops: Sequence[i
     task = make_task(12, seeds=20)
     auction = Scripted(ClockSettings(block=4, step=0.5), stops)
     record = SummaryRecord()
-    roster: Roster[OwnerPort] = Roster(ports(tables), 1, Nobody().owner_left, record.faults)
+    roster: Roster[OwnerPort] = Roster(ports(tables), 1, SilentObserver().owner_left, record.faults)
 
     async def go() -> None:
         said = dict.fromkeys(roster.names, invitation(task))
         record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), said)
         await algorithm3(
-            task, roster, PublicMean(means), auction, record, Nobody(), SummaryDisclosures("run-1")
+            task, roster, PublicMean(means), auction, record, SilentObserver(), SummaryDisclosures("run-1")
         )
 
     asyncio.run(go())

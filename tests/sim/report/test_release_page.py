@@ -23,7 +23,7 @@ from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from sim.report.formatting import distance, number, short
-from sim.report.release_progress import ReleaseShown
+from sim.report.release_progress import ReleaseProgress
 from sim.report.write import write_report
 from tests.sim.report.test_report import HOSTILE, Checker
 
@@ -246,7 +246,7 @@ def test_a_real_run_that_fails_leaves_its_page_and_the_command_writes_it_again(t
     # Brief: the page is written at the end of a failed release too, and `fedkme report DIR` writes it again.
     settings = load_release("balog1", "digits", ["engine=inprocess", "pooling.quorum=99"])
     with pytest.raises(FedkmeError, match="quorum"):
-        simulate_release(settings, tmp_path / "run", ReleaseShown(io.StringIO()))
+        simulate_release(settings, tmp_path / "run", ReleaseProgress(io.StringIO()))
     page = tmp_path / "run" / "report.html"
     written = page.read_bytes()
     assert b"The release failed: error 22" in written
