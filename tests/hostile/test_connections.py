@@ -138,15 +138,25 @@ async def tap(messages: list[bytes], call: Any) -> None:
 
 
 async def answers_to(at: Market, site: Site, name: str, method: str, *messages: Any) -> list[Any]:
-    """Answers to a party that says this, as it was recorded."""
-    async with site.channel(at, name) as channel:
-        call: Any = channel.stream_stream(f"/fedkme.v1.{method}", bytes, bytes)()
-        await tap([message.SerializeToString() for message in messages], call)
-        heard = []
-        kind = pb.Directive if method.startswith("Owners") else summaries_pb2.CuratorMessage
-        while (raw := await call.read()) is not grpc.aio.EOF:
-            heard.append(kind.FromString(raw))
-        return heard
+    """Answers to a party that says this, as it was recorded.
+
+    gRPC loses the answers to a call that the curator ends while it is written to: it is made again then.
+    """
+    kind = pb.Directive if method.startswith("Owners") else summaries_pb2.CuratorMessage
+    for _ in range(50):
+        async with site.channel(at, name) as channel:
+            call: Any = channel.stream_stream(f"/fedkme.v1.{method}", bytes, bytes)()
+            heard = []
+            try:
+                await tap([message.SerializeToString() for message in messages], call)
+                while (raw := await call.read()) is not grpc.aio.EOF:
+                    heard.append(kind.FromString(raw))
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.INTERNAL:
+                    raise
+            else:
+                return heard
+    raise AssertionError("the curator ended every call before it was written")
 
 
 def fault_in(heard: list[Any]) -> FedkmeError:
