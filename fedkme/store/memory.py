@@ -9,7 +9,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 from fedkme.errors import StoreError
 from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
@@ -149,11 +151,10 @@ class MemoryStore:
         with self._lock:
             self._closed = True
 
-    @contextlib.contextmanager
-    def _open(self) -> Iterator[None]:
-        with self._lock:
-            self._check_open()
-            yield
+    def _open(self) -> AbstractContextManager[Any]:
+        """Refuse a closed store; another thread's transaction is waited for inside."""
+        self._check_open()
+        return self._lock
 
     def _on_undo(self, undo: Callable[[], object]) -> None:
         if self._undo is not None:
