@@ -23,8 +23,8 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
+    KeyRoster,
     Parameters,
-    Roster,
     SealedShares,
     Survivors,
     Unmasking,
@@ -223,7 +223,7 @@ class Unreadable:
     reason: Refusal
 
 
-Step = Proposal | SigningKeys | Roster | Delivery | Survivors | Endorsements
+Step = Proposal | SigningKeys | KeyRoster | Delivery | Survivors | Endorsements
 """Of an aggregation; each is answered by what the next one needs."""
 
 Body = (
@@ -256,7 +256,7 @@ _QUESTIONS: dict[type[Body], str] = {
     Embed: "embed",
     Proposal: "aggregate",
     SigningKeys: "aggregate",
-    Roster: "aggregate",
+    KeyRoster: "aggregate",
     Delivery: "aggregate",
     Survivors: "aggregate",
     Endorsements: "aggregate",

@@ -61,9 +61,6 @@ MANY = 12
 TWO_MEANINGS = {
     "Clock": "an event of the ledger and the auction that it is of",
     "PrivAuction": "an event of the ledger and the auction that it is of",
-    **dict.fromkeys(
-        ("Market", "ReleaseRun", "Roster", "Row", "Run"), "two things that want names of their own"
-    ),
 }
 """Class names that stand twice."""
 COMPOSE = (ROOT / "fedkme" / "operate", ROOT / "fedkme" / "testing")

@@ -15,9 +15,9 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
+    KeyRoster,
     MaskedInput,
     Parameters,
-    Roster,
     SealedShares,
     Survivors,
     Unmasking,
@@ -49,7 +49,7 @@ class SumPort(Protocol):
     async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
         """Phase 1, with everybody's signing key."""
 
-    async def share(self, number: int, roster: Roster) -> SealedShares:
+    async def share(self, number: int, roster: KeyRoster) -> SealedShares:
         """Phase 2."""
 
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:

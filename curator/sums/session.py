@@ -18,9 +18,9 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
+    KeyRoster,
     MaskedInput,
     Parameters,
-    Roster,
     SealedShares,
     Survivors,
     Unmasking,
@@ -43,7 +43,7 @@ class SumSession(RunSession):
         """Begin phase 1 with all signing keys."""
         return await self._ask(number, SigningKeys(tuple(keys)), Advertisement)
 
-    async def share(self, number: int, roster: Roster) -> SealedShares:
+    async def share(self, number: int, roster: KeyRoster) -> SealedShares:
         """Begin phase 2 with all advertisements."""
         return await self._ask(number, roster, SealedShares)
 

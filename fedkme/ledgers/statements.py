@@ -14,8 +14,8 @@ from typing import Literal
 from fedkme.ledgers.ledger_set import LedgerSet
 from fedkme.privacy.accountants import (
     Cells,
+    MatrixCell,
     Published,
-    Row,
     Sound,
     by_owner,
     cells_of,
@@ -60,7 +60,7 @@ def _with_silent(cells: Cells, books: LedgerSet) -> Cells:
     return {**{(owner, observer): [] for owner in owners for observer in observers}, **cells}
 
 
-def _statement(row: Row, accountant: Literal["published", "sound"]) -> PrivacyStatement:
+def _statement(row: MatrixCell, accountant: Literal["published", "sound"]) -> PrivacyStatement:
     figure = row.figure
     return PrivacyStatement(
         row.protected if row.protected != validation_of(CONSUMER) else VALIDATION,

@@ -32,9 +32,9 @@ from fedkme.secagg.messages import (
     Delivery,
     Endorsement,
     Endorsements,
+    KeyRoster,
     MaskedInput,
     RevealedShare,
-    Roster,
     SealedShare,
     SealedShares,
     Survivors,
@@ -118,14 +118,14 @@ class CuratorAggregator:
             raise self._refused(name, "advertises a key that is taken")
         self._keys[name] = message
 
-    def roster(self) -> Roster:
+    def roster(self) -> KeyRoster:
         """Close phase 1.
 
         Raises:
             SecureAggregationError: too few owners.
         """
         self._close(Stage.ADVERTISEMENTS, Stage.SHARES, len(self._keys), self._parameters.least_survivors)
-        return Roster(self._context, tuple(self._keys[name] for name in sorted(self._keys)))
+        return KeyRoster(self._context, tuple(self._keys[name] for name in sorted(self._keys)))
 
     def shared(self, message: SealedShares) -> None:
         """Take an owner's sealed shares.

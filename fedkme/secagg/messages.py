@@ -51,7 +51,7 @@ class Advertisement:
 
 
 @dataclass(frozen=True)
-class Roster:
+class KeyRoster:
     """Phase 1, curator to owners: everybody's advertisement."""
 
     context: bytes

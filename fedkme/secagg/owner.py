@@ -37,9 +37,9 @@ from fedkme.secagg.messages import (
     Delivery,
     Endorsement,
     Endorsements,
+    KeyRoster,
     MaskedInput,
     RevealedShare,
-    Roster,
     SealedShare,
     SealedShares,
     Survivors,
@@ -135,7 +135,7 @@ class OwnerAggregator:
             self._keys = {self.name: own}
             return own
 
-    def share(self, roster: Roster) -> SealedShares:
+    def share(self, roster: KeyRoster) -> SealedShares:
         """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of the roster.
 
         Raises:
@@ -260,7 +260,7 @@ class OwnerAggregator:
         assert self._secrets is not None  # only LEFT and DONE are without, and no step begins there
         return self._secrets
 
-    def _checked(self, roster: Roster) -> dict[str, Advertisement]:
+    def _checked(self, roster: KeyRoster) -> dict[str, Advertisement]:
         keys: dict[str, Advertisement] = {}
         for each in roster.advertisements:
             if each.sender in keys or each.sender not in self._parameters.owners:

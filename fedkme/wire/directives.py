@@ -33,7 +33,7 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
-    Roster,
+    KeyRoster,
     SealedShares,
     Survivors,
     Unmasking,
@@ -309,7 +309,7 @@ def _step_to_wire(step: said.Step) -> pooling_pb2.Aggregate:
             return pooling_pb2.Aggregate(propose=sums.proposal_to_wire(step))
         case said.SigningKeys(keys):
             return pooling_pb2.Aggregate(keys=sums.keys_to_wire(keys))
-        case Roster():
+        case KeyRoster():
             return pooling_pb2.Aggregate(roster=sums.roster_to_wire(step))
         case Delivery():
             return pooling_pb2.Aggregate(delivery=sums.delivery_to_wire(step))

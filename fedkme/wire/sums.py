@@ -25,8 +25,8 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
+    KeyRoster,
     RevealedShare,
-    Roster,
     SealedShare,
     SealedShares,
     Survivors,
@@ -207,16 +207,16 @@ def advertisement_from_wire(message: pb.KeyAdvertisement) -> Advertisement:
     )
 
 
-def roster_to_wire(said: Roster) -> pb.KeyRoster:
+def roster_to_wire(said: KeyRoster) -> pb.KeyRoster:
     """Phase 1, the curator's."""
     return fitting(
         pb.KeyRoster(context=said.context, advertisements=map(advertisement_to_wire, said.advertisements))
     )
 
 
-def roster_from_wire(message: pb.KeyRoster) -> Roster:
+def roster_from_wire(message: pb.KeyRoster) -> KeyRoster:
     """Phase 1, the curator's."""
-    return Roster(message.context, tuple(map(advertisement_from_wire, message.advertisements)))
+    return KeyRoster(message.context, tuple(map(advertisement_from_wire, message.advertisements)))
 
 
 def sealed_to_wire(said: SealedShares) -> pb.SealedParts:

@@ -25,13 +25,13 @@ from fedkme.directives import (
 )
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
-from fedkme.secagg import Delivery, Endorsements, Roster, Survivors
+from fedkme.secagg import Delivery, Endorsements, KeyRoster, Survivors
 from owner.handler import RunHandler
 from owner.sums.responder import SumResponder
 
 _STEPS = {
     SigningKeys: "keys",
-    Roster: "roster",
+    KeyRoster: "roster",
     Delivery: "delivery",
     Survivors: "survivors",
     Endorsements: "endorsements",
@@ -91,7 +91,7 @@ class SumHandler(RunHandler):
                 return responder.propose(number, parameters, proposal.query)
             case SigningKeys(keys):
                 return responder.advertise(number, keys)
-            case Roster() as roster:
+            case KeyRoster() as roster:
                 return responder.share(number, roster)
             case Delivery() as delivery:
                 return WordVector(responder.mask(number, delivery).words)

@@ -24,10 +24,10 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
+    KeyRoster,
     MaskedInput,
     OwnerAggregator,
     Parameters,
-    Roster,
     SealedShares,
     Survivors,
     Unmasking,
@@ -216,7 +216,7 @@ class SumResponder:
         opened.signing_key = None
         return opened.party.advertise()
 
-    def share(self, number: int, roster: Roster) -> SealedShares:
+    def share(self, number: int, roster: KeyRoster) -> SealedShares:
         """Phase 2; see `OwnerAggregator`, also for what the other phases raise."""
         return self._party(number).share(roster)
 

@@ -50,7 +50,7 @@ def silent(event: str, **fields: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Market:
+class InProcessMarket:
     """Parties of a simulation in this process.
 
     Attributes:
@@ -84,7 +84,7 @@ def open_market(
     seeds: Table | None,
     seed: int,
     policies: Mapping[str, PolicySettings] | None = None,
-) -> Market:
+) -> InProcessMarket:
     """Open owners with the private randomness that their processes would have.
 
     Args:
@@ -107,7 +107,7 @@ def open_market(
         for name, table in tables.items()
     }
     members = LoopbackMembers({name: owner.open() for name, owner in owners.items()})
-    return Market(schema, seeds, seed, owners, members, MemoryStore(CURATOR), MemoryStore(CONSUMER))
+    return InProcessMarket(schema, seeds, seed, owners, members, MemoryStore(CURATOR), MemoryStore(CONSUMER))
 
 
 def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:
@@ -115,7 +115,9 @@ def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySetti
     return policies.get(owner, policies.get("all", PolicySettings()))
 
 
-def market_of(scenario: Scenario, seed: int, policies: Mapping[str, PolicySettings] | None = None) -> Market:
+def market_of(
+    scenario: Scenario, seed: int, policies: Mapping[str, PolicySettings] | None = None
+) -> InProcessMarket:
     """Open the owners of a scenario."""
     return open_market(scenario.schema, scenario.owners, scenario.seeds, seed, policies)
 
@@ -163,7 +165,7 @@ class KeptRecords:
 
 @contextlib.asynccontextmanager
 async def _curating(
-    market: Market, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
+    market: InProcessMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
 ) -> AsyncIterator[Preparation]:
     """A curator over the market's owners, with these tables in its configuration."""
     settings = CuratorSettings(
@@ -196,7 +198,7 @@ async def _curating(
 
 
 async def run_in_process(
-    market: Market,
+    market: InProcessMarket,
     validation: Table,
     settings: SummarySettings,
     request: RequestSettings,
@@ -247,7 +249,7 @@ async def run_in_process(
 
 
 async def release_in_process(
-    market: Market, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
+    market: InProcessMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
 ) -> None:
     """Run one release; `records` get its files.
 

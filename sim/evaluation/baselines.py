@@ -18,7 +18,7 @@ from fedkme.cells.prune import prune
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table
 from sim.config import Baseline, SimulationSettings, SummaryTable
-from sim.engines.inprocess import KeptRecords, Market, market_of, run_in_process
+from sim.engines.inprocess import InProcessMarket, KeptRecords, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios import Scenario
 
@@ -89,7 +89,7 @@ async def run_baselines(
     return results
 
 
-async def _protocol(market: Market, scenario: Scenario, table: SummaryTable) -> tuple[Table, int]:
+async def _protocol(market: InProcessMarket, scenario: Scenario, table: SummaryTable) -> tuple[Table, int]:
     records = KeptRecords()
     await run_in_process(market, scenario.validation, table.curator_part(), table.consumer_part(), records)
     record = records.summary
@@ -98,7 +98,11 @@ async def _protocol(market: Market, scenario: Scenario, table: SummaryTable) -> 
 
 
 async def _uniform_pruned(
-    market: Market, scenario: Scenario, settings: SimulationSettings, gamma: float, ratio: float | None
+    market: InProcessMarket,
+    scenario: Scenario,
+    settings: SimulationSettings,
+    gamma: float,
+    ratio: float | None,
 ) -> tuple[Table, int]:
     """Draw more rows than p uniformly and keep the best p: it costs no privacy towards other owners.
 

@@ -24,7 +24,7 @@ SIMULATED = "Held against owners' rows, which a simulation alone can see."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReleaseRun:
+class ReleaseFolder:
     """Contents of a release's folder.
 
     Attributes:
@@ -42,7 +42,7 @@ class ReleaseRun:
     config: str
 
 
-def render_release(run: ReleaseRun) -> str:
+def render_release(run: ReleaseFolder) -> str:
     """The whole page; the same bytes for the same folder."""
     m = run.metrics
     sections = [
@@ -91,7 +91,7 @@ def _trust(m: Metrics) -> tuple[str, str]:
     return "secure sums", f"under secure aggregation with {noise}"
 
 
-def _tiles(run: ReleaseRun) -> str:
+def _tiles(run: ReleaseFolder) -> str:
     m = run.metrics
     security = m.get("security") or {}
     may = "it sees each owner's exact sums"
@@ -205,7 +205,7 @@ def _models(m: Metrics) -> str:
     return table(caption, ("trained on", ">ROC", ">precision and recall"), rows)
 
 
-def _utility(run: ReleaseRun) -> str:
+def _utility(run: ReleaseFolder) -> str:
     utility = run.card.get("utility", {})
     rows = [(name, number(value)) for name, value in utility.items() if isinstance(value, int | float)]
     caption = (
@@ -215,7 +215,7 @@ def _utility(run: ReleaseRun) -> str:
     return table(caption, ("", ">"), rows) + notes
 
 
-def _owners(run: ReleaseRun) -> str:
+def _owners(run: ReleaseFolder) -> str:
     if not run.owner_rows:
         return ""
     counts = run.owner_rows
@@ -237,6 +237,6 @@ def _cost(m: Metrics) -> str:
     return table("", ("", ">"), rows)
 
 
-def _files(run: ReleaseRun) -> str:
+def _files(run: ReleaseFolder) -> str:
     rows = [(name, "gone" if count is None else size(count)) for name, count in run.sizes.items()]
     return table("What the consumer received.", ("file", ">size"), rows)

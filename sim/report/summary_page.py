@@ -52,7 +52,7 @@ IMAGE_SIDES = {64: 8, 784: 28}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class SummaryFolder:
     """Contents of a run's folder.
 
     Attributes:
@@ -68,7 +68,7 @@ class Run:
     arrays: Mapping[str, NDArray[Any]]
 
 
-def render(run: Run) -> str:
+def render(run: SummaryFolder) -> str:
     """The whole page; the same bytes for the same run."""
     m = run.metrics
     words = words_of(m["protocol"])
@@ -159,7 +159,7 @@ def _method_bars(values: Mapping[str, float]) -> list[Bar]:
     ]
 
 
-def _curves(run: Run, words: Words) -> str:
+def _curves(run: SummaryFolder, words: Words) -> str:
     if not words.ranked:
         return ""  # there is one round
     estimates = [(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds]
@@ -180,7 +180,7 @@ def _curves(run: Run, words: Words) -> str:
     return pair([figure(title, drawing, caption) for title, drawing, caption in drawings if drawing])
 
 
-def _owners(run: Run, words: Words) -> str:
+def _owners(run: SummaryFolder, words: Words) -> str:
     access = run.metrics.get("points_accessed", {})
     by_owner: Mapping[str, int] = access.get("by_owner", {})
     if not by_owner:

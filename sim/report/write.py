@@ -19,8 +19,8 @@ from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
 from sim.report.formatting import Metrics, distance, method, model, number, percent, size
-from sim.report.release_page import ReleaseRun, render_release
-from sim.report.summary_page import Run, render
+from sim.report.release_page import ReleaseFolder, render_release
+from sim.report.summary_page import SummaryFolder, render
 
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K": int, "p": int}
 LISTS = ("privacy", "privacy_published", "faults")
@@ -63,7 +63,7 @@ def write_report(directory: Path) -> Path:
 def _summary(directory: Path) -> str:
     rounds, kept = directory / "rounds.csv", directory / "consumer" / "summary.npz"
     summary = kept if kept.exists() else directory / "summary.npz"
-    run = Run(
+    run = SummaryFolder(
         metrics=_read_metrics(directory / "metrics.json", REQUIRED, OPTIONAL),
         rounds=_read_lines(rounds) if rounds.exists() else [],
         config=_text(directory / "run.toml"),
@@ -76,7 +76,7 @@ def _release(directory: Path, record: Metrics) -> str:
     metrics = _read_metrics(directory / "metrics.json", *OF_RELEASES)
     files = [directory / str(name) for name in metrics.get("files", [])]
     card = next((file for file in files if file.name.endswith(".card.json") and file.exists()), None)
-    release = ReleaseRun(
+    release = ReleaseFolder(
         metrics=metrics,
         owner_rows=record.get("owner_rows", {}),
         card={} if card is None else _read_object(card),

@@ -8,7 +8,7 @@ from fedkme.privacy.accountants.bound import Accountant, Bound, Support
 from fedkme.privacy.accountants.matrix import (
     TOGETHER,
     Cells,
-    Row,
+    MatrixCell,
     by_owner,
     cells_of,
     composed,
@@ -26,8 +26,8 @@ __all__ = [
     "Accountant",
     "Bound",
     "Cells",
+    "MatrixCell",
     "Published",
-    "Row",
     "Sound",
     "Support",
     "by_owner",

@@ -25,7 +25,7 @@ Cells = Mapping[tuple[str, str], Sequence[Disclosure]]
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixCell:
     """One cell of the matrix."""
 
     protected: str
@@ -37,7 +37,7 @@ class Row:
     """Rows that the observer sees as they are."""
 
 
-def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: float) -> list[Row]:
+def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: float) -> list[MatrixCell]:
     """Compose all that each observer was told about each data set; sorted by data set and observer."""
     return composed(cells_of(disclosures), accountant, delta)
 
@@ -96,7 +96,7 @@ def is_consumer(observer: str) -> bool:
     return observer == CONSUMER or observer not in RESERVED
 
 
-def composed(cells: Cells, accountant: Accountant, delta: float) -> list[Row]:
+def composed(cells: Cells, accountant: Accountant, delta: float) -> list[MatrixCell]:
     """The matrix; an event that covers a whole run counts once a run."""
     figures: dict[tuple[Event, ...], Bound] = {}  # many observers saw the same
     rows = []
@@ -111,7 +111,7 @@ def composed(cells: Cells, accountant: Accountant, delta: float) -> list[Row]:
         else:
             figure = figures[events] = accountant.epsilon(events, delta)
         raw = sum(leaf.count for leaf in leaves(events) if isinstance(leaf, RawRows))
-        rows.append(Row(protected, observer, relations, figure, raw))
+        rows.append(MatrixCell(protected, observer, relations, figure, raw))
     return rows
 
 

@@ -31,7 +31,7 @@ from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.attacks.wire import SilentObserver, loopback_to
-from sim.engines.inprocess import Market, open_market
+from sim.engines.inprocess import InProcessMarket, open_market
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def ports(tables: dict[str, Table]) -> list[DirectPort]:
     return [DirectPort(bidder(name, rows)) for name, rows in tables.items()]
 
 
-def small_market(tables: Mapping[str, Table], seed: int = 0) -> Market:
+def small_market(tables: Mapping[str, Table], seed: int = 0) -> InProcessMarket:
     """Owners of a simulation in this process, with three seed rows."""
     return open_market(SCHEMA, tables, table(3, 7), seed)
 

@@ -27,10 +27,10 @@ from fedkme.secagg import (
     Endorsement,
     Endorsements,
     KeyBinding,
+    KeyRoster,
     MaskedInput,
     OwnerAggregator,
     Parameters,
-    Roster,
     SealedShares,
     Survivors,
     Unmasking,
@@ -140,7 +140,7 @@ class FakeOwner:
         said: Advertisement = self._answer("advertise", number, self._party.advertise())
         return said
 
-    async def share(self, number: int, roster: Roster) -> SealedShares:
+    async def share(self, number: int, roster: KeyRoster) -> SealedShares:
         self._be_there("share", number)
         said: SealedShares = self._answer("share", number, self._there.share(roster))
         return said

@@ -12,7 +12,7 @@ from fedkme.privacy.accountants import (
     composed,
     with_coalition,
 )
-from fedkme.privacy.accountants.matrix import Cells, Row
+from fedkme.privacy.accountants.matrix import Cells, MatrixCell
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -43,7 +43,7 @@ TWO_RUNS = [
 ]
 
 
-def rows(cells: Cells) -> dict[tuple[str, str], Row]:
+def rows(cells: Cells) -> dict[tuple[str, str], MatrixCell]:
     made = composed(cells, Sound(), 1e-5)
     return {(row.protected, row.observer): row for row in made}
 

@@ -17,9 +17,9 @@ from fedkme.secagg import (
     Delivery,
     Endorsement,
     Endorsements,
+    KeyRoster,
     MaskedInput,
     RevealedShare,
-    Roster,
     SealedShare,
     SealedShares,
     Survivors,
@@ -29,7 +29,7 @@ from tests.fedkme.secagg.runs import Run, parameters, vectors
 
 KINDS = (
     Advertisement,
-    Roster,
+    KeyRoster,
     SealedShare,
     SealedShares,
     Delivery,

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from fedkme.errors import SecureAggregationError
-from fedkme.secagg import Advertisement, Delivery, Endorsements, Phase, Roster, SealedShare, Survivors, shamir
+from fedkme.secagg import (
+    Advertisement,
+    Delivery,
+    Endorsements,
+    KeyRoster,
+    Phase,
+    SealedShare,
+    Survivors,
+    shamir,
+)
 from fedkme.secagg.keys import public_bytes
 from fedkme.secagg.messages import advertised
 from tests.fedkme.secagg.runs import Run, parameters, party, signing_key, vectors
@@ -37,23 +46,23 @@ def swap(advertisements: tuple[Advertisement, ...], other: Advertisement) -> tup
 
 REPLAYED = next(each for each in [party(parameters(run="run-0"), "o001").advertise()])
 OWN = party(AGREED, "o000", seed=99).advertise()
-ROSTERS: dict[str, Callable[[Roster], Roster]] = {
-    "replaced keys": lambda roster: Roster(
+ROSTERS: dict[str, Callable[[KeyRoster], KeyRoster]] = {
+    "replaced keys": lambda roster: KeyRoster(
         CONTEXT, swap(roster.advertisements, forged("o001", "the curator's own"))
     ),
-    "an owner's keys under another's name": lambda roster: Roster(
+    "an owner's keys under another's name": lambda roster: KeyRoster(
         CONTEXT, swap(roster.advertisements, dataclasses.replace(roster.advertisements[2], sender="o001"))
     ),
-    "keys of an earlier run": lambda roster: Roster(CONTEXT, swap(roster.advertisements, REPLAYED)),
-    "keys of an earlier run, relabelled": lambda roster: Roster(
+    "keys of an earlier run": lambda roster: KeyRoster(CONTEXT, swap(roster.advertisements, REPLAYED)),
+    "keys of an earlier run, relabelled": lambda roster: KeyRoster(
         CONTEXT, swap(roster.advertisements, dataclasses.replace(REPLAYED, context=CONTEXT))
     ),
-    "other keys of the owner itself": lambda roster: Roster(CONTEXT, swap(roster.advertisements, OWN)),
-    "an invented owner": lambda roster: Roster(CONTEXT, (*roster.advertisements, forged("o999", "o999"))),
-    "an owner twice": lambda roster: Roster(CONTEXT, (*roster.advertisements, roster.advertisements[1])),
-    "without the owner itself": lambda roster: Roster(CONTEXT, roster.advertisements[1:]),
-    "another run": lambda roster: Roster(bytes(32), roster.advertisements),
-    "too few": lambda roster: Roster(CONTEXT, roster.advertisements[:3]),
+    "other keys of the owner itself": lambda roster: KeyRoster(CONTEXT, swap(roster.advertisements, OWN)),
+    "an invented owner": lambda roster: KeyRoster(CONTEXT, (*roster.advertisements, forged("o999", "o999"))),
+    "an owner twice": lambda roster: KeyRoster(CONTEXT, (*roster.advertisements, roster.advertisements[1])),
+    "without the owner itself": lambda roster: KeyRoster(CONTEXT, roster.advertisements[1:]),
+    "another run": lambda roster: KeyRoster(bytes(32), roster.advertisements),
+    "too few": lambda roster: KeyRoster(CONTEXT, roster.advertisements[:3]),
 }
 
 
@@ -80,7 +89,7 @@ def test_a_key_that_is_there_twice_is_refused() -> None:
         copy = Advertisement("o001", CONTEXT, *keys, bytes(32), signing_key("o001").sign(signed))
         owner = started("advertise").owners["o000"]
         with pytest.raises(SecureAggregationError, match="shows a key twice"):
-            owner.share(Roster(CONTEXT, swap(roster.advertisements, copy)))
+            owner.share(KeyRoster(CONTEXT, swap(roster.advertisements, copy)))
         fresh = Run(AGREED, vectors(AGREED))
         fresh.curator.advertised(honest)
         with pytest.raises(SecureAggregationError, match="'o001' advertises a key that is taken"):
@@ -194,7 +203,7 @@ def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -
     run = started("advertise")
     roster = run.curator.roster()
     if lie == "keys":
-        short = Roster(CONTEXT, tuple(each for each in roster.advertisements if each.sender != "o004"))
+        short = KeyRoster(CONTEXT, tuple(each for each in roster.advertisements if each.sender != "o004"))
         for name, owner in run.owners.items():
             if name != "o004":
                 sent = owner.share(short if name == "o000" else roster)
@@ -258,7 +267,7 @@ def test_owners_that_were_told_other_parameters_do_not_understand_each_other(wha
             again = {each: party(other if each == "o004" else agreed, each) for each in owners}
             again[name].advertise()
             with pytest.raises(SecureAggregationError):
-                again[name].share(Roster(context, sent))
+                again[name].share(KeyRoster(context, sent))
 
 
 def test_owners_that_deviate_are_named_and_left_out() -> None:

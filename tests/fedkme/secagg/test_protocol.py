@@ -14,9 +14,9 @@ from fedkme.secagg import (
     CuratorAggregator,
     Delivery,
     Endorsements,
+    KeyRoster,
     OwnerAggregator,
     Phase,
-    Roster,
     Stage,
     Survivors,
     to_steps,
@@ -111,7 +111,7 @@ def test_owners_check_the_counts_themselves() -> None:
     run = Run(agreed, vectors(agreed)).until("advertise")
     roster = run.curator.roster()
     with pytest.raises(SecureAggregationError, match="3 owners advertised keys in 'run-1' and 4 must"):
-        run.owners["o000"].share(Roster(agreed.context, roster.advertisements[:3]))
+        run.owners["o000"].share(KeyRoster(agreed.context, roster.advertisements[:3]))
     run = Run(agreed, vectors(agreed)).until("share")
     mail = run.curator.deliveries()["o000"]
     with pytest.raises(SecureAggregationError, match="3 owners shared in 'run-1' and 4 must"):

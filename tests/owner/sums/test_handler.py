@@ -21,7 +21,7 @@ from fedkme.errors import (
 )
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.protocol import Security
-from fedkme.secagg import Endorsements, KeyBinding, Roster, Survivors
+from fedkme.secagg import Endorsements, KeyBinding, KeyRoster, Survivors
 from fedkme.wire import sums as wire
 from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import journals_pb2
@@ -264,7 +264,7 @@ def test_messages_of_no_aggregation_are_typed_refusals(tmp_path: Path) -> None:
         curator.enlist(security=NOISY)
         context = parameters().context
         steps: list[dict[str, Any]] = [
-            {"roster": wire.roster_to_wire(Roster(context, ()))},
+            {"roster": wire.roster_to_wire(KeyRoster(context, ()))},
             {"survivors": wire.survivors_to_wire(Survivors(context, ()))},
             {"endorsements": wire.endorsements_to_wire(Endorsements(context, ()))},
             {"delivery": {}},

@@ -31,7 +31,7 @@ from fedkme.privacy.events import (
     Gaussian,
     SubsampledGaussian,
 )
-from fedkme.secagg import KeyBinding, Roster, plan_of
+from fedkme.secagg import KeyBinding, KeyRoster, plan_of
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
@@ -258,7 +258,7 @@ def test_keys_that_are_believed_are_one_each_and_everybodys() -> None:
 
 
 def test_phases_come_in_order() -> None:
-    made, unread = enlisted(), cast(Roster, None)
+    made, unread = enlisted(), cast(KeyRoster, None)
     own = made.propose(1, GOOD, QUERY)
     keys = [own, *(KeyBinding(b"", own.key, b"", name) for name in NAMES[1:])]
     with pytest.raises(ProtocolError, match="not under way"):

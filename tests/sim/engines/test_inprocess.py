@@ -15,7 +15,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import read_ledger
 from owner.party import OwnerParty
 from owner.runs import RunManager
-from sim.engines.inprocess import KeptRecords, Market, open_market, run_in_process
+from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run_in_process
 from tests.curator.summary.fakes import SCHEMA, owners, table
 from tests.system.launches import launch, read_json, read_lines, transcript
 
@@ -82,7 +82,7 @@ class Dying(RunManager):
 
     after = 3
     party: OwnerParty
-    market: Market
+    market: InProcessMarket
     deaths = 0
 
     def answer(self, directive: Any) -> Any:
@@ -94,7 +94,7 @@ class Dying(RunManager):
         return answer
 
 
-def _begin(market: Market, name: str) -> Dying:
+def _begin(market: InProcessMarket, name: str) -> Dying:
     """Begin a process of an owner: it has its store, and the beginning of its seeded noise."""
     before = market.owners[name]
     party = OwnerParty(
@@ -122,7 +122,7 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
     )
     asked = RequestSettings.model_validate({"p": 6})
 
-    def transcript_of(market: Market) -> dict[str, Any]:
+    def transcript_of(market: InProcessMarket) -> dict[str, Any]:
         records = KeptRecords()
         asyncio.run(run_in_process(market, table(6, 8), settings, asked, records))
         assert records.summary is not None

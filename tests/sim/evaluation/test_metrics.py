@@ -19,7 +19,7 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from owner.runs import RunManager
 from sim.config import Baseline, SimulationSettings, SummaryTable
-from sim.engines.inprocess import KeptRecords, Market, run_in_process
+from sim.engines.inprocess import InProcessMarket, KeptRecords, run_in_process
 from sim.engines.run_folder import write_ledgers
 from sim.evaluation.baselines import BaselineResult
 from sim.evaluation.metrics import Metrics, assemble, over_greedy, payouts, read_rounds, write_metrics
@@ -64,7 +64,7 @@ class Mortal(RunManager):
         return super().answer(directive)
 
 
-def metrics_of(directory: Path, market: Market, **changes: Any) -> tuple[Metrics, SummaryRecord]:
+def metrics_of(directory: Path, market: InProcessMarket, **changes: Any) -> tuple[Metrics, SummaryRecord]:
     """Metrics of a run of 5 rows, by the files that it leaves; |D_v| = 6."""
     summary = SummaryTable.model_validate({"p": P, **changes})
     settings = SimulationSettings(scenario=Digits(), summary=summary, engine="inprocess", seed=4)
