@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from fedkme.directives import (
@@ -26,6 +24,7 @@ from fedkme.protocol import AuctionTerms, Broadcast, Invitation
 from owner.handler import RunHandler
 from owner.summary.bidder import Bidder
 
+_NO_MEAN = np.zeros(0, dtype=np.int32)
 MOST_PRICES = 2**16
 """Prices of one quote."""
 _REMEDY = "Check the curator's software."
@@ -55,7 +54,8 @@ class SummaryHandler(RunHandler):
         named = tuple(self._bidder.named_since(self._named))
         self._named += len(named)
         if isinstance(directive.body, Broadcast):  # what a bid leaves behind is the token alone
-            directive = replace(directive, body=replace(directive.body, mean=np.zeros(0, dtype=np.int32)))
+            said = Broadcast(directive.round, directive.body.size, _NO_MEAN)
+            directive = Directive(directive.run, directive.round, directive.seq, said)
         return OwnerEntry(directive, answer, named)
 
     def restore(self, entry: OwnerEntry) -> None:

@@ -7,7 +7,6 @@ host: it has its policy, gate, journal and ledger.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +30,6 @@ class Loopback:
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Ask the owner; `traffic` stays as it is, because nothing is on a network."""
-        await asyncio.sleep(0)  # all are asked before one answers, as over a network: one commit for all
         answer = self.runs.answer(directive)
         if answer is None or (isinstance(answer, Rows) and len(answer.rows) > limits.rows):
             raise OwnerFaultError(
