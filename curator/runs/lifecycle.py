@@ -90,7 +90,7 @@ class Lifecycle:
 
     def planned_family(self) -> Family:
         """Family of the runs that this curator plans, by its settings."""
-        return self.cells if self.context.settings.summary.protocol == "cells" else self._summary
+        return self.cells if self.context.settings.summary.row.family == "cells" else self._summary
 
     async def carry_out(self, run: Run) -> Status | None:
         """Carry out a run, or what is left of it.

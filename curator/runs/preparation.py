@@ -24,7 +24,6 @@ from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolE
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
 from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
-from fedkme.protocols import ALGORITHM3
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.table import Table
 
@@ -193,7 +192,7 @@ class Preparation:
         plan = replace(
             run.document.planned,
             sealed=True,
-            secret_draw=settings.protocol == ALGORITHM3,
+            secret_draw=settings.row.hashed,
             offers=tuple(offers),
         )
         missing = tuple(sorted({*members.missing(), *names}.difference(owners)))

@@ -36,7 +36,7 @@ async def run_summary(
     """
     roster: Roster[OwnerPort] = Roster(ports, settings.quorum, observer.owner_left, record.faults)
     h2 = None
-    if settings.protocol != "uniform":
+    if settings.row.family != "uniform":
         spec = task.h1.spec
         h2 = settings.broadcast.make(spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast"))
     owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run

@@ -81,7 +81,7 @@ class SummarySettings(Settings):
 
     def drawn(self, rows: int) -> int:
         """Rows that uniform sampling asks owners for, for a summary of so many."""
-        return round(self.uniform_ratio * rows) if self.protocol == "uniform" else rows
+        return round(self.uniform_ratio * rows) if self.row.family == "uniform" else rows
 
     def owner_noise(self) -> OwnerNoise:
         """Noise on an owner's rows in the cells protocol, its sketch and its histogram together."""
@@ -91,9 +91,9 @@ class SummarySettings(Settings):
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:
         """Events that owners will learn of each other in a run of `rows` rows over `owners` owners."""
-        if self.protocol == "uniform" or not owners:
+        if self.row.family == "uniform" or not owners:
             return []
-        if self.protocol == "cells":
+        if self.row.family == "cells":
             return [self.owner_noise().event]
         auction = self.auction
         broadcasts = broadcast_events(self.broadcast, rows, auction.exchanged_rows)
