@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from curator.runs.document import document_from_bytes
 from curator.runs.queue import kind_of
 from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
@@ -19,6 +18,7 @@ from fedkme.party import resolve_paths
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.export import export_ledger
 from fedkme.store.reading import read_store
+from fedkme.wire.journals import RunDocument
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -59,7 +59,7 @@ def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
         typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'kind':<12}{'rows':>8}  opened")
         for row in store.runs():
-            document = document_from_bytes(row.document)
+            document = RunDocument.from_bytes(row.document)
             opened = datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds")
             rows = "-" if kind_of(document) != "summary" else document.summary.rows
             typer.echo(

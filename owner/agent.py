@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import grpc.aio
 
+from fedkme.directives import Answer, Directive
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.pki.revocation import Revocation
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from owner.metrics import OwnerMetrics  # imported only where figures are asked for
 
 Stream = grpc.aio.StreamStreamCall[pb.OwnerMessage, pb.Directive]
-Answered = Callable[[pb.Directive, Sequence[pb.OwnerMessage]], None]
+Answered = Callable[[Directive, Answer | None, int, int], None]
+"""Told of a directive, its answer, and the bytes of both."""
 
 
-def nobody(directive: pb.Directive, replies: Sequence[pb.OwnerMessage]) -> None:
+def nobody(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
     """Counts nothing."""
 
 
@@ -89,7 +91,8 @@ async def attend(
                     directive = directive_from_wire(message)
                     answer = runs.answer(directive)
                     replies = () if answer is None else answer_to_wire(answer, directive)
-                    answered(message, replies)
+                    sent = sum(reply.ByteSize() for reply in replies)
+                    answered(directive, answer, message.ByteSize(), sent)
                     await to_the_end(_send(stream, replies))  # it is on disk; let it leave before stopping
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 

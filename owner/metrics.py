@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fedkme.directives import Answer, Directive, Dismiss, Refusal
 from fedkme.errors import FedkmeError
 from fedkme.ops.metrics import Spending, exported, timed
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import Store
-from fedkme.wire.v1 import owners_pb2 as pb
 from owner.settings import OwnerSettings
 
 
@@ -46,15 +46,14 @@ class OwnerMetrics:
         self.registry.register(_Rows(rows_sent))
         self.run_ended: Callable[[], None] = lambda: None
 
-    def answered(self, directive: pb.Directive, replies: Sequence[pb.OwnerMessage]) -> None:
-        """Count one exchange."""
-        self._directives.labels(directive.WhichOneof("body") or "none").inc()
-        self._bytes.labels("received").inc(directive.ByteSize())
-        for reply in replies:
-            self._bytes.labels("sent").inc(reply.ByteSize())
-            if reply.HasField("fault"):
-                self._refusals.labels(str(reply.fault.code)).inc()
-        if directive.HasField("dismiss"):
+    def answered(self, directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
+        """Count one exchange, of so many bytes each way."""
+        self._directives.labels(directive.question or "none").inc()
+        self._bytes.labels("received").inc(received)
+        self._bytes.labels("sent").inc(sent)
+        if isinstance(answer, Refusal):
+            self._refusals.labels(str(answer.code)).inc()
+        if isinstance(directive.body, Dismiss):
             self.run_ended()
 
 

@@ -15,8 +15,8 @@ from fedkme.store import OPEN, Store
 from fedkme.store.journal import Journal
 from fedkme.tables.table import Table
 from fedkme.wire.journals import (
-    document_from_bytes,
-    document_to_bytes,
+    digest_from_bytes,
+    digest_to_bytes,
     owner_entry_from_bytes,
     owner_entry_to_bytes,
 )
@@ -163,7 +163,7 @@ class RunManager:
             self._begin(directive)
         elif row.status != OPEN:
             raise OwnerFaultError(f"{self._name} has left {run}", "Start another run.")
-        elif document_from_bytes(row.document) != self._data:
+        elif digest_from_bytes(row.document) != self._data:
             raise OwnerFaultError(
                 f"{self._name} holds other rows than those that {run} was begun with",
                 "Restore the file, or let the run go on without this owner.",
@@ -194,7 +194,7 @@ class RunManager:
                 f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
                 "Check the curator's software.",
             )
-        self._store.open_run(run, self._curator, document_to_bytes(self._data))
+        self._store.open_run(run, self._curator, digest_to_bytes(self._data))
 
     def _not_in(self, run: str) -> ProtocolError:
         return ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")

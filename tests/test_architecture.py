@@ -63,6 +63,27 @@ TWO_MEANINGS = {
     "PrivAuction": "an event of the ledger and the auction that it is of",
 }
 """Class names that stand twice."""
+READS_MESSAGES = {
+    **dict.fromkeys(
+        ("codecs", "directives", "journals", "releases", "rows", "sealed", "summaries", "sums"),
+        "codec",
+    ),
+    "owner.agent": "stream of an owner",
+    "curator.owners.owner_service": "service for owners",
+    "curator.owners.connection": "stream to an owner, in parts and with acknowledgements",
+    "curator.consumers.summary_service": "service for consumers of summaries",
+    "curator.consumers.release_service": "service for consumers of releases",
+    "curator.consumers.call": "stream of a consumer",
+    "curator.server": "adds the services to a server",
+    "curator.health": "service that names the others",
+    "consumer.summary.client": "stream for a summary",
+    "consumer.releases.client": "stream for a release",
+    "consumer.runs": "calls about a consumer's runs",
+    "fedkme.operate.doctor.network": "call that probes a curator",
+    "sim.attacks.wire": "adds an attack's service to a server",
+    "sim.bench.fleet": "adds a benchmark's service to a server",
+}
+"""Modules that know the messages of protos/, with their part; those without a dot are of fedkme/wire/."""
 COMPOSE = (ROOT / "fedkme" / "operate", ROOT / "fedkme" / "testing")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
@@ -127,6 +148,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while ends := {name for name, targets in points.items() if not targets & points.keys()}:
         points = {name: targets for name, targets in points.items() if name not in ends}
     assert not points, "each of these is on a circle or imports one that is"
+
+
+def test_messages_of_the_wire_are_read_by_codecs_services_and_streams() -> None:
+    # docs/decisions/010: everything else, up to the owner's handlers and the curator's runs, sees values.
+    readers = {
+        name_of(path).removeprefix("fedkme.wire.")
+        for package in MAY_IMPORT
+        for path in modules(package)
+        if any(name.startswith("fedkme.wire.v1") for name in imported(path))
+    }
+    assert readers == set(READS_MESSAGES)
 
 
 def test_folders_are_small() -> None:

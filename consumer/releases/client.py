@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError, StoreError
+from fedkme.exchange import ReleaseRequest
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
@@ -24,6 +26,8 @@ from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.journals import release_request_from_bytes, release_request_to_bytes
+from fedkme.wire.releases import request_to_wire
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 
@@ -75,27 +79,25 @@ class Request:
             ConfigError: the folder cannot be written, or another request is open there.
         """
         self._path = settings.output / OPEN
-        self.message = pb.ReleaseRequest(
-            versions=codecs.VERSIONS,
-            name=settings.name,
-            request_id=secrets.token_bytes(16),
-            schema_digest=load_schema(settings.schema_file).digest(),
-            settings=json.dumps(settings.release.model_dump(mode="json"), sort_keys=True),
+        self.request = ReleaseRequest(
+            settings.name,
+            secrets.token_bytes(16),
+            load_schema(settings.schema_file).digest(),
+            json.dumps(settings.release.model_dump(mode="json"), sort_keys=True),
         )
         self.resumed = self._path.exists()
         try:
             if self.resumed:
-                kept = pb.ReleaseRequest.FromString(self._path.read_bytes())
-                self.message.request_id = kept.request_id
-                kept.versions.CopyFrom(self.message.versions)  # it may have been installed anew since
-                if kept != self.message:
+                kept = release_request_from_bytes(self._path.read_bytes())
+                self.request = replace(self.request, request_id=kept.request_id)
+                if kept != self.request:
                     raise ConfigError(
                         f"{self._path} holds another request, whose release has not come",
                         "Ask for that one first, choose another 'output', or cancel it and remove the file.",
                     )
                 return
             settings.output.mkdir(parents=True, exist_ok=True)
-            _replace(self._path, self.message.SerializeToString())
+            _replace(self._path, release_request_to_bytes(self.request))
         except DecodeError:
             raise ConfigError(
                 f"{self._path} is not what this release writes", "Move it away to make a new request."
@@ -115,7 +117,7 @@ async def run(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> No
     request = Request(settings)
     reporter.say("resumed" if request.resumed else "loaded", name=settings.name)
     address = await reporter.hear() if settings.curator == "-" else settings.curator
-    await _ask(settings, address, request.message, reporter, request.done)
+    await _ask(settings, address, request_to_wire(request.request), reporter, request.done)
 
 
 def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, StatusReporter], Awaitable[None]]:

@@ -17,6 +17,7 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
+from fedkme.wire.journals import OpenRequest
 
 
 def give(
@@ -39,7 +40,7 @@ def give(
     return keys, keys.gifts(plan.offers, identity, refused)
 
 
-def keys_for(plan: Plan, keys: RunKeys | None) -> RunKeys | None:
+def keys_for(plan: Plan, asked: OpenRequest | None) -> RunKeys | None:
     """Keys that open the rows of a run; None where rows come as they are.
 
     Raises:
@@ -47,12 +48,13 @@ def keys_for(plan: Plan, keys: RunKeys | None) -> RunKeys | None:
     """
     if not plan.sealed:
         return None
-    if keys is None or keys.keys.run != plan.run:
+    secrets = None if asked is None else asked.secrets
+    if secrets is None or secrets[0].run != plan.run:
         raise SealedBoxError(
             f"the rows of {plan.run} are sealed, and the keys that open them are not in this output folder",
             "Follow it with the folder of the open request; keys go when the summary is written.",
         )
-    return keys
+    return RunKeys(*secrets)
 
 
 def opened(

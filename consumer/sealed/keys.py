@@ -39,6 +39,11 @@ class RunKeys:
     keys: PartyKeys
     secret: GroupSecret
 
+    @property
+    def secrets(self) -> tuple[PartyKeys, GroupSecret]:
+        """Both, as an open request keeps them."""
+        return self.keys, self.secret
+
     @staticmethod
     def fresh(consumer: str, run: str, simulation_seed: int | None = None) -> RunKeys:
         """Make keys of a new run; a simulation draws the same h1 each time, and its secret hides nothing."""

@@ -15,7 +15,6 @@ from consumer.sealed.boxes import give, keys_for
 from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings, RequestSettings
 from consumer.summary.offers import Summary, finish, make_offer, make_request, pruned
-from consumer.summary.open_request import OpenRequest
 from consumer.summary.pending import Pending
 from consumer.summary.spending import check_request, check_spending, shared_event
 from fedkme.errors import (
@@ -39,6 +38,7 @@ from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.journals import OpenRequest
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.summaries import offer_to_messages, outcome_from_wire, plan_from_wire, request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
@@ -84,11 +84,11 @@ async def summarize(
                     plan, gate.consumer, identity, lambda line: warn(line=line), simulation_seed
                 )
             offer = make_offer(plan, request, schema, validation, noise_for, gate, keys, gifts)
-            asked = replace(asked, plan=plan, offer=offer, keys=keys)
+            asked = replace(asked, plan=plan, offer=offer, secrets=None if keys is None else keys.secrets)
             pending.keep(asked)
         for message in offer_to_messages(offer):
             await stream.write(message)
-    return await _receive(plan, messages, schema, reporter, keys_for(plan, asked.keys))
+    return await _receive(plan, messages, schema, reporter, keys_for(plan, asked))
 
 
 async def receive_summary(
@@ -101,8 +101,7 @@ async def receive_summary(
     """
     messages = _messages(stream)
     plan = await _plan(messages, schema)
-    keys = keys_for(plan, None if asked is None else asked.keys)
-    return await _receive(replace(plan, run=run), messages, schema, reporter, keys)
+    return await _receive(replace(plan, run=run), messages, schema, reporter, keys_for(plan, asked))
 
 
 async def _plan(messages: AsyncIterator[pb.CuratorMessage], schema: Schema) -> Plan:

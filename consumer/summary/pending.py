@@ -9,9 +9,9 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from consumer.summary.open_request import OpenRequest
 from fedkme.errors import ConfigError, ProtocolError
 from fedkme.exchange import SummaryRequest
+from fedkme.wire.journals import OpenRequest
 
 FILE = "request.open"
 

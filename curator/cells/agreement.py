@@ -17,7 +17,6 @@ from typing import Any
 
 from curator.cells.code_book import PublicCells, of_owners, of_seeds, sketch_invitation
 from curator.runs.context import RunContext
-from curator.runs.document import RunDocument, document_to_bytes
 from curator.runs.queue import Run
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.run import give_up, run_sums, security_of
@@ -25,6 +24,7 @@ from curator.sums.session import SumSession
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
+from fedkme.wire.journals import RunDocument
 
 _SKETCH = "sketch/"
 """Key of an attempt that is not over, by its run: whom it asks, what owners may have disclosed under secure
@@ -122,7 +122,7 @@ class Agreement:
     def _keep(self, run: Run, cells: PublicCells) -> None:
         """Put the cells into the plan on disk, in the transaction that takes what they cost."""
         if run.status == "asked":  # else it was cancelled
-            planned = document_to_bytes(self._planned(run, cells))
+            planned = self._planned(run, cells).to_bytes()
             self._context.store.update_run(run.name, document=planned)
 
     def _show(self, run: Run, cells: PublicCells) -> None:

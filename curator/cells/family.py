@@ -11,7 +11,6 @@ from curator.cells.agreement import Agreement
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.runs.context import RunContext
-from curator.runs.document import RunDocument
 from curator.runs.families import RunBody
 from curator.runs.queue import Run
 from fedkme.cells.codebook import CodeBook, code_book_from_json
@@ -21,6 +20,7 @@ from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
+from fedkme.wire.journals import RunDocument
 
 
 class CellsFamily:

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from curator.owners.ports import OwnerPort
-from curator.runs.document import RunDocument
 from curator.runs.queue import Run
 from curator.summary.record import RunObserver, SummaryRecord
 from fedkme.exchange import Offer
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
+from fedkme.wire.journals import RunDocument
 
 RunBody: TypeAlias = Callable[[Sequence[OwnerPort], SummaryRecord, RunObserver], Awaitable[object]]
 """A protocol over owners, which fills the record."""

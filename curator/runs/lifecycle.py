@@ -14,13 +14,13 @@ from typing import Protocol
 from curator.cells.family import CellsFamily
 from curator.owners.connection import Traffic
 from curator.runs.context import RunContext
-from curator.runs.document import RunDocument, document_to_bytes
 from curator.runs.families import Family
 from curator.runs.queue import Run, Status
 from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_run import SummaryRun
 from curator.summary.family import SummaryFamily
 from fedkme.errors import CancelledRunError, FedkmeError, StoreError
+from fedkme.wire.journals import RunDocument
 
 
 class Session(Protocol):
@@ -151,4 +151,4 @@ class Lifecycle:
         members = self.context.members
         names = await members.gather(quorum, self.context.settings.connect_s)
         run.document = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
-        self.context.store.update_run(run.name, document=document_to_bytes(run.document))
+        self.context.store.update_run(run.name, document=run.document.to_bytes())

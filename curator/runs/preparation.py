@@ -15,7 +15,6 @@ from dataclasses import replace
 from curator.owners.key_exchange import exchange_keys
 from curator.releases.method import make_method
 from curator.runs.context import RunContext
-from curator.runs.document import RunDocument, document_to_bytes
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import Run, RunQueue, next_run
@@ -26,6 +25,7 @@ from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.table import Table
+from fedkme.wire.journals import RunDocument
 
 MOST_SETTINGS = 2**22
 """Letters of a request's settings: public points of Balog's Algorithm 1 may be among them."""
@@ -198,7 +198,7 @@ class Preparation:
         missing = tuple(sorted({*members.missing(), *names}.difference(owners)))
         document = replace(run.document, plan=plan, owners=owners, missing=missing)
         with context.store.transaction():
-            context.store.update_run(run.name, document=document_to_bytes(document))
+            context.store.update_run(run.name, document=document.to_bytes())
         run.document = document
 
     def _settled(self, text: str) -> str:

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
-from curator.runs.document import RunDocument, document_from_bytes, document_to_bytes
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
 from fedkme.store import RunRow, Store
+from fedkme.wire.journals import RunDocument
 
 AnyProgress: TypeAlias = RoundProgress | StageProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
@@ -119,7 +119,7 @@ class RunQueue:
         self._held = False
         for status in OPEN:
             for row in store.runs(status):
-                document = document_from_bytes(row.document)
+                document = RunDocument.from_bytes(row.document)
                 run = Run(row.run, document, "asked" if status == "asked" else "queued", row.opened)
                 self._open[run.name] = run
         self._queue += sorted(
@@ -152,7 +152,7 @@ class RunQueue:
         for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
             self.close(run, "cancelled")
         with self._store.transaction():
-            self._store.open_run(name, document.consumer, document_to_bytes(document))
+            self._store.open_run(name, document.consumer, document.to_bytes())
             self._store.update_run(name, status="asked")
         row = self._store.run(name)
         assert row is not None, "it was opened above"
@@ -162,7 +162,7 @@ class RunQueue:
     def enqueue(self, run: Run) -> None:
         """Put a run into the queue: all that it needs is in its document."""
         with self._store.transaction():
-            self._store.update_run(run.name, status="queued", document=document_to_bytes(run.document))
+            self._store.update_run(run.name, status="queued", document=run.document.to_bytes())
         run.status = "queued"
         self._queue.append(run)
         self.start()
@@ -188,7 +188,7 @@ class RunQueue:
         """The run of a row."""
         if (run := self._open.get(row.run)) is not None:
             return run
-        document = document_from_bytes(row.document)
+        document = RunDocument.from_bytes(row.document)
         found = Run(row.run, document, cast(Status, row.status), row.opened)
         found.over.set()
         return found
@@ -199,7 +199,7 @@ class RunQueue:
             return None
         for row in reversed(self._store.runs()):
             if row.peer == consumer:
-                document = document_from_bytes(row.document)
+                document = RunDocument.from_bytes(row.document)
                 if request_id == document.request.request_id:
                     return self._known(row)
         return None
@@ -236,9 +236,7 @@ class RunQueue:
         """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
         run.document = replace(run.document, offer=None)
         with self._store.transaction():
-            self._store.update_run(
-                run.name, status=status, document=document_to_bytes(run.document), ended=True
-            )
+            self._store.update_run(run.name, status=status, document=run.document.to_bytes(), ended=True)
             self._store.forget_entries(run.name)
         run.status = status
         self._open.pop(run.name, None)

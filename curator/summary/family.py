@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from curator.runs.context import RunContext
-from curator.runs.document import RunDocument
 from curator.runs.families import RunBody
 from curator.runs.public_draws import reference_rows
 from curator.runs.queue import Run
@@ -19,6 +18,7 @@ from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.settings import release_target
+from fedkme.wire.journals import RunDocument
 
 
 class SummaryFamily:

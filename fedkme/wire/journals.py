@@ -1,4 +1,4 @@
-"""Entries of the journals of open runs to bytes and back: what parties keep on disk of directives."""
+"""Documents and journals of what is open, to bytes and back: what parties keep on disk until it is over."""
 
 from __future__ import annotations
 
@@ -8,17 +8,179 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, StepTaken
-from fedkme.wire import codecs
+from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
+from fedkme.privacy.events import Disclosure
+from fedkme.sealed import GroupSecret, PartyKeys
+from fedkme.wire import codecs, releases, summaries
 from fedkme.wire.directives import answer_from_wire, answer_to_wire, directive_from_wire, directive_to_wire
 from fedkme.wire.v1 import journals_pb2 as pb
+from fedkme.wire.v1 import releases_pb2
 
 
-def document_to_bytes(data: bytes) -> bytes:
+@dataclass(frozen=True, slots=True, eq=False)
+class RunDocument:
+    """A run at the curator: all that it is a function of, but for what its journal holds.
+
+    Attributes:
+        request: the consumer's; it decides whether the run makes a summary or a release.
+        plan: of a summary, as the consumer hears it.
+        offer: what the consumer offered for the plan; None before, and once the run is over.
+        owners: names of the owners with which the run began; empty before.
+        missing: names of expected owners without which it began.
+    """
+
+    request: SummaryRequest | ReleaseRequest
+    plan: Plan | None = None
+    offer: Offer | None = None
+    owners: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def consumer(self) -> str:
+        """Name of the consumer who asked for the run."""
+        return self.request.consumer
+
+    @property
+    def summary(self) -> SummaryRequest:
+        """The request, of a summary."""
+        assert isinstance(self.request, SummaryRequest), "a release has no summary"
+        return self.request
+
+    @property
+    def release(self) -> ReleaseRequest:
+        """The request, of a release."""
+        assert isinstance(self.request, ReleaseRequest), "a summary has no release"
+        return self.request
+
+    @property
+    def planned(self) -> Plan:
+        """The plan, of a summary."""
+        assert self.plan is not None, "every summary has a plan from its first moment"
+        return self.plan
+
+    @property
+    def offered(self) -> Offer:
+        """The offer, of a summary that was accepted."""
+        assert self.offer is not None, "a run is queued once its offer came"
+        return self.offer
+
+    def to_bytes(self) -> bytes:
+        """Encode it for the disk."""
+        message = pb.RunDocument(owners=self.owners, missing=self.missing)
+        if isinstance(self.request, ReleaseRequest):
+            message.release.CopyFrom(releases.request_to_wire(self.request))
+        else:
+            message.request.CopyFrom(summaries.request_to_wire(self.request))
+        if self.plan is not None:
+            message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
+        if self.offer is not None:
+            message.offer.extend(summaries.offer_to_messages(self.offer))
+        return message.SerializeToString()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> RunDocument:
+        """Decode a document that this curator wrote."""
+        message = pb.RunDocument.FromString(data)
+        owners, missing = (*message.owners,), (*message.missing,)
+        if message.HasField("release"):
+            return RunDocument(releases.request_from_wire(message.release), None, None, owners, missing)
+        plan, offer = summaries.plan_from_wire(message.plan, message.plan.features.width), None
+        if message.offer:
+            rows = message.offer[0].validation.rows
+            offer = summaries.offer_from_messages(message.offer, plan, len(rows[0].values) if rows else 0)
+        return RunDocument(summaries.request_from_wire(message.request), plan, offer, owners, missing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRequest:
+    """A consumer's request for a summary that is not here yet: asking again sends the same bytes.
+
+    Attributes:
+        request: as it was made.
+        disclosures: what the request itself disclosed of D_v.
+        plan: the curator's answer, as far as the offer depends on it; None before it came.
+        offer: what was offered for it.
+        secrets: keys and group secret of the run, where its rows go sealed.
+    """
+
+    request: SummaryRequest
+    disclosures: tuple[Disclosure, ...] = ()
+    plan: Plan | None = None
+    offer: Offer | None = None
+    secrets: tuple[PartyKeys, GroupSecret] | None = None
+
+    def offer_for(self, plan: Plan) -> Offer | None:
+        """The offer, where it was made for this very plan."""
+        known = self.plan
+        if known is None or (known.run, known.features, known.cells) != (plan.run, plan.features, plan.cells):
+            return None
+        return self.offer
+
+    def to_bytes(self) -> bytes:
+        """Encode it for the disk."""
+        message = pb.RequestDocument(
+            request=summaries.request_to_wire(self.request),
+            disclosures=[codecs.disclosure_to_wire(about) for about in self.disclosures],
+        )
+        if self.plan is not None and self.offer is not None:
+            message.run = self.plan.run
+            message.features.CopyFrom(codecs.features_to_wire(self.plan.features))
+            if self.plan.cells is not None:
+                message.cells.CopyFrom(summaries.cells_to_wire(self.plan.cells))
+            message.offer.extend(summaries.offer_to_messages(self.offer))
+        if self.secrets is not None:
+            keys, secret = self.secrets
+            message.box_key, message.signing_key, message.secret = keys.box, keys.signing, secret.exposed()
+        return message.SerializeToString()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> OpenRequest:
+        """Decode it.
+
+        Raises:
+            DecodeError: it is no message.
+            ProtocolError: it is not what `to_bytes` writes.
+        """
+        message = pb.RequestDocument.FromString(data)
+        request = summaries.request_from_wire(message.request)
+        plan, offer, secrets = None, None, None
+        if message.offer:
+            plan = Plan(
+                message.run,
+                codecs.features_from_wire(message.features, message.features.width),
+                cells=summaries.cells_from_wire(message.cells) if message.HasField("cells") else None,
+                sealed=bool(message.secret),
+                secret_draw=bool(message.offer[0].reference),
+            )
+            rows = message.offer[0].validation.rows
+            offer = summaries.offer_from_messages(message.offer, plan, len(rows[0].values) if rows else 0)
+        if message.secret:
+            keys = PartyKeys(request.consumer, message.run, message.box_key, message.signing_key)
+            secrets = keys, GroupSecret(message.run, message.secret)
+        declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
+        return OpenRequest(request, tuple(declared), plan, offer, secrets)
+
+
+def release_request_to_bytes(request: ReleaseRequest) -> bytes:
+    """Encode a request for a release whose files have not come."""
+    return releases.request_to_wire(request).SerializeToString()
+
+
+def release_request_from_bytes(data: bytes) -> ReleaseRequest:
+    """Decode it.
+
+    Raises:
+        DecodeError: it is no message.
+    """
+    return releases.request_from_wire(releases_pb2.ReleaseRequest.FromString(data))
+
+
+def digest_to_bytes(data: bytes) -> bytes:
     """A run at an owner: SHA-256 of the rows that it was begun with."""
     return pb.OwnerDocument(data=data).SerializeToString()
 
 
-def document_from_bytes(document: bytes) -> bytes:
+def digest_from_bytes(document: bytes) -> bytes:
     """Read the digest of the rows that a run was begun with."""
     return pb.OwnerDocument.FromString(document).data
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from curator.owners.members import Members
 from curator.runs.context import RecordFolder, RunContext
-from curator.runs.document import RunDocument
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.queue import Run, RunQueue
 from curator.settings import CuratorSettings
@@ -39,6 +38,7 @@ from fedkme.store import Store, open_store
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
+from fedkme.wire.journals import RunDocument
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.party import OwnerParty
 from tests.owner.over_wire import OverWire

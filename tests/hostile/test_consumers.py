@@ -13,7 +13,6 @@ import grpc.aio
 import pytest
 
 from curator.consumers.admission import MOST_CALLS
-from curator.runs.document import document_to_bytes
 from curator.runs.queue import MOST_ASKED
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError
 from fedkme.wire import codecs
@@ -205,7 +204,7 @@ async def test_g_is_taken_once(tmp_path: Path) -> None:
             for _ in range(100):
                 await asyncio.sleep(0)
         row = at.store.run("run-1")
-        assert row.document == document_to_bytes(run.document)
+        assert row.document == run.document.to_bytes()
         target = run.document.offered.target
         assert target is not None
         assert target.tolist() == [0] * DIMENSION

@@ -137,7 +137,7 @@ async def test_a_curator_killed_once_the_release_is_kept_asks_nobody_again(
             await held.reached()
             image = at.image()
             await at.crash(image)
-        asked = hold(monkeypatch, SumSession, "enlist")
+        asked = hold(monkeypatch, SumSession, "invite")
         asked.go.set()
         await at.start()
         await asking
