@@ -112,7 +112,9 @@ class Kinds(Generic[ModelT]):
         found = self.table()[kind]
         chosen: Any = implementation(found, kind) if isinstance(found, str) else found
         if self.base not in getattr(chosen, "__mro__", ()):
-            raise ExtensionError(f"what is registered as the {self.noun} '{kind}' is none", _MEND)
+            raise ExtensionError(
+                f"the class that is registered as '{kind}' is no subclass of {self.base.__name__}", _MEND
+            )
         if (named := chosen.model_fields[self.key].default) != kind:
             raise ExtensionError(
                 f"the {self.noun} '{kind}' calls itself '{named}' in '{self.key}' of its settings", _MEND

@@ -102,7 +102,7 @@ class KeyRing:
 
         Raises:
             IdentityError: the gift is not from the consumer of the run.
-            SealedBoxError: there is none, or it is for other keys or another run.
+            SealedBoxError: the gift is missing, or is for other keys or another run.
         """
         keys = self._keys.pop(run, None)
         if keys is None:

@@ -146,7 +146,7 @@ class RunManager:
         """Hold a run to a name that fits in stores, logs and ledgers.
 
         Raises:
-            ProtocolError: it is none.
+            ProtocolError: it is too long or not printable.
         """
         if len(run) > _NAME or not run.isprintable():
             raise ProtocolError(

@@ -42,7 +42,7 @@ class Agreement:
         """Fill in the run's cells, once; they go on when whoever waits for them does not.
 
         Raises:
-            FedkmeError: there are none: too few owners, seeds or rows, or an aggregation that failed.
+            FedkmeError: no agreement on cells: too few owners, seeds or rows, or an aggregation that failed.
         """
         if run.document.planned.cells is None:
             await asyncio.shield(self._task(run))

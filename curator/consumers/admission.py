@@ -139,7 +139,7 @@ class ConsumerAdmission:
         Raises:
             IdentityError: see `check`.
             QuotaError: it has too many calls open.
-            ProtocolError: an id of a request that is none.
+            ProtocolError: the id of the request is too long.
         """
         self.check(call.line, name)
         if sum(other.name == name for other in self._calls.values()) >= MOST_CALLS:
@@ -152,7 +152,7 @@ class ConsumerAdmission:
         """A run of this caller's.
 
         Raises:
-            ConfigError: there is none of that name, or it is another's.
+            ConfigError: no run has that name, or it is another consumer's.
         """
         run = self._runs.find(run_name)
         if run is None or run.consumer != name:

@@ -63,7 +63,7 @@ class Preparation:
         """Agree with owners on what the plan needs of them, once, and give the plan.
 
         Raises:
-            FedkmeError: there is none, and the run is over.
+            FedkmeError: no plan was agreed on, and the run is over.
         """
         if run.status == "asked":
             family = self._lifecycle.planned_family()

@@ -177,7 +177,7 @@ class SumRound:
 
         Raises:
             QuorumError: too few owners are left.
-            SecureAggregationError: too few answered in a phase, or the sum is none; nothing was opened.
+            SecureAggregationError: too few answered a phase, or the sum failed a check; nothing is opened.
             DataError: they have more rows than sums can hold.
             ConfigError: nothing is promised: sums that do not fit 64 bits, or too coarse a step.
         """
@@ -275,7 +275,7 @@ class SumRound:
         """An owner's signing key, if it is one.
 
         Raises:
-            OwnerFaultError: it is none, or another party's.
+            OwnerFaultError: it is not a key, or is another party's.
         """
         try:
             if self._identity is None:
@@ -283,7 +283,7 @@ class SumRound:
             else:
                 whose, key = verify_binding(binding, self._identity.authority, aggregation)
         except (IdentityError, ValueError) as error:
-            why = error.cause if isinstance(error, IdentityError) else "a signing key that is none"
+            why = error.cause if isinstance(error, IdentityError) else "its signing key is malformed"
             raise OwnerFaultError(f"{name}: {why}", "Check its certificate and its software.") from None
         if whose != name:
             raise OwnerFaultError(f"{name} gives a signing key of {whose!r}", "Check its certificate.")

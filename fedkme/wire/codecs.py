@@ -46,7 +46,7 @@ def common_version(other: types_pb2.VersionRange, party: str) -> int:
     """The newest version that both sides speak.
 
     Raises:
-        ProtocolVersionError: there is none.
+        ProtocolVersionError: they have no version in common.
     """
     newest = min(VERSIONS.newest, other.newest)
     if newest < max(VERSIONS.oldest, other.oldest):
@@ -107,7 +107,7 @@ def secret_draw_of(spec: FourierSpec, commitment: bytes) -> SecretFourierSpec:
     """The secret draw of the same form.
 
     Raises:
-        ProtocolError: the commitment is none, or the map is too large to be drawn so.
+        ProtocolError: the commitment is malformed, or the map is too large to be drawn so.
     """
     try:
         return SecretFourierSpec(spec.kind, spec.dimension, spec.gamma, spec.width, commitment)
@@ -274,7 +274,7 @@ def code_book_from_wire(plan: types_pb2.CellsPlan) -> dict[str, Any]:
     """A code book, as plain values; `code_book_from_json` checks them.
 
     Raises:
-        ProtocolError: it is none, or the kernel is none.
+        ProtocolError: the code book is not a JSON object, or gamma is not a positive number.
     """
     try:
         book = json.loads(plan.code_book)

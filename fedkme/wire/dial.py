@@ -45,7 +45,7 @@ class OwnIdentity:
         """Read it, and say if it is about to expire.
 
         Raises:
-            IdentityError: it is none.
+            IdentityError: the file has no usable identity.
         """
         self._file = IdentityFile(path)
         self._reporter = reporter

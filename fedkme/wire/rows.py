@@ -48,7 +48,7 @@ def hashed_from_wire(message: types_pb2.Row) -> HashedRow:
     if not message.box or message.values or message.HasField("label"):
         raise _odd("a row that is not sealed")
     if len(message.features) % 2 or len(message.features) > 2 * MAX_DIMENSION:
-        raise _odd("a hash that is none")
+        raise _odd("a hash of a length that no hash has")
     features = np.frombuffer(message.features, dtype="<i2").astype(np.int16)
     return HashedRow(message.token, features, message.box)
 

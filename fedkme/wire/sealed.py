@@ -29,7 +29,7 @@ def offer_from_wire(message: types_pb2.KeyOffer) -> KeyOffer:
     """
     parts = (message.box, message.signing, message.chain, message.signature)
     if any(len(part) > _LONGEST for part in parts) or len(message.name) > _LONGEST:
-        raise _odd("an offer of keys that is none")
+        raise _odd("an offer of keys that is too long")
     return KeyOffer(message.name, *parts)
 
 
@@ -52,7 +52,7 @@ def gift_from_wire(message: types_pb2.Gift) -> Gift:
     """
     parts = (message.commitment, message.box, message.signature)
     if any(len(part) > _LONGEST for part in parts) or len(message.taker) > _LONGEST:
-        raise _odd("a gift that is none")
+        raise _odd("a gift that is too long")
     return Gift(offer_from_wire(message.giver), message.taker, *parts)
 
 

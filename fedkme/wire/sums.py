@@ -66,7 +66,7 @@ def query_from_wire(message: pb.Query) -> SumQuery:
     """A question; whether its maps go with a schema shows when they are made.
 
     Raises:
-        ProtocolError: a map that is none, or a question that is none.
+        ProtocolError: the question cannot be read, or one of its maps cannot.
     """
     if len(message.maps) > MOST_MAPS:
         raise ProtocolError(f"a question asks for more than {MOST_MAPS} sums", "Ask in parts.")
@@ -196,7 +196,7 @@ def advertisement_to_wire(said: Advertisement) -> pb.KeyAdvertisement:
 
 
 def advertisement_from_wire(message: pb.KeyAdvertisement) -> Advertisement:
-    """Phase 1, an owner's; SecureAggregationError for what is none, as of all messages of a phase."""
+    """Phase 1, an owner's; SecureAggregationError for what cannot be read, as of all messages of a phase."""
     return Advertisement(
         message.sender,
         message.context,

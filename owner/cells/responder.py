@@ -64,7 +64,7 @@ class HistogramResponder:
 
         Raises:
             SchemaError: the curator's public schema is another one.
-            ProtocolError: the code book is none, or its noise is not what the plan says it costs.
+            ProtocolError: the code book cannot be used, or the noise is not what the plan says it costs.
             PolicyError: the owner does not take part in such a run.
             BudgetError: no row may leave any more, or the run costs more than the owner allows.
             SealedBoxError: rows are to be sealed and the group secret is not here.
@@ -96,7 +96,7 @@ class HistogramResponder:
             event = HistogramNoise(terms.scale).event
             code_book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
-            raise ProtocolError(f"the curator's plan is none: {error.cause}", error.remedy) from None
+            raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
         if terms.classes not in (0, len(self._schema.classes)) or (
             terms.classes and self._table.labels is None
         ):
@@ -143,7 +143,7 @@ class HistogramResponder:
         none, so that the number tells the curator nothing.
 
         Raises:
-            ProtocolError: the order is none, or a second one.
+            ProtocolError: count or shares are out of range, or it is a second order.
             SealedBoxError: rows are to be sealed, and the keys died with another process.
             BudgetError: they are more than may leave; none does.
         """
@@ -151,7 +151,8 @@ class HistogramResponder:
         fits = shares.shape == (_size(terms, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
         if not fits or self._ordered or not 0 < count <= terms.rows:
             raise ProtocolError(
-                f"{self.name} gets an order that is none, or a second one", "Check the curator's software."
+                f"{self.name} gets an order with a count or shares out of range, or a second order",
+                "Check the curator's software.",
             )
         sealer = self._ready()
         rows = self._schema.encode(self._table.values)

@@ -177,6 +177,7 @@ def _approval(path: Path) -> Approval:
             raise ValueError
     except (ValueError, TypeError):
         raise ConfigError(
-            f"{path.name} among the owner's approvals is none", "Remove it; use 'fedkme owner approve'."
+            f"{path.name} among the owner's approvals is not an approval",
+            "Remove it; use 'fedkme owner approve'.",
         ) from None
     return approval

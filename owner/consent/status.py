@@ -142,7 +142,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
         now: Unix seconds.
 
     Raises:
-        ConfigError: a file among the approvals is none.
+        ConfigError: a file among the approvals is not an approval.
         StoreError: store or approvals cannot be read.
     """
     now = time.time() if now is None else now

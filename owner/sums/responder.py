@@ -124,7 +124,7 @@ class SumResponder:
             SchemaError: the curator's public schema is another one.
             PolicyError: the owner does not take part in such a run.
             BudgetError: the run would cost more than the owner allows.
-            ProtocolError: the run was let in as another one, or its plan is none.
+            ProtocolError: the run was let in as another one, or its plan cannot be carried out.
         """
         if self._invitation is not None and invitation != self._invitation:
             raise ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
@@ -142,7 +142,7 @@ class SumResponder:
         """The vector of a question as it is, (length,), for a trusted curator; the same bits each time.
 
         Raises:
-            ProtocolError: the run is under secure aggregation, or the question is none.
+            ProtocolError: the run is under secure aggregation, or the question has no vector.
             PolicyError: it asks for more numbers than the owner computes.
             DataError: this owner's rows cannot be embedded.
         """
@@ -159,7 +159,7 @@ class SumResponder:
         """Numbers of a question's vector, by this owner's own reckoning.
 
         Raises:
-            ProtocolError: the question is none.
+            ProtocolError: the question has no vector.
             PolicyError: it asks for more numbers than the owner computes.
         """
         return self._vector(query).length
@@ -296,7 +296,7 @@ class SumResponder:
         try:
             peers = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
         except ValueError:
-            raise SecureAggregationError(f"{run} has a signing key that is none", _REMEDY) from None
+            raise SecureAggregationError(f"{run} has a signing key that is malformed", _REMEDY) from None
         if len(peers) != len(keys):
             raise SecureAggregationError(f"an owner has two signing keys in {run}", _REMEDY)
         return peers

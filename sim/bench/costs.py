@@ -90,7 +90,7 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
         cut = []
         for repeat in range(settings.repeats):
             kind = kinds["process"]
-            watch = Cutting(link=kind.owners.links[0], after=settings.rounds // 2)
+            watch = Cutting(connection=kind.owners.connections[0], after=settings.rounds // 2)
             milliseconds = await play(kind, _AUCTIONS[1], f"cut-{repeat + 1}", watch)
             cut.append(float(milliseconds[settings.rounds // 2 - 1]))
     usual = kinds["process"].median(_AUCTIONS[1])
@@ -132,11 +132,11 @@ def _line(what: str, auction: str, dear: float, cheap: float) -> dict[str, Cell]
 class Cutting(RoundEnds):
     """Ends an owner's stream after a round; its process comes back by itself."""
 
-    link: OwnerConnection | None = None
+    connection: OwnerConnection | None = None
     after: int = 1
 
     def round_done(self, record: RoundRecord) -> None:
         """Cut the owner's stream after its round."""
         RoundEnds.round_done(self, record)
-        if record.round == self.after and self.link is not None:
-            self.link.cut()
+        if record.round == self.after and self.connection is not None:
+            self.connection.cut()

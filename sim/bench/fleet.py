@@ -35,7 +35,7 @@ class Fleet:
     """Parties that joined; the echo at an index stands beside the owner at that index."""
 
     members: Members
-    links: Sequence[OwnerConnection]
+    connections: Sequence[OwnerConnection]
     echoes: EchoHall
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
     """Of each run so far, the sessions of its owners."""

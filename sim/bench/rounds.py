@@ -209,7 +209,7 @@ async def real_block(
     run = run or f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
     task = SummaryTask(run, simulated.summary.p, scenario.schema, h1, target, seeds)
     journal = books if isinstance(books, RunJournal) else None
-    sessions = [OwnerSession(link, run, journal) for link in fleet.links[:owners]]
+    sessions = [OwnerSession(each, run, journal) for each in fleet.connections[:owners]]
     fleet.blocks.append(sessions)
     fleet.members.enlist(run, [session.name for session in sessions])
     ports = [MeasuredPort(session) for session in sessions]

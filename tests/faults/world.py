@@ -382,12 +382,12 @@ class World:
 
         async def serve() -> None:
             try:
-                link = await members.join(end, hello)
-                links.append(link)
+                connection = await members.join(end, hello)
+                joined.append(connection)
             except (FedkmeError, Killed):
                 wire.broken.set()
 
-        links: list[Any] = []
+        joined: list[Any] = []
         known = False
         serving = asyncio.create_task(serve())
         broken = asyncio.create_task(wire.broken.wait())
@@ -411,16 +411,16 @@ class World:
                     case _:
                         for reply in runs.answer(directive):
                             process.tick()
-                            wire.send("up", functools.partial(self._deliver, curator, links, end, reply))
+                            wire.send("up", functools.partial(self._deliver, curator, joined, end, reply))
         finally:
             self.wires.remove(wire)
             wire.broken.set()
             serving.cancel()
             broken.cancel()
             await asyncio.gather(serving, broken, return_exceptions=True)
-            for link in links:
-                link.detach(end)
+            for connection in joined:
+                connection.detach(end)
 
-    def _deliver(self, curator: Process, links: list[Any], end: CuratorEnd, said: pb.OwnerMessage) -> None:
-        if curator.alive and links:
-            links[0].deliver(end, said)
+    def _deliver(self, curator: Process, joined: list[Any], end: CuratorEnd, said: pb.OwnerMessage) -> None:
+        if curator.alive and joined:
+            joined[0].deliver(end, said)

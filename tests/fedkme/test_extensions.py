@@ -125,7 +125,7 @@ def test_two_packages_with_one_name_are_refused(install: Install) -> None:
             "class Mine: ...",
             "'gaussian' in fedkme.mechanisms is a name of fedkme",
         ),
-        ("mine = {module}:Mine", "class Mine: ...", "registered as the mechanism 'mine' is none"),
+        ("mine = {module}:Mine", "class Mine: ...", "'mine' is no subclass of MechanismSettings"),
         (
             "mine = {module}:Mine",
             "from fedkme.privacy.settings import ExactSettings as Mine",

@@ -1,4 +1,4 @@
-"""Messages that no party of ours sends: valid ones with odd fields, and bytes that are none."""
+"""Messages that no party of ours sends: valid ones with odd fields, and bytes that are not a message."""
 
 from __future__ import annotations
 

@@ -237,24 +237,24 @@ async def test_an_owner_s_count_that_no_table_has(count: int) -> None:
 @pytest.mark.parametrize("count", [2**53 + 1, 2**64 - 1])
 async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
     # Orders are limited by it, in whole numbers.
-    link = OwnerConnection("a", 60, 0)
+    connection = OwnerConnection("a", 60, 0)
     wire = Wire(pb.OwnerMessage(at=AT, accepted=pb.Accepted(rows=count)))
-    await link.attach(wire)
-    wire.link = link
+    await connection.attach(wire)
+    wire.connection = connection
     planned = (HistogramNoise(SCALE).event,)
     terms = CellTerms(BOOK.to_json(), 1.0, SCALE, 10, 2)
     said = Invitation("run-1", "", "hospital", "cells", planned, terms)
     with pytest.raises(OwnerFaultError, match="more rows than any table"):
-        await OwnerSession(link, "run-1", None, width=4).invite(said)
+        await OwnerSession(connection, "run-1", None, width=4).invite(said)
 
 
 async def _odd_histogram(cells: list[int]) -> None:
     """Assert that the owner is out of the run, with an error that the run foresees, and its stream is cut."""
-    link = OwnerConnection("a", 60, 0)
+    connection = OwnerConnection("a", 60, 0)
     wire = Wire(pb.OwnerMessage(at=AT, histogram=types_pb2.Histogram(cells=cells)))
-    await link.attach(wire)
-    wire.link = link
-    session = OwnerSession(link, "run-1", None, width=4)
+    await connection.attach(wire)
+    wire.connection = connection
+    session = OwnerSession(connection, "run-1", None, width=4)
     session._order.accept(Invitation("run-1", "", "c", "cells", (), CellTerms({}, 1.0, SCALE, 10)))
     with pytest.raises((OwnerFaultError, OwnerLostError)):
         await session.histogram(1, COUNTED)

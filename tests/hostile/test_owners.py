@@ -59,16 +59,16 @@ class Wire:
     def __init__(self, *answers: pb.OwnerMessage) -> None:
         self.heard: list[pb.Directive] = []
         self.was_cut = False
-        self.link: OwnerConnection | None = None
+        self.connection: OwnerConnection | None = None
         self._answers = answers
 
     async def write(self, directive: pb.Directive) -> None:
         if self.was_cut:
             raise ConnectionFailedError("cut", "none")
         self.heard.append(directive)
-        if self.link is not None:
+        if self.connection is not None:
             for answer in self._answers:
-                self.link.deliver(self, answer)
+                self.connection.deliver(self, answer)
 
     def cut(self) -> None:
         self.was_cut = True
@@ -82,9 +82,9 @@ def said_hello(instance: bytes, name: str = "a") -> pb.Hello:
     return pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance)
 
 
-def session_over(link: OwnerConnection) -> OwnerSession:
+def session_over(connection: OwnerConnection) -> OwnerSession:
     """A session of a run that the owner has accepted."""
-    session = OwnerSession(link, "run-1", None, width=3)
+    session = OwnerSession(connection, "run-1", None, width=3)
     session._order.accept(Invitation("run-1", "", "c", "algorithm3", (), AuctionTerms(SPEC, TARGET)))
     return session
 
@@ -105,11 +105,11 @@ async def test_ten_thousand_fuzzed_answers() -> None:
     for message in fuzzed(ANSWERS, FUZZED, seed=6):
         if message is None:
             continue
-        link = OwnerConnection("a", 0.001, 0)
+        connection = OwnerConnection("a", 0.001, 0)
         wire = Wire(*[message] * rng.choice((1, 1, 3)))
-        await link.attach(wire)
-        wire.link = link
-        session = session_over(link)
+        await connection.attach(wire)
+        wire.connection = connection
+        session = session_over(connection)
         asked = rng.randrange(3)
         try:
             match asked:
@@ -192,39 +192,39 @@ WIDE = types_pb2.Row(token=0, values=[0.0] * 4)
 )
 async def test_rows_that_were_not_asked_for(answers: list[types_pb2.Rows]) -> None:
     # What an owner can make the curator hold is what it was asked for: so many rows, of so many columns.
-    link = OwnerConnection("a", 60, 0)
+    connection = OwnerConnection("a", 60, 0)
     wire = Wire(*[pb.OwnerMessage(at=AT, rows=part) for part in answers])
-    await link.attach(wire)
-    wire.link = link
+    await connection.attach(wire)
+    wire.connection = connection
     with pytest.raises(OwnerFaultError):
-        await session_over(link).draw(1, 2)
+        await session_over(connection).draw(1, 2)
     assert wire.was_cut
 
 
 async def test_answers_that_nobody_waits_for() -> None:
     # Of other runs, earlier directives and streams that were fenced: dropped, and not kept.
-    link, traffic = OwnerConnection("a", 60, 60), Traffic()
+    connection, traffic = OwnerConnection("a", 60, 60), Traffic()
     fenced, wire = Wire(), Wire()
-    await link.attach(fenced)
-    await link.attach(wire)
+    await connection.attach(fenced)
+    await connection.attach(wire)
     draw = Directive("run-1", 1, 5, DrawRows(1))
-    waiting = asyncio.create_task(link.exchange(draw, Limits(1, 3), traffic))
+    waiting = asyncio.create_task(connection.exchange(draw, Limits(1, 3), traffic))
     await asyncio.sleep(0)
     before = at_rest()
     good = pb.OwnerMessage(rows=types_pb2.Rows(rows=[ROW], last=True))
     good.at.CopyFrom(pb.Position(run="run-1", round=1, seq=5))
     for run, seq in (("run-2", 5), ("", 5), ("run-1", 4), ("run-1", 1)):
         for _ in range(10_000):
-            link.deliver(wire, pb.OwnerMessage(at=pb.Position(run=run, seq=seq), rows=good.rows))
-    link.deliver(fenced, good)
+            connection.deliver(wire, pb.OwnerMessage(at=pb.Position(run=run, seq=seq), rows=good.rows))
+    connection.deliver(fenced, good)
     await asyncio.sleep(0)
     assert not waiting.done()
     assert traffic.received == 0
-    link.deliver(wire, good)
+    connection.deliver(wire, good)
     answer = await waiting
     assert isinstance(answer, Rows)
     assert [row.token for row in answer.rows] == [0]
-    link.deliver(wire, good)  # once more, too late
+    connection.deliver(wire, good)  # once more, too late
     assert resident() - before < GROWTH
 
 

@@ -71,15 +71,15 @@ class Party:
         self.lines = Lines()
         noise, gate = simulated(1, name, "shares"), OwnerGate(name, self.lines)
         self.handler = SumHandler("run-1", SumResponder(name, rows, SCHEMA, noise, gate))
-        self.link = OwnerConnection(name, 60, 60)
+        self.connection = OwnerConnection(name, 60, 60)
         self.heard: list[Directive] = []
-        self.session = SumSession(self.link, "run-1")
+        self.session = SumSession(self.connection, "run-1")
         self._breaks = list(breaks)
         self._sent = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self) -> None:
-        await self.link.attach(Wire(self))
+        await self.connection.attach(Wire(self))
 
     async def answer(self, wire: Wire, raw: bytes) -> None:
         directive = directive_from_wire(pb.Directive.FromString(raw))
@@ -91,11 +91,11 @@ class Party:
             self._sent += 1
             if self._sent in self._breaks:
                 self._breaks.remove(self._sent)
-                self.link.detach(wire)
+                self.connection.detach(wire)
                 await asyncio.sleep(0)
                 await self.join()
                 return
-            self.link.deliver(wire, pb.OwnerMessage.FromString(reply.SerializeToString()))
+            self.connection.deliver(wire, pb.OwnerMessage.FromString(reply.SerializeToString()))
 
     def start(self, wire: Wire, directive: pb.Directive) -> None:
         task = asyncio.create_task(self.answer(wire, directive.SerializeToString()))
@@ -113,7 +113,7 @@ class Wire:
         self._party.start(self, directive)
 
     def cut(self) -> None:
-        self._party.link.detach(self)
+        self._party.connection.detach(self)
 
 
 def same(plan: NoisePlan, count: int) -> NoisePlan:
@@ -159,7 +159,7 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
         totals.append(total.steps)
         written = gate.take()
         for party in parties:
-            assert [line for line in written if line.protected == party.link.name] == sorted(
+            assert [line for line in written if line.protected == party.connection.name] == sorted(
                 party.lines.kept, key=lambda line: line.round
             )
             assert party.session.traffic.received > 8 * vector.length
@@ -175,7 +175,7 @@ async def test_a_vector_whose_stream_breaks_comes_again_whole(security: Security
         total = await owners.plain_total(vector)
     else:
         total = await owners.secure_total(vector, security)
-    assert total.owners == tuple(party.link.name for party in parties)
+    assert total.owners == tuple(party.connection.name for party in parties)
     assert len(parties[1].heard) > len(parties[0].heard)
     exact = sum(SumVector(LONG, SCHEMA).of(rows) for rows in dealt(table(24), 4))
     assert np.array_equal(total.steps, exact)
@@ -185,8 +185,8 @@ async def test_a_vector_whose_stream_breaks_comes_again_whole(security: Security
 class Odd:
     """A stream whose owner answers as a test says."""
 
-    def __init__(self, link: OwnerConnection, *answers: pb.OwnerMessage) -> None:
-        self._link, self._answers = link, answers
+    def __init__(self, connection: OwnerConnection, *answers: pb.OwnerMessage) -> None:
+        self._connection, self._answers = connection, answers
         self.was_cut = False
 
     async def write(self, directive: pb.Directive) -> None:
@@ -194,17 +194,17 @@ class Odd:
             raise ConnectionFailedError("cut", "none")
         for answer in self._answers:
             answer.at.CopyFrom(directive.at)
-            self._link.deliver(self, answer)
+            self._connection.deliver(self, answer)
 
     def cut(self) -> None:
         self.was_cut = True
 
 
 async def odd(*answers: pb.OwnerMessage) -> tuple[SumSession, Odd]:
-    link = OwnerConnection("a", 60, 0)
-    wire = Odd(link, *answers)
-    await link.attach(wire)
-    session = SumSession(link, "run-1")
+    connection = OwnerConnection("a", 60, 0)
+    wire = Odd(connection, *answers)
+    await connection.attach(wire)
+    session = SumSession(connection, "run-1")
     session._order.accept(invitation())
     return session, wire
 
@@ -324,17 +324,17 @@ async def test_faults_of_an_owner(error: FedkmeError, kind: type[FedkmeError]) -
 def test_a_part_of_a_vector_is_progress() -> None:
     # A long vector takes a while: the limit is for its next part, not for all of it.
     async def slowly(parts: int) -> int:
-        link = OwnerConnection("a", 60, 0)
-        wire = Odd(link)
-        await link.attach(wire)
-        session = SumSession(link, "run-1")
+        connection = OwnerConnection("a", 60, 0)
+        wire = Odd(connection)
+        await connection.attach(wire)
+        session = SumSession(connection, "run-1")
         session._order.accept(invitation())
         asking = asyncio.create_task(session.embed(1, QUERY, 4 * PART))
         for number in range(parts):
             await asyncio.sleep(50)
             part = words(PART, number == 3)
             part.at.CopyFrom(pb.Position(run="run-1", round=1, seq=1))
-            link.deliver(wire, part)
+            connection.deliver(wire, part)
         return len(await asking)
 
     assert run_virtual(slowly(4)) == 4 * PART
