@@ -1,10 +1,9 @@
-"""Adult (UCI): the public domain of its columns, and its rows split over simulated owners.
+"""Adult (UCI): its rows split over simulated owners.
 
-Bounds and names are those of the UCI code book, written down here: none is learnt from rows. DP-MERF and
-DP-HP keep 40 % of the rows with income <= 50K, before they split into training and test rows. Choosing
-that rate, and dividing by the rows that are left, uses the class counts of private rows. Here the rate is
-a public constant that each owner applies to its own rows with a coin per row; the release divides by all
-rows, whose number is public, and replace-one is about all rows: a replaced row that a coin drops
+DP-MERF and DP-HP keep 40 % of the rows with income <= 50K, before they split into training and test rows.
+Choosing that rate, and dividing by the rows that are left, uses the class counts of private rows. Here the
+rate is a public constant that each owner applies to its own rows with a coin per row; the release divides by
+all rows, whose number is public, and replace-one is about all rows: a replaced row that a coin drops
 contributes nothing, which moves the sum by less than a row that stays.
 """
 
@@ -17,64 +16,12 @@ import numpy as np
 
 from fedkme.errors import DataError
 from fedkme.tables.files import load_table
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
+from sim.experiments.domains import domain
 
 KEPT_NEGATIVES = 0.4
 TEST_SHARE = 0.1
-
-_NUMBERS = {
-    "age": (17, 90),
-    "fnlwgt": (0, 1_500_000),
-    "education-num": (1, 16),
-    "capital-gain": (0, 99_999),
-    "capital-loss": (0, 5_000),
-    "hours-per-week": (1, 99),
-}
-_CATEGORIES = {
-    "workclass": (
-        "? Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov Without-pay"
-    ),
-    "education": (
-        "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate HS-grad "
-        "Masters Preschool Prof-school Some-college"
-    ),
-    "marital-status": (
-        "Divorced Married-AF-spouse Married-civ-spouse Married-spouse-absent Never-married Separated Widowed"
-    ),
-    "occupation": (
-        "? Adm-clerical Armed-Forces Craft-repair Exec-managerial Farming-fishing Handlers-cleaners "
-        "Machine-op-inspct Other-service Priv-house-serv Prof-specialty Protective-serv Sales "
-        "Tech-support Transport-moving"
-    ),
-    "relationship": "Husband Not-in-family Other-relative Own-child Unmarried Wife",
-    "race": "Amer-Indian-Eskimo Asian-Pac-Islander Black Other White",
-    "sex": "Female Male",
-    "native-country": (
-        "? Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador England France "
-        "Germany Greece Guatemala Haiti Holand-Netherlands Honduras Hong Hungary India Iran Ireland "
-        "Italy Jamaica Japan Laos Mexico Nicaragua Outlying-US(Guam-USVI-etc) Peru Philippines Poland "
-        "Portugal Puerto-Rico Scotland South Taiwan Thailand Trinadad&Tobago United-States Vietnam "
-        "Yugoslavia"
-    ),
-}
-_ORDER = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country"
-)
-
-
-def adult_schema() -> Schema:
-    """The 14 columns and the label of Adult."""
-    columns: list[Numeric | Category] = []
-    for name in _ORDER.split():
-        if name in _NUMBERS:
-            columns.append(Numeric(name=name, bounds=_NUMBERS[name], integer=True))
-        else:
-            columns.append(Category(name=name, categories=tuple(_CATEGORIES[name].split())))
-    return Schema(
-        columns=tuple(columns), label=Label(name="income", classes=("<=50K", ">50K")), ignore=("split",)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +45,7 @@ def load_adult(path: Path, owners: int, seed: int) -> tuple[Schema, Split]:
     Raises:
         DataError: the file is missing or of another form.
     """
-    schema = adult_schema()
+    schema = domain("adult")
     table = load_table(path, schema, "adult")
     if table.labels is None:
         raise DataError(f"{path} has no column 'income'", "Take the file with labels.")

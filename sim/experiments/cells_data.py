@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from fedkme.embeddings.kernels import mean_kernel, median_gamma
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import read_arrays, read_columns, table_from_columns
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
+from sim.experiments.domains import domain
 from sim.scenarios.base import Scenario, generator, random_rows
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals
@@ -185,35 +186,14 @@ def _isolet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     return _layout("isolet", scenario, None)
 
 
-_CATEGORIES: Mapping[str, str] = {
-    "SEX": "1 2",
-    "MSP": "N 1 2 3 4 5 6",
-    "HISP": "0 1 2 3 4",
-    "RAC1P": "1 2 3 4 5 6 7 8 9",
-    "HOUSING_TYPE": "1 2 3",
-    "OWN_RENT": "0 1 2",
-    "INDP_CAT": "N 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18",
-    "EDU": "N 1 2 3 4 5 6 7 8 9 10 11 12",
-    "DREM": "N 1 2",
-    "DPHY": "N 1 2",
-    "DEYE": "1 2",
-    "DEAR": "1 2",
-}
-
-
 def _acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: 19 areas. D_v and test: the twentieth. Label: personal income in the upper half of deciles."""
     columns: dict[str, Any] = dict(read_columns(folder / "acs_national2019_sdnist.parquet", "acs"))
     deciles = columns["PINCP_DECILE"]
     columns["income"] = ["upper" if decile in tuple("56789") else "lower" for decile in deciles]
-    schema = Schema(
-        columns=(
-            Numeric(name="AGEP", bounds=(0, 99), integer=True),
-            *(Category(name=name, categories=tuple(text.split())) for name, text in _CATEGORIES.items()),
-        ),
-        label=Label(name="income", classes=("lower", "upper")),
-        ignore=tuple(name for name in columns if name not in {"AGEP", "income", *_CATEGORIES}),
-    )
+    known = domain("acs")
+    unused = tuple(name for name in columns if name not in {*known.names, "income"})
+    schema = known.model_copy(update={"ignore": unused})
     people = table_from_columns(columns, schema, "acs")
     area = np.asarray(columns["PUMA"])
     own = generator(seed, "cells", "acs").permutation(np.flatnonzero(area == _AREA))

@@ -20,6 +20,7 @@ from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.classifiers import columns
+from sim.experiments.domains import domain
 from sim.experiments.seeds import Figures, Told, say
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
 
@@ -58,64 +59,21 @@ class RegressionEffort:
 
 QUICK = RegressionEffort(200, 2000, ("Ridge", "RF"), seeds=1)
 
-_WINE = {
-    "fixed_acidity": (3.0, 16.0),
-    "volatile_acidity": (0.0, 1.6),
-    "citric_acid": (0.0, 1.7),
-    "residual_sugar": (0.0, 30.0),
-    "chlorides": (0.0, 0.3),
-    "free_sulfur_dioxide": (0.0, 120.0),
-    "total_sulfur_dioxide": (0.0, 300.0),
-    "density": (0.985, 1.005),
-    "pH": (2.5, 4.2),
-    "sulphates": (0.0, 1.5),
-    "alcohol": (8.0, 15.0),
-    "quality": (0.0, 10.0),
-}
-_GRADES = {"Medu": (0, 4), "Fedu": (0, 4), "failures": (0, 4), "absences": (0, 93), "age": (15, 22)}
-_TO_FOUR = ("traveltime", "studytime")
-_TO_FIVE = ("famrel", "freetime", "goout", "Dalc", "Walc", "health")
-_JOBS = "at_home health other services teacher"
-_PUPILS = {
-    "school": "GP MS",
-    "sex": "F M",
-    "address": "R U",
-    "famsize": "GT3 LE3",
-    "Pstatus": "A T",
-    "Mjob": _JOBS,
-    "Fjob": _JOBS,
-    "reason": "course home other reputation",
-    "guardian": "father mother other",
-    "course": "mat por",
-}
-_YES_NO = ["schoolsup", "famsup", "paid", "activities", "nursery", "higher", "internet", "romantic"]
-
 
 def _wine() -> RegressionData:
-    numbers = [Numeric(name=name, bounds=bounds, clip=True) for name, bounds in _WINE.items()]
-    colour = Category(name="colour", categories=("red", "white"))
     scales = {"chlorides": 2.0, "quality": 4.0}
     choice = Choice(gamma=2.0, joint=True, scales=scales, hermite={"epochs": 12, "product_columns": 2})
-    return RegressionData("wine_quality.parquet", Schema(columns=(*numbers, colour)), "quality", choice)
+    return RegressionData("wine_quality.parquet", domain("wine"), "quality", choice)
 
 
 def _student() -> RegressionData:
-    bounds: dict[str, tuple[int, int]] = {
-        **_GRADES,
-        **dict.fromkeys(_TO_FOUR, (1, 4)),
-        **dict.fromkeys(_TO_FIVE, (1, 5)),
-        **dict.fromkeys(("G1", "G2", "G3"), (0, 20)),
-    }
-    numbers = [Numeric(name=n, bounds=b, integer=True, clip=True) for n, b in bounds.items()]
-    named = {**_PUPILS, **dict.fromkeys(_YES_NO, "no yes")}
-    categories = [Category(name=n, categories=tuple(names.split())) for n, names in named.items()]
+    schema = domain("student")
+    named = [column.name for column in schema.columns if isinstance(column, Category)]
     scales = {"G1": 2.0, "G2": 2.0, "G3": 2.0, **dict.fromkeys(named, 0.3)}
     choice = Choice(
         features=500, gamma=0.5, joint=True, scales=scales, hermite={"epochs": 10, "product_columns": 2}
     )
-    return RegressionData(
-        "student_performance.parquet", Schema(columns=(*numbers, *categories)), "G3", choice
-    )
+    return RegressionData("student_performance.parquet", schema, "G3", choice)
 
 
 TARGETS: Mapping[str, Callable[[], RegressionData]] = {"wine": _wine, "student": _student}

@@ -13,7 +13,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category
 from fedkme.tables.table import Table
-from sim.experiments.adult import adult_schema
+from sim.experiments.domains import domain
 from sim.scenarios.base import Fraction, Scenario, generator, locate, owner_names, random_rows
 
 
@@ -42,7 +42,7 @@ def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
         ConfigError: no such file.
         DataError: the file does not fit the schema, or has too few rows of the target.
     """
-    schema = adult_schema()
+    schema = domain("adult")
     table = load_table(locate(config.path, "path", base_dir), schema, "adult")
     if table.labels is None:
         raise DataError("adult: the file has no column 'income'", "Give a file with it.")

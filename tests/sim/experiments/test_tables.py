@@ -9,7 +9,8 @@ import pytest
 
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
-from sim.experiments import adult, classifiers, marginals, tables
+from sim.experiments import classifiers, marginals, tables
+from sim.experiments.domains import domain
 
 
 def codes(rows: int, seed: int) -> np.ndarray:
@@ -60,7 +61,7 @@ def test_classifiers_score_predicted_classes_and_chance_without_two_classes() ->
 
 
 def test_the_public_domain_of_adult_needs_no_rows() -> None:
-    schema = adult.adult_schema()
+    schema = domain("adult")
     assert schema.width == 14
     assert schema.classes == ("<=50K", ">50K")
     assert schema.encoded_width == 6 + 102
