@@ -20,7 +20,7 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.releases.settings import read_points
 from fedkme.tables.files import load_table
-from fedkme.tables.table import Table
+from fedkme.tables.table import joined
 from sim.config import plain
 from sim.engines.children import Event as Said
 from sim.engines.inprocess import KeptRecords, market_of, release_in_process
@@ -183,11 +183,8 @@ def _evaluation(
     scenario: Scenario, settings: ReleaseSimulation, directory: Path, record: Mapping[str, Any]
 ) -> dict[str, Any]:
     owners = [table for table in scenario.owners.values() if len(table)]
-    values = np.concatenate([table.values for table in owners])
-    labels = [table.labels for table in owners if table.labels is not None]
-    real = Table(values, np.concatenate(labels) if len(labels) == len(owners) else None)
-    order = np.random.default_rng(settings.seed).permutation(len(real))
-    real = real.take(order)
+    real = joined(owners)
+    real = real.take(np.random.default_rng(settings.seed).permutation(len(real)))
     if "synthetic.npz" in record["files"]:
         synthetic = load_table(directory / "synthetic.npz", scenario.schema, "synthetic")
         return evaluate_rows(synthetic, real, scenario.test, scenario.schema, settings.seed)

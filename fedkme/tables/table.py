@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,13 @@ class Table:
     def take(self, rows: NDArray[Any]) -> Table:
         """The rows at an array of indices, or where a mask is true; a copy."""
         return Table(self.values[rows], None if self.labels is None else self.labels[rows])
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """All rows of some tables; labels where all have them."""
+    labels = [table.labels for table in tables if table.labels is not None]
+    values = np.concatenate([table.values for table in tables])
+    return Table(values, np.concatenate(labels) if len(labels) == len(tables) else None)
 
 
 def table_from_arrays(values: NDArray[Any], labels: NDArray[Any] | None) -> Table:

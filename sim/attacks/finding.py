@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Layer = Literal["sensitivity", "law", "black box", "recount"]
@@ -82,16 +82,11 @@ class CheckResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; JSON has no infinity, so an infinite number is "inf"."""
-        return {
-            "layer": self.layer,
-            "statistic": self.statistic,
-            "violated": self.violated,
+        power = None if self.power is None else plain(self.power)
+        return asdict(self) | {
             "claimed": plain(self.claimed),
             "measured": plain(self.measured),
-            "trials": self.trials,
-            "alpha": self.alpha,
-            "power": None if self.power is None else plain(self.power),
-            "note": self.note,
+            "power": power,
         }
 
 

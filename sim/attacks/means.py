@@ -25,6 +25,7 @@ from sim.attacks.scripted import TalliedNoise
 from sim.attacks.sensitivity import empty_release, gaussian_units
 
 Floats = NDArray[np.float64]
+MakeMean = Callable[..., MeanRelease]
 
 _RELATION = "replace one row"
 
@@ -58,7 +59,7 @@ def gaussian(
     return Subject("gaussian", "sound", claim, checks)
 
 
-def _residuals(one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort) -> Floats:
+def _residuals(one: MakeMean, norm_bound: float, claim: Claim, effort: Effort) -> Floats:
     """Noise of many releases of one zero row over its declared deviation, (releases, d)."""
     releases, dimension = effort.trials(500), 2000
     mechanism = one(dimension, simulated(effort.seed, "audit", "gaussian"), releases)
@@ -68,23 +69,17 @@ def _residuals(one: Callable[..., MeanRelease], norm_bound: float, claim: Claim,
     return np.asarray(np.stack([mechanism.release() for _ in range(releases)]) / declared)
 
 
-def _noise_scale(
-    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort
-) -> CheckResult:
+def _noise_scale(one: MakeMean, norm_bound: float, claim: Claim, effort: Effort) -> CheckResult:
     draws = _residuals(one, norm_bound, claim, effort).ravel()
     return scale_finding(draws, "norm", 1.0, effort.alpha, "a release's noise, over the declared one")
 
 
-def _noise_shape(
-    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort
-) -> CheckResult:
+def _noise_shape(one: MakeMean, norm_bound: float, claim: Claim, effort: Effort) -> CheckResult:
     draws = _residuals(one, norm_bound, claim, effort)[:50].ravel()
     return shape_finding(draws, "norm", 1.0, effort.alpha, "a release's noise")
 
 
-def _noise_replayed(
-    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, effort: Effort
-) -> CheckResult:
+def _noise_replayed(one: MakeMean, norm_bound: float, claim: Claim, effort: Effort) -> CheckResult:
     draws = _residuals(one, norm_bound, claim, effort)[:50]
     return independence_finding(
         draws[:-1].ravel(), draws[1:].ravel(), effort.alpha, "one release's noise with the next one's"
@@ -92,7 +87,7 @@ def _noise_replayed(
 
 
 def _gaussian_recount(
-    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, releases: int, effort: Effort
+    one: MakeMean, norm_bound: float, claim: Claim, releases: int, effort: Effort
 ) -> CheckResult:
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
     mechanism = one(8, noise)
@@ -103,7 +98,7 @@ def _gaussian_recount(
 
 
 def _gaussian_experiment(
-    one: Callable[..., MeanRelease], norm_bound: float, claim: Claim, releases: int, model: bool
+    one: MakeMean, norm_bound: float, claim: Claim, releases: int, model: bool
 ) -> Experiment:
     """A row against its opposite; score: all releases projected on their difference."""
     dimension = 4

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from typing_extensions import override
 
+from curator.owners.connection import OwnerConnection
 from curator.owners.roster import Fault
 from curator.owners.session import OwnerSession
 from curator.runs.journal import JournaledNoise, RunJournal
@@ -32,7 +33,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
-from fedkme.protocol import Bid, Broadcast, Closing, Invitation
+from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
 from sim.bench.fleet import Fleet, fleet
@@ -49,58 +50,26 @@ _AUCTIONS = ("privauction", "ask-everyone")
 _GAMMA = 0.1
 
 
-class MeasuredPort:
+class MeasuredSession(OwnerSession):
     """An owner's session that writes down the size of every message of its rounds."""
 
-    def __init__(self, session: OwnerSession) -> None:
-        self.name = session.name
-        self._session = session
+    def __init__(self, connection: OwnerConnection, run: str, journal: RunJournal | None) -> None:
+        super().__init__(connection, run, journal)
         self.sizes: tuple[dict[int, Sizes], dict[int, Sizes]] = ({}, {})
         """Of bids and of reveals, by round."""
 
-    async def invite(self, invitation: Invitation) -> int:
-        """Invite to a run."""
-        return await self._session.invite(invitation)
-
+    @override
     async def bid(self, broadcast: Broadcast) -> Bid | None:
-        """Bid, and write down the sizes."""
-        return await self._measured(self.sizes[0], broadcast.round, self._session.bid(broadcast))
+        return await self._measured(self.sizes[0], broadcast.round, super().bid(broadcast))
 
+    @override
     async def reveal(self, round_number: int, token: int) -> AnyRow:
-        """Reveal a row, and write down the sizes."""
-        return await self._measured(self.sizes[1], round_number, self._session.reveal(round_number, token))
-
-    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Quote; sizes are not of interest."""
-        return await self._session.quote(broadcast, prices)
-
-    async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
-        """Sell; sizes are not of interest."""
-        return await self._session.sell(round_number, price, due)
-
-    async def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
-        """Draw; sizes are not of interest."""
-        return await self._session.draw(round_number, count)
-
-    async def histogram(self, round_number: int, cells: int) -> NDArray[np.int64]:
-        """Count rows; sizes are not of interest."""
-        return await self._session.histogram(round_number, cells)
-
-    async def fill_order(
-        self, round_number: int, count: int, shares: NDArray[np.float64]
-    ) -> Sequence[AnyRow]:
-        """Fill an order; sizes are not of interest."""
-        return await self._session.fill_order(round_number, count, shares)
-
-    async def close(self, last_round: int) -> Closing:
-        """End the run."""
-        return await self._session.close(last_round)
+        return await self._measured(self.sizes[1], round_number, super().reveal(round_number, token))
 
     async def _measured(self, sizes: dict[int, Sizes], round_number: int, call: Awaitable[T]) -> T:
-        traffic = self._session.traffic
-        sent, received = traffic.sent, traffic.received
+        sent, received = self.traffic.sent, self.traffic.received
         answer = await call
-        sizes[round_number] = (traffic.sent - sent, traffic.received - received)
+        sizes[round_number] = (self.traffic.sent - sent, self.traffic.received - received)
         return answer
 
 
@@ -209,25 +178,25 @@ async def real_block(
     run = run or f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
     task = SummaryTask(run, simulated.summary.p, scenario.schema, h1, target, seeds)
     journal = books if isinstance(books, RunJournal) else None
-    sessions = [OwnerSession(each, run, journal) for each in fleet.connections[:owners]]
+    sessions = [MeasuredSession(each, run, journal) for each in fleet.connections[:owners]]
     fleet.blocks.append(sessions)
     fleet.members.enlist(run, [session.name for session in sessions])
-    ports = [MeasuredPort(session) for session in sessions]
     watch = watch or RoundEnds()
 
     def drawn(purpose: str) -> NoiseSource:
         return noise(purpose) if journal is None else JournaledNoise(noise(purpose), journal, purpose)
 
-    await run_summary(task, settings, ports, drawn, SummaryRecord(), watch, SummaryDisclosures(run, books))
+    await run_summary(task, settings, sessions, drawn, SummaryRecord(), watch, SummaryDisclosures(run, books))
     fleet.members.discharge(run)
     for session in sessions:
         await session.dismiss()
+    present = list(enumerate(sessions))
     phases: list[Phases] = [
         [
             {
-                index: port.sizes[exchange][number]
-                for index, port in enumerate(ports)
-                if number in port.sizes[exchange]
+                i: session.sizes[exchange][number]
+                for i, session in present
+                if number in session.sizes[exchange]
             }
             for exchange in (0, 1)
         ]

@@ -16,7 +16,7 @@ from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.cells.prune import prune
 from fedkme.privacy.settings import ExactSettings
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, joined
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import InProcessMarket, KeptRecords, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
@@ -125,17 +125,10 @@ async def _uniform_pruned(
 def _exact_greedy(scenario: Scenario, summary: SummaryTable, gamma: float) -> tuple[Table, int]:
     """Exact-kernel greedy over everybody's rows in one place, hence every row accessed."""
     tables = list(scenario.owners.values())
-    pooled = pool(tables)
+    pooled = joined(tables)
     rows = np.concatenate([scenario.schema.encode(table.values) for table in tables])
     validation = scenario.schema.encode(scenario.validation.values)
     counted = summary.seed_set == "counted" and scenario.seeds is not None
     seeds = scenario.schema.encode(scenario.seeds.values) if counted and scenario.seeds is not None else None
     chosen = exact_kernel_greedy(rows, validation, seeds, summary.p, gamma)
     return pooled.take(chosen), len(pooled)
-
-
-def pool(tables: list[Table]) -> Table:
-    """All rows of some tables; labels where all have them."""
-    labels = [table.labels for table in tables if table.labels is not None]
-    values = np.concatenate([table.values for table in tables])
-    return Table(values, np.concatenate(labels) if len(labels) == len(tables) else None)

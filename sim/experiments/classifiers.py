@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,11 @@ class ClassifierScore:
 def available() -> tuple[str, ...]:
     """Names of the twelve classifiers that can be used here."""
     return NAMES if importlib.util.find_spec("xgboost") else NAMES[:-1]
+
+
+def described(names: Sequence[str] | None) -> str:
+    """Line that names the classifiers that are used, by default all available, and the papers' twelve."""
+    return f"classifiers {', '.join(names or available())} of {', '.join(NAMES)}"
 
 
 def evaluate(

@@ -3,63 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from fedkme.errors import ConfigError
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
-from sim.experiments.synthesis import Method
+from sim.experiments.datasets import SOURCES
 from sim.scenarios.base import place
 
-
-class ExperimentName(StrEnum):
-    """Name of a figure or table that can be reproduced."""
-
-    BALOG_FIG1 = "balog-fig1"
-    BALOG_FIG2 = "balog-fig2"
-    MERF_ADULT = "merf-adult"
-    HERMITE_ADULT = "hermite-adult"
-    ADULT_MARGINALS = "adult-marginals"
-    MERF_CENSUS = "merf-census"
-    HERMITE_CENSUS = "hermite-census"
-    MERF_CREDIT = "merf-credit"
-    HERMITE_CREDIT = "hermite-credit"
-    MERF_CERVICAL = "merf-cervical"
-    HERMITE_CERVICAL = "hermite-cervical"
-    MERF_EPILEPTIC = "merf-epileptic"
-    HERMITE_EPILEPTIC = "hermite-epileptic"
-    MERF_ISOLET = "merf-isolet"
-    HERMITE_ISOLET = "hermite-isolet"
-    MERF_INTRUSION = "merf-intrusion"
-    HERMITE_INTRUSION = "hermite-intrusion"
-    MERF_COVTYPE = "merf-covtype"
-    HERMITE_COVTYPE = "hermite-covtype"
-    MERF_MNIST = "merf-mnist"
-    HERMITE_MNIST = "hermite-mnist"
-    MERF_FASHION = "merf-fashion"
-    HERMITE_FASHION = "hermite-fashion"
-    ENCODED_MNIST = "encoded-mnist"
-    ENCODED_FASHION = "encoded-fashion"
-    MERF_WINE = "merf-wine"
-    HERMITE_WINE = "hermite-wine"
-    MERF_STUDENT = "merf-student"
-    HERMITE_STUDENT = "hermite-student"
-    MIXTURE_NLL = "mixture-nll"
-    CELLS = "cells"
-    AIM_MARGINALS = "aim-marginals"
-    ALL = "all"
-
-
+METHODS = ("merf", "hermite")
+_FIGURES: Mapping[str, balog.Scenario] = {"balog-fig1": "fig1", "balog-fig2": "fig2"}
 Run = Callable[[Path, bool], None]
 
 
+def _known(name: str) -> str:
+    if name not in (*RUNS, "all"):
+        raise typer.BadParameter(f"choose one of {', '.join(RUNS)}, all")
+    return name
+
+
 def reproduce(
-    name: Annotated[ExperimentName, typer.Argument(help="A figure or table.")],
+    name: Annotated[str, typer.Argument(callback=_known, help="A figure or table.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes, not hours.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The papers' sizes, where they are larger.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the numbers, one JSON file a name.")] = Path("runs"),
@@ -74,12 +43,12 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made: {error.strerror}", "Choose another --out.") from None
-    for chosen in _RUNS if name is ExperimentName.ALL else (name,):
+    for chosen in RUNS if name == "all" else (name,):
         typer.echo(f"{chosen}:")
         if full and chosen in _FULL:
             _FULL[chosen](out / f"{chosen}.json", quick)
         else:
-            _RUNS[chosen](out / f"{chosen}.json", quick)
+            RUNS[chosen](out / f"{chosen}.json", quick)
 
 
 def _figure(figure: balog.Scenario, sizes: balog.Sizes | None, file: Path, quick: bool) -> None:
@@ -92,26 +61,23 @@ def _table(arguments: tuple[str, ...], file: Path, quick: bool) -> None:
     tables.main(words)
 
 
-def _scores(name: str, method: Method, file: Path, quick: bool) -> None:
-    scores.run(name, (method,), _data(), quick, file, told=typer.echo)
+def _by_method(module: ModuleType, names: Iterable[str]) -> dict[str, Run]:
+    """Runs of a module's experiments on each data set by each method."""
 
+    def run(name: str, method: str, file: Path, quick: bool) -> None:
+        module.run(name, (method,), _data(), quick, file)
 
-def _images(name: str, method: Method, file: Path, quick: bool) -> None:
-    images.run(name, (method,), _data(), quick, file, told=typer.echo)
+    return {f"{method}-{name}": partial(run, name, method) for name in names for method in METHODS}
 
 
 def _encoded(name: str, file: Path, quick: bool) -> None:
     from sim.experiments import encoded_images  # jax: only where it is needed
 
-    encoded_images.run(name, encoded_images.ORIGINS, _data(), quick, file, told=typer.echo)
-
-
-def _regression(name: str, method: Method, file: Path, quick: bool) -> None:
-    regression.run(name, (method,), _data(), quick, file, told=typer.echo)
+    encoded_images.run(name, encoded_images.ORIGINS, _data(), quick, file)
 
 
 def _mixtures(file: Path, quick: bool) -> None:
-    mixtures.run(mixtures.RELEASES, _data(), quick, file, told=typer.echo)
+    mixtures.run(mixtures.RELEASES, _data(), quick, file)
 
 
 def _cells(file: Path, quick: bool) -> None:
@@ -133,41 +99,17 @@ def _data() -> Path:
     return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
 
 
-_FULL: Mapping[ExperimentName, Run] = {
-    ExperimentName.BALOG_FIG1: partial(_figure, "fig1", balog.FULL),
-    ExperimentName.BALOG_FIG2: partial(_figure, "fig2", balog.FULL),
+_FULL: Mapping[str, Run] = {figure: partial(_figure, name, balog.FULL) for figure, name in _FIGURES.items()}
+RUNS: Mapping[str, Run] = {
+    **{figure: partial(_figure, name, None) for figure, name in _FIGURES.items()},
+    **{f"{method}-adult": partial(_table, ("--only", "adult", "--methods", method)) for method in METHODS},
+    "adult-marginals": partial(_table, ("--only", "marginals")),
+    **_by_method(scores, SOURCES),
+    **_by_method(images, images.FILES),
+    **{f"encoded-{name}": partial(_encoded, name) for name in images.FILES},
+    "mixture-nll": _mixtures,
+    "cells": _cells,
+    "aim-marginals": _aim,
+    **_by_method(regression, regression.TARGETS),
 }
-_RUNS: Mapping[ExperimentName, Run] = {
-    ExperimentName.BALOG_FIG1: partial(_figure, "fig1", None),
-    ExperimentName.BALOG_FIG2: partial(_figure, "fig2", None),
-    ExperimentName.MERF_ADULT: partial(_table, ("--only", "adult", "--methods", "merf")),
-    ExperimentName.HERMITE_ADULT: partial(_table, ("--only", "adult", "--methods", "hermite")),
-    ExperimentName.ADULT_MARGINALS: partial(_table, ("--only", "marginals")),
-    ExperimentName.MERF_CENSUS: partial(_scores, "census", "merf"),
-    ExperimentName.HERMITE_CENSUS: partial(_scores, "census", "hermite"),
-    ExperimentName.MERF_CREDIT: partial(_scores, "credit", "merf"),
-    ExperimentName.HERMITE_CREDIT: partial(_scores, "credit", "hermite"),
-    ExperimentName.MERF_CERVICAL: partial(_scores, "cervical", "merf"),
-    ExperimentName.HERMITE_CERVICAL: partial(_scores, "cervical", "hermite"),
-    ExperimentName.MERF_EPILEPTIC: partial(_scores, "epileptic", "merf"),
-    ExperimentName.HERMITE_EPILEPTIC: partial(_scores, "epileptic", "hermite"),
-    ExperimentName.MERF_ISOLET: partial(_scores, "isolet", "merf"),
-    ExperimentName.HERMITE_ISOLET: partial(_scores, "isolet", "hermite"),
-    ExperimentName.MERF_INTRUSION: partial(_scores, "intrusion", "merf"),
-    ExperimentName.HERMITE_INTRUSION: partial(_scores, "intrusion", "hermite"),
-    ExperimentName.MERF_COVTYPE: partial(_scores, "covtype", "merf"),
-    ExperimentName.HERMITE_COVTYPE: partial(_scores, "covtype", "hermite"),
-    ExperimentName.MERF_MNIST: partial(_images, "mnist", "merf"),
-    ExperimentName.HERMITE_MNIST: partial(_images, "mnist", "hermite"),
-    ExperimentName.MERF_FASHION: partial(_images, "fashion", "merf"),
-    ExperimentName.HERMITE_FASHION: partial(_images, "fashion", "hermite"),
-    ExperimentName.ENCODED_MNIST: partial(_encoded, "mnist"),
-    ExperimentName.ENCODED_FASHION: partial(_encoded, "fashion"),
-    ExperimentName.MIXTURE_NLL: _mixtures,
-    ExperimentName.CELLS: _cells,
-    ExperimentName.AIM_MARGINALS: _aim,
-    ExperimentName.MERF_WINE: partial(_regression, "wine", "merf"),
-    ExperimentName.HERMITE_WINE: partial(_regression, "wine", "hermite"),
-    ExperimentName.MERF_STUDENT: partial(_regression, "student", "merf"),
-    ExperimentName.HERMITE_STUDENT: partial(_regression, "student", "hermite"),
-}
+"""Figures and tables that can be reproduced, by name."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +30,12 @@ from curator.releases.encoded import EncodedPlan, fit, sample
 from curator.releases.generators import Training
 from curator.releases.progress import Report
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
 from sim.experiments.images import EPSILON, FILES, accuracy, image_schema, load_images
-from sim.experiments.seeds import Figures, Printed, Told, say
-from sim.experiments.synthesis import DELTA, pooled, rkhs_distance
+from sim.experiments.seeds import Figures, Printed, is_there, say
+from sim.experiments.synthesis import DELTA, paid, pooled, rkhs_distance
 
 ORIGINS: tuple[Origin, ...] = ("private", "public", "published")
 OTHER: Mapping[str, str] = {"mnist": "fashion", "fashion": "mnist"}
@@ -83,45 +83,19 @@ QUICK = EncodedImageEffort(
 )
 
 
-def run(
-    name: str,
-    origins: Sequence[Origin],
-    folder: Path,
-    quick: bool,
-    out: Path | None,
-    size: EncodedImageEffort | None = None,
-    told: Told = say,
-) -> Figures:
-    """Score each kind of encoder on one data set; a word where a file is not there.
-
-    Args:
-        name: `mnist` or `fashion`.
-        origins: which encoders.
-        folder: of the data.
-        quick: small sizes.
-        out: where to write the figures.
-        size: in place of what `quick` chooses.
-        told: progress.
+def run(name: str, origins: Sequence[Origin], folder: Path, quick: bool, out: Path | None) -> None:
+    """Score each kind of encoder on `mnist` or `fashion`; a word where a file is not there.
 
     Raises:
         DataError: a file is there and of another form.
     """
-    size = size or (QUICK if quick else EncodedImageEffort())
-    figures = Figures(range(size.seeds), PAPER, told)
-    used = size.names or classifiers.available()
-    told(f"{name}: classifiers {', '.join(used)} of {', '.join(classifiers.NAMES)}")
+    size = QUICK if quick else EncodedImageEffort()
+    figures = Figures(range(size.seeds), PAPER)
+    say(f"{name}: {classifiers.described(size.names)}")
     for origin in origins:
         needed = [FILES[name], *([FILES[OTHER[name]]] if origin == "public" else [])]
-        if missing := [file for file in needed if not (folder / file).exists()]:
-            told(f"{name}, {origin}: skipped, there is no {missing[0]}; set FEDKME_DATA.")
-            continue
-
-        def one(seed: int, origin: Origin = origin) -> Mapping[str, float]:
-            return _scored(name, origin, folder, size, seed, told)
-
-        figures.add(f"{name} through codes", origin, one)
-        figures.write(out)
-    return figures
+        if all(is_there(f"{name}, {origin}", folder / file) for file in needed):
+            figures.compare(f"{name} through codes", (origin,), partial(_scored, name, folder, size), out)
 
 
 def synthesise_codes(
@@ -131,7 +105,6 @@ def synthesise_codes(
     public: Table | None,
     seed: int,
     size: EncodedImageEffort,
-    told: Told,
 ) -> tuple[Table, float]:
     """Train the encoder, release the embedding of codes, train a generator of codes, sample images.
 
@@ -142,7 +115,6 @@ def synthesise_codes(
         public: images of a `public` encoder.
         seed: of everything.
         size: of the work.
-        told: progress.
 
     Returns:
         Synthetic images, and epsilon at DELTA by the sound accountant.
@@ -159,12 +131,12 @@ def synthesise_codes(
         ]
 
         def report(done: int, steps: int, length: float) -> None:
-            told(f"  {name} encoder: step {done}/{steps}: noisy gradient {length:.3g}")
+            say(f"  {name} encoder: step {done}/{steps}: noisy gradient {length:.3g}")
 
         noise = simulated(seed, "curator", "gradients")
         parameters = train_private(network, private, pooled_by(trainers), noise, seed, report)
     else:
-        rows = public if public is not None and origin == "public" else _joined(owners)
+        rows = public if public is not None and origin == "public" else Table(joined(owners).values)
         parameters = train_openly(network, rows, size.steps_encoder * 7, seed)
     spec = FourierMapSpec(dimension=size.features, gamma=size.gamma, seed=seed)
     plan = EncodedPlan(network, spec, NOMINAL, EPSILON, DELTA, origin, private)
@@ -172,25 +144,18 @@ def synthesise_codes(
     released = plan.release(pooled(codes, plan.map, plan.layout), simulated(seed, "curator", "codes"))
 
     def tell(state: Report) -> None:
-        told(f"  {name} codes: {state}")
+        say(f"  {name} codes: {state}")
 
     trained = fit(plan, released, Training(steps=size.steps, seed=seed), np.full(10, 0.1), progress=tell)
-    event = plan.event
-    paid = float("inf") if event is None else Sound().epsilon([event], DELTA).epsilon
-    return sample(plan, parameters, trained, size.rows, seed), paid
+    return sample(plan, parameters, trained, size.rows, seed), paid(plan.event)
 
 
-def _scored(
-    name: str, origin: Origin, folder: Path, size: EncodedImageEffort, seed: int, told: Told
-) -> dict[str, float]:
+def _scored(name: str, folder: Path, size: EncodedImageEffort, origin: Origin, seed: int) -> dict[str, float]:
     owners, test = load_images(folder / FILES[name], size.owners, seed)
     public = None
     if origin == "public":
         public = load_images(folder / FILES[OTHER[name]], 1, seed)[0][0]
-    synthetic, paid = synthesise_codes(name, origin, owners, public, seed, size, told)
-    found = accuracy(synthetic, test, size.names, seed, told)
-    return {**found, "distance": rkhs_distance(owners[:1], synthetic, image_schema(), seed), "epsilon": paid}
-
-
-def _joined(owners: Sequence[Table]) -> Table:
-    return Table(np.concatenate([rows.values for rows in owners]))
+    synthetic, epsilon = synthesise_codes(name, origin, owners, public, seed, size)
+    found = accuracy(synthetic, test, size.names, seed)
+    distance = rkhs_distance(owners[:1], synthetic, image_schema(), seed)
+    return {**found, "distance": distance, "epsilon": epsilon}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +23,13 @@ from curator.releases import hermite, merf
 from curator.releases.progress import Report
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
-from sim.experiments.seeds import Figures, Printed, Told, say
-from sim.experiments.synthesis import DELTA, Method, pooled, rkhs_distance
+from sim.experiments.seeds import Figures, Printed, is_there, say
+from sim.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
 
 EPSILON = 1.0
 FILES: Mapping[str, str] = {"mnist": "mnist.npz", "fashion": "fashion_mnist.npz"}
@@ -94,46 +94,20 @@ def load_images(path: Path, owners: int, seed: int) -> tuple[tuple[Table, ...], 
     return tuple(training.take(part) for part in parts), _table(arrays["x_test"], arrays["y_test"])
 
 
-def run(
-    name: str,
-    methods: Sequence[Method],
-    folder: Path,
-    quick: bool,
-    out: Path | None,
-    size: ImageEffort | None = None,
-    told: Told = say,
-) -> Figures:
-    """Score real images and each method on one data set; a word where its file is not there.
-
-    Args:
-        name: `mnist` or `fashion`.
-        methods: which.
-        folder: of the data.
-        quick: small sizes.
-        out: where to write the figures.
-        size: in place of what `quick` chooses.
-        told: progress.
+def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
+    """Score real images (of seed 0) and each method on `mnist` or `fashion`; a word where it is not there.
 
     Raises:
         DataError: the file is there and of another form.
     """
-    size = size or (QUICK if quick else ImageEffort())
-    figures = Figures(range(size.seeds), PAPER, told)
-    path = folder / FILES[name]
-    if not path.exists():
-        told(f"{name}: skipped, there is no {path.name}; set FEDKME_DATA.")
-        return figures
-    used = size.names or classifiers.available()
-    told(f"{name}: classifiers {', '.join(used)} of {', '.join(classifiers.NAMES)}")
-    figures.add(name, "real", lambda seed: _scored(name, path, None, size, seed, told), seeds=(0,))
-    for method in methods:
-
-        def one(seed: int, method: Method = method) -> Mapping[str, float]:
-            return _scored(name, path, method, size, seed, told)
-
-        figures.add(name, method, one)
-        figures.write(out)
-    return figures
+    size, path = QUICK if quick else ImageEffort(), folder / FILES[name]
+    if not is_there(name, path):
+        return
+    say(f"{name}: {classifiers.described(size.names)}")
+    figures = Figures(range(size.seeds), PAPER)
+    score = partial(_scored, name, path, size)
+    figures.add(name, "real", partial(score, None), seeds=(0,))
+    figures.compare(name, methods, score, out)
 
 
 def synthesise_images(
@@ -143,7 +117,6 @@ def synthesise_images(
     epsilon: float | None,
     seed: int,
     size: ImageEffort,
-    told: Told,
 ) -> tuple[Table, float]:
     """Release, train the convolutional generator and sample evenly over classes.
 
@@ -154,7 +127,6 @@ def synthesise_images(
         epsilon: at DELTA; None: without noise.
         seed: of everything.
         size: of the work.
-        told: progress.
 
     Returns:
         Synthetic images, and epsilon at DELTA by the sound accountant (infinite without noise).
@@ -170,7 +142,7 @@ def synthesise_images(
     even = np.full(10, 0.1)
 
     def report(state: Report) -> None:
-        told(f"  {name} {method}: {state}")
+        say(f"  {name} {method}: {state}")
 
     if method == "merf":
         spec = FourierMapSpec(dimension=size.features, gamma=0.5 / SQUARED_LENGTH[name], seed=seed)
@@ -184,17 +156,14 @@ def synthesise_images(
         sums = [pooled(owners, phi, several.layout) for phi in several.maps]
         released = several.release(sums, rows, noise)
         trained = hermite.fit(several, released, network, training, masses=even, progress=report)
-    paid = float("inf") if released.event is None else Sound().epsilon([released.event], DELTA).epsilon
-    return trained.sample(size.rows, seed), paid
+    return trained.sample(size.rows, seed), paid(released.event)
 
 
-def accuracy(
-    synthetic: Table, test: Table, names: tuple[str, ...] | None, seed: int, told: Told
-) -> dict[str, float]:
+def accuracy(synthetic: Table, test: Table, names: tuple[str, ...] | None, seed: int) -> dict[str, float]:
     """Accuracy on real images of each classifier, and their mean as `accuracy`."""
 
     def tell(classifier: str, found: classifiers.ClassifierScore) -> None:
-        told(f"  {classifier}: accuracy {found.accuracy:.3f}")
+        say(f"  {classifier}: accuracy {found.accuracy:.3f}")
 
     scores = classifiers.evaluate(synthetic, test, image_schema(), names, seed, tell)
     return {
@@ -203,20 +172,16 @@ def accuracy(
     }
 
 
-def _scored(
-    name: str, path: Path, method: Method | None, size: ImageEffort, seed: int, told: Told
-) -> dict[str, float]:
+def _scored(name: str, path: Path, size: ImageEffort, method: Method | None, seed: int) -> dict[str, float]:
     owners, test = load_images(path, size.owners, seed)
     if method is None:
-        mixed = Table(
-            np.concatenate([part.values for part in owners]),
-            np.concatenate([part.labels for part in owners if part.labels is not None]),
-        )
-        synthetic, paid = mixed.take(np.arange(min(size.rows, len(mixed)))), float("inf")
+        mixed = joined(owners)
+        synthetic, epsilon = mixed.take(np.arange(min(size.rows, len(mixed)))), float("inf")
     else:
-        synthetic, paid = synthesise_images(method, name, owners, EPSILON, seed, size, told)
-    found = accuracy(synthetic, test, size.names, seed, told)
-    return {**found, "distance": rkhs_distance(owners[:1], synthetic, image_schema(), seed), "epsilon": paid}
+        synthetic, epsilon = synthesise_images(method, name, owners, EPSILON, seed, size)
+    found = accuracy(synthetic, test, size.names, seed)
+    distance = rkhs_distance(owners[:1], synthetic, image_schema(), seed)
+    return {**found, "distance": distance, "epsilon": epsilon}
 
 
 def _table(images: np.ndarray, labels: np.ndarray) -> Table:

@@ -51,7 +51,7 @@ def measure(
     binning, rows = Binning(schema), len(table)
     real = binning.encode(table, "adult")
     if method == "pooled":
-        synthetic = pooled_aim(real, binning.sizes, epsilon, DELTA, seed, quick=True)
+        synthetic = pooled_aim(real, binning.sizes, epsilon, DELTA, seed)
         paid = epsilon
     else:
         order = np.random.default_rng(np.random.SeedSequence([seed, 2])).permutation(rows)

@@ -12,8 +12,9 @@ at least that of a ball of deviation RIDGE, a public number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.balog import BOUND
-from sim.experiments.seeds import Figures, Told, say
+from sim.experiments.seeds import Figures, is_there
 from sim.experiments.synthesis import DELTA, Choice, pooled, rkhs_distance, synthesise
 
 EPSILON = 1.0
@@ -74,52 +75,25 @@ class MixtureEffort:
 QUICK = MixtureEffort(steps=200, rows=5000, points=100, features=1000, dimensions=(2,), seeds=1)
 
 
-def run(
-    releases: Sequence[Release],
-    folder: Path,
-    quick: bool,
-    out: Path | None,
-    size: MixtureEffort | None = None,
-    told: Told = say,
-) -> Figures:
+def run(releases: Sequence[Release], folder: Path, quick: bool, out: Path | None) -> None:
     """The figure of real rows and of each release; a word where a file is not there.
-
-    Args:
-        releases: which.
-        folder: of the data.
-        quick: small sizes.
-        out: where to write the figures.
-        size: in place of what `quick` chooses.
-        told: progress.
 
     Raises:
         DataError: a file is there and holds other rows.
     """
-    size = size or (QUICK if quick else MixtureEffort())
-    figures = Figures(range(size.seeds), {}, told)
+    size = QUICK if quick else MixtureEffort()
+    figures = Figures(range(size.seeds), {})
     for dimension in size.dimensions:
         path = folder / f"balog_mixture_D{dimension}.npz"
-        if not path.exists():
-            told(f"D{dimension}: skipped, there is no {path.name}; set FEDKME_DATA.")
+        if not is_there(f"D{dimension}", path):
             continue
         values = np.asarray(read_arrays(path, path.name).get("X_private"), np.float64)
         if values.ndim != 2 or values.shape[1] != dimension or len(values) <= HELD_OUT:
             raise DataError(f"{path} does not hold the paper's rows", "Take the file of the data folder.")
-        for release in (None, *releases):
-
-            def one(
-                seed: int, release: Release | None = release, values: Any = values
-            ) -> Mapping[str, float]:
-                return score(values, release, size, seed, told)
-
-            figures.add(f"mixture D{dimension}, NLL", release or "real", one)
-            figures.write(out)
-    return figures
+        figures.compare(f"mixture D{dimension}, NLL", (None, *releases), partial(score, values, size), out)
 
 
-def score(
-    values: Any, release: Release | None, size: MixtureEffort, seed: int, told: Told
-) -> dict[str, float]:
+def score(values: Any, size: MixtureEffort, release: Release | None, seed: int) -> dict[str, float]:
     """NLL of held-out rows, and the RKHS distance of what a mixture was fitted to."""
     schema = Schema(columns=(Numeric(name="x", bounds=(-BOUND, BOUND), count=values.shape[1], clip=True),))
     order = np.random.default_rng(np.random.SeedSequence([seed, 6])).permutation(len(values))
@@ -132,7 +106,7 @@ def score(
         drawn, paid = _balog(schema, owners, size, seed)
     else:
         drawn, paid = synthesise(
-            release, schema, owners, len(training), EPSILON, seed, size.steps, size.rows, CHOICE, told
+            release, schema, owners, len(training), EPSILON, seed, size.steps, size.rows, CHOICE
         )
     return {
         "nll": mixture_nll(np.asarray(drawn.values, np.float64), held, seed),

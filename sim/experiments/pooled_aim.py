@@ -5,8 +5,8 @@ with annealing, 10 % of the budget for selection, one-way marginals first, zCDP 
 shares no code with curator.releases.marginals but the answers and rows of a fitted model, and draws its noise
 from numpy.
 
-Relation "replace-one" has the guarantee of the federated release: counts move by sqrt(2) in L2 and scores by
-2. "add-remove" is the paper's: half the cost of everything, for a weaker promise.
+The relation is replace-one, as that of the federated release: counts move by sqrt(2) in L2 and scores by 2.
+The paper's is add-remove: half the cost of everything, for a weaker promise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ from fedkme.privacy.accounting import zcdp_epsilon
 
 Codes = NDArray[np.int64]
 Clique = tuple[int, ...]
+
+WAYS = 3
+MOST_CELLS = 1 << 17
+"""Of the model at the end of the budget; AIM lets it grow with the budget spent."""
 
 
 def zcdp_budget(epsilon: float, delta: float) -> float:
@@ -39,14 +43,11 @@ def pooled_aim(
     epsilon: float,
     delta: float,
     seed: int,
-    *,
-    ways: int = 3,
-    add_remove: bool = False,
-    cells: int = 1 << 17,
-    quick: bool = False,
-    told: Callable[[str], None] = lambda _: None,
 ) -> Codes:
-    """Synthetic codes, as many rows as the table.
+    """Synthetic codes, as many rows as the table; the workload is all marginals of WAYS columns.
+
+    Rounds are fitted with curator.releases.marginals.descent, and by mbi at the end only: by mbi in every
+    round takes minutes of compiling.
 
     Args:
         codes: (m, c).
@@ -54,21 +55,15 @@ def pooled_aim(
         epsilon: of the release.
         delta: of the release.
         seed: of everything.
-        ways: the workload is all marginals of so many columns.
-        add_remove: calibrate for the paper's relation.
-        cells: of the model at the end of the budget; AIM lets it grow with the budget spent.
-        quick: fit the rounds with curator.releases.marginals.descent, and by mbi at the end only; else by mbi
-            in every round, minutes of compiling.
-        told: progress.
     """
-    refit = functools.partial(quick_fit, iterations=300) if quick else fit
+    refit = functools.partial(quick_fit, iterations=300)
     generator = np.random.default_rng(np.random.SeedSequence([seed, 3]))
     rows, width = codes.shape
     # Costs of replace-one against sensitivity 1, in zCDP: Gaussian (sqrt 2)^2, selection 2^2.
-    step, score_step = (1.0, 1.0) if add_remove else (math.sqrt(2.0), 2.0)
-    workload = list(itertools.combinations(range(width), ways))
+    step, score_step = math.sqrt(2.0), 2.0
+    workload = list(itertools.combinations(range(width), WAYS))
     candidates: dict[Clique, float] = {}
-    for size in range(1, ways + 1):
+    for size in range(1, WAYS + 1):
         for clique in itertools.combinations(range(width), size):
             candidates[clique] = float(sum(len(set(clique) & set(target)) for target in workload))
     answers = {clique: _counts(codes, clique, sizes) for clique in candidates}
@@ -94,7 +89,7 @@ def pooled_aim(
             sigma, choice = step * math.sqrt(1 / (2 * 0.9 * left)), math.sqrt(8 * 0.1 * left)
         used += 0.5 * (step / sigma) ** 2 + choice**2 / 8
         taken = [measurement.clique for measurement in measurements]
-        allowed = cells * used / rho
+        allowed = MOST_CELLS * used / rho
         small = [
             clique
             for clique in candidates
@@ -116,7 +111,6 @@ def pooled_aim(
         before = model.probabilities(clique).ravel()
         model = refit(sizes, measurements, rows, start=model)
         change = rows * float(np.abs(model.probabilities(clique).ravel() - before).sum())
-        told(f"  pooled AIM: {clique}, noise {sigma:.0f}, {used / rho:.0%} of the budget")
         if change <= sigma * math.sqrt(2 / math.pi) * len(before):
             sigma, choice = sigma / 2, choice * 2
     return fit(sizes, measurements, rows, 1000, model).sample(rows, generator)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.classifiers import columns
 from sim.experiments.domains import domain
-from sim.experiments.seeds import Figures, Told, say
+from sim.experiments.seeds import Figures, is_there
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
 
 EPSILON = 1.0
@@ -79,15 +80,7 @@ def _student() -> RegressionData:
 TARGETS: Mapping[str, Callable[[], RegressionData]] = {"wine": _wine, "student": _student}
 
 
-def run(
-    name: str,
-    methods: Sequence[Method],
-    folder: Path,
-    quick: bool,
-    out: Path | None,
-    size: RegressionEffort | None = None,
-    told: Told = say,
-) -> Figures:
+def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
     """Errors of regressors trained on real rows and on each method's; a word where a file is not there.
 
     Args:
@@ -96,31 +89,20 @@ def run(
         folder: of the data.
         quick: small sizes.
         out: where to write the figures.
-        size: in place of what `quick` chooses.
-        told: progress.
 
     Raises:
         DataError: the file is there and of another form.
     """
-    size = size or (QUICK if quick else RegressionEffort())
-    figures = Figures(range(size.seeds), {}, told)
-    target = TARGETS[name]()
-    if not (folder / target.file).exists():
-        told(f"{name}: skipped, there is no {target.file}; set FEDKME_DATA.")
-        return figures
-    table = load_table(folder / target.file, target.schema, name)
-    for method in (None, *methods):
-
-        def one(seed: int, method: Method | None = method) -> Mapping[str, float]:
-            return score(target, table, method, size, seed, told)
-
-        figures.add(f"{name}, held-out RMSE", method or "real", one)
-        figures.write(out)
-    return figures
+    size, target = QUICK if quick else RegressionEffort(), TARGETS[name]()
+    path = folder / target.file
+    if is_there(name, path):
+        run_one = partial(score, target, load_table(path, target.schema, name), size)
+        figures = Figures(range(size.seeds), {})
+        figures.compare(f"{name}, held-out RMSE", (None, *methods), run_one, out)
 
 
 def score(
-    target: RegressionData, table: Table, method: Method | None, size: RegressionEffort, seed: int, told: Told
+    target: RegressionData, table: Table, size: RegressionEffort, method: Method | None, seed: int
 ) -> dict[str, float]:
     """RMSE on held-out rows of each regressor, their mean, and that of the constant."""
     order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(len(table))
@@ -131,7 +113,7 @@ def score(
     else:
         synthetic, paid = synthesise(
             method, target.schema, owners, len(training), EPSILON, seed, size.steps, size.rows,
-            target.choice, told,
+            target.choice,
         )  # fmt: skip
     train_x, train_y = _parted(target, synthetic)
     test_x, test_y = _parted(target, table.take(test))

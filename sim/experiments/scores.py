@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
 from sim.experiments.datasets import SOURCES, Source, load
-from sim.experiments.seeds import Figures, Printed, Told, say
+from sim.experiments.seeds import Figures, Printed, is_there, say
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
 
 EPSILON = 1.0
@@ -87,15 +88,7 @@ class ScoreEffort:
 QUICK = ScoreEffort(300, 4000, ("LR", "GNB", "LDA", "DT"), seeds=1)
 
 
-def run(
-    name: str,
-    methods: Sequence[Method],
-    folder: Path,
-    quick: bool,
-    out: Path | None,
-    size: ScoreEffort | None = None,
-    told: Told = say,
-) -> Figures:
+def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
     """Score real rows (of seed 0) and each method on one data set; a word where its file is not there.
 
     Args:
@@ -104,33 +97,22 @@ def run(
         folder: of the data.
         quick: small sizes.
         out: where to write the figures.
-        size: in place of what `quick` chooses.
-        told: progress.
 
     Raises:
         DataError: the file is there and of another form.
     """
-    size = size or (QUICK if quick else ScoreEffort())
-    figures = Figures(range(size.seeds), PAPER, told)
-    source = SOURCES[name]()
-    if not (folder / source.file).exists():
-        told(f"{name}: skipped, there is no {source.file}; set FEDKME_DATA.")
-        return figures
-    used = size.names or classifiers.available()
-    told(f"{name}: classifiers {', '.join(used)} of {', '.join(classifiers.NAMES)}")
-    figures.add(name, "real", lambda seed: score(name, source, None, folder, size, seed, told), seeds=(0,))
-    for method in methods:
-
-        def one(seed: int, method: Method = method) -> Mapping[str, float]:
-            return score(name, source, method, folder, size, seed, told)
-
-        figures.add(name, method, one)
-        figures.write(out)
-    return figures
+    size, source = QUICK if quick else ScoreEffort(), SOURCES[name]()
+    if not is_there(name, folder / source.file):
+        return
+    say(f"{name}: {classifiers.described(size.names)}")
+    figures = Figures(range(size.seeds), PAPER)
+    run_one = partial(score, name, source, folder, size)
+    figures.add(name, "real", partial(run_one, None), seeds=(0,))
+    figures.compare(name, methods, run_one, out)
 
 
 def score(
-    name: str, source: Source, method: Method | None, folder: Path, size: ScoreEffort, seed: int, told: Told
+    name: str, source: Source, folder: Path, size: ScoreEffort, method: Method | None, seed: int
 ) -> dict[str, float]:
     """Scores on real test rows after training on synthetic rows, or on real ones (method None).
 
@@ -141,7 +123,6 @@ def score(
     if method is None:
         synthetic, paid = _real(split.owners, size.rows, seed), float("inf")
     else:
-        choice = CHOICES[name]
         synthetic, paid = synthesise(
             method,
             source.schema,
@@ -151,13 +132,13 @@ def score(
             seed,
             size.steps,
             size.rows,
-            choice,
-            lambda line: told(f"  {name}{line}"),
+            CHOICES[name],
+            about=f"{name}  ",
         )
     distance = rkhs_distance(split.owners, synthetic, source.schema, seed)
 
     def tell(classifier: str, found: classifiers.ClassifierScore) -> None:
-        told(f"  {name} {classifier}: ROC {found.roc:.3f} PRC {found.prc:.3f} F1 {found.f1:.3f}")
+        say(f"  {name} {classifier}: ROC {found.roc:.3f} PRC {found.prc:.3f} F1 {found.f1:.3f}")
 
     scores = classifiers.evaluate(
         synthetic, split.test, source.schema, size.names, seed, tell, source.one_hot
@@ -174,7 +155,6 @@ def score(
 
 
 def _real(owners: Sequence[Table], rows: int, seed: int) -> Table:
-    values = np.concatenate([part.values for part in owners])
-    labels = np.concatenate([part.labels for part in owners if part.labels is not None])
-    order = np.random.default_rng(np.random.SeedSequence([seed, 3])).permutation(len(values))[:rows]
-    return Table(values[order], labels[order])
+    real = joined(owners)
+    order = np.random.default_rng(np.random.SeedSequence([seed, 3])).permutation(len(real))
+    return real.take(order[:rows])

@@ -5,19 +5,28 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 Told = Callable[[str], None]
 Printed = Mapping[str, Mapping[str, object]]
 """By experiment and method, what a paper prints."""
+MethodT = TypeVar("MethodT", bound=str | None)
 
 
 def say(line: str) -> None:
     """Print at once, for who waits."""
     print(line, flush=True)
+
+
+def is_there(name: str, path: Path) -> bool:
+    """Check for the file of an experiment; say that the experiment is skipped where it is not there."""
+    if not path.exists():
+        say(f"{name}: skipped, there is no {path.name}; set FEDKME_DATA.")
+    return path.exists()
 
 
 def summary(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
@@ -66,6 +75,18 @@ class Figures:
         beside = f"; the paper prints {printed}" if printed else ""
         shown = ", ".join(f"{key} {mean:.3f} +- {sd:.3f}" for key, (mean, sd) in found.items())
         self._told(f"{name}, {method}, {len(runs)} seeds: {shown}{beside}")
+
+    def compare(
+        self,
+        name: str,
+        methods: Sequence[MethodT],
+        run: Callable[[MethodT, int], Mapping[str, float]],
+        out: Path | None,
+    ) -> None:
+        """Run an experiment for each method, None for real rows; write the figures down after each."""
+        for method in methods:
+            self.add(name, "real" if method is None else method, partial(run, method))
+            self.write(out)
 
     def write(self, file: Path | None) -> None:
         """The figures as JSON; numbers that are not finite as null."""

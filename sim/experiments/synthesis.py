@@ -8,7 +8,7 @@ the papers' were: a choice that is not private, and that no epsilon here covers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -22,12 +22,13 @@ from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events import Event
 from fedkme.privacy.noise import simulated
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
+from sim.experiments.seeds import say
 
 Method = Literal["merf", "hermite"]
-Told = Callable[[str], None]
 DELTA = 1e-5
 
 
@@ -86,7 +87,7 @@ def synthesise(
     steps: int,
     count: int,
     choice: Choice,
-    told: Told,
+    about: str = "",
 ) -> tuple[Table, float]:
     """Release, train and sample.
 
@@ -100,7 +101,7 @@ def synthesise(
         steps: of training, before the choice's share.
         count: synthetic rows.
         choice: settings.
-        told: progress.
+        about: stands before each line of progress.
 
     Returns:
         The synthetic rows, and epsilon at DELTA by the sound accountant (infinite without noise).
@@ -116,7 +117,7 @@ def synthesise(
     )
 
     def report(state: Report) -> None:
-        told(f"  {method}: {state}")
+        say(f"  {about}{method}: {state}")
 
     if method == "merf":
         scales = tuple(choice.scales.get(column.name, 1.0) for column in schema.columns)
@@ -136,9 +137,13 @@ def synthesise(
         sums = [pooled(owners, phi, layout) for phi in several.maps]
         released = several.release(sums, rows, noise)
         trained = hermite.fit(several, released, network, training, progress=report)
-    paid = float("inf") if released.event is None else Sound().epsilon([released.event], DELTA).epsilon
     shares = np.ones(layout.columns) if choice.even else None
-    return trained.sample(count, seed, shares), paid
+    return trained.sample(count, seed, shares), paid(released.event)
+
+
+def paid(event: Event | None) -> float:
+    """Epsilon at DELTA by the sound accountant; infinite where there is no event that it could count."""
+    return float("inf") if event is None else Sound().epsilon([event], DELTA).epsilon
 
 
 def rkhs_distance(owners: Sequence[Table], synthetic: Table, schema: Schema, seed: int) -> float:

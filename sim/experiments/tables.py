@@ -14,15 +14,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from fedkme.tables.table import Table
+from fedkme.tables.table import joined
 from sim.experiments import classifiers, marginals
 from sim.experiments.adult import load_adult, load_codes
-from sim.experiments.seeds import Figures, Told, say
+from sim.experiments.seeds import Figures, say
 from sim.experiments.synthesis import Choice, Method, synthesise
 
 PAPER: dict[str, dict[str, tuple[float, float]]] = {
@@ -56,37 +56,32 @@ class TableEffort:
 QUICK = TableEffort(300, 5000, 100, ("LR", "GNB", "LDA", "DT"))
 
 
-def adult(
-    path: Path, method: Method | Literal["real"], owners: int, seed: int, size: TableEffort, told: Told
-) -> dict[str, float]:
+def adult(path: Path, owners: int, size: TableEffort, method: Method | None, seed: int) -> dict[str, float]:
     """Scores on real test rows after training on synthetic ones at (1, 1e-5), or on real ones."""
     schema, split = load_adult(path, owners, seed)
-    if method == "real":
-        values = np.concatenate([part.values for part in split.owners])
-        labels = [part.labels for part in split.owners if part.labels is not None]
-        synthetic, paid = Table(values, np.concatenate(labels)), float("inf")
+    if method is None:
+        synthetic, paid = joined(split.owners), float("inf")
     else:
         synthetic, paid = synthesise(
-            method, schema, split.owners, split.rows, 1.0, seed, size.steps, size.rows, _ADULT, told
+            method, schema, split.owners, split.rows, 1.0, seed, size.steps, size.rows, _ADULT
         )
     scores = classifiers.evaluate(synthetic, split.test, schema, size.names, seed)
     for name, score in scores.items():
-        told(f"  {method} {name}: ROC {score.roc:.3f} PRC {score.prc:.3f} AUC of scores {score.auc:.3f}")
+        figures = f"ROC {score.roc:.3f} PRC {score.prc:.3f} AUC of scores {score.auc:.3f}"
+        say(f"  {method or 'real'} {name}: {figures}")
     average = classifiers.mean(scores)
     return {"roc": average.roc, "prc": average.prc, "auc": average.auc, "epsilon": paid}
 
 
 def codes(
-    path: Path, method: Method, epsilon: float, owners: int, seed: int, size: TableEffort, told: Told
+    path: Path, epsilon: float, owners: int, size: TableEffort, method: Method, seed: int
 ) -> dict[str, float]:
     """Distances of marginals of discretised Adult, by both metrics."""
     schema, table = load_codes(path)
     order = np.random.default_rng(np.random.SeedSequence([seed, 2])).permutation(len(table))
     parts = [table.take(part) for part in np.array_split(order, owners)]
     count = len(table)
-    synthetic, paid = synthesise(
-        method, schema, parts, count, epsilon, seed, size.steps, count, Choice(), told
-    )
+    synthetic, paid = synthesise(method, schema, parts, count, epsilon, seed, size.steps, count, Choice())
     real, rows = table.values.astype(np.int64), synthetic.values.astype(np.int64)
     found = {"epsilon": paid}
     for alpha in (3, 4):
@@ -110,32 +105,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = QUICK if chosen.quick else TableEffort()
     size = size if chosen.steps is None else replace(size, steps=chosen.steps)
     seeds = range(1 if chosen.quick else chosen.seeds)
-    print(
-        f"classifiers: {', '.join(size.names or classifiers.available())} of {', '.join(classifiers.NAMES)}"
-    )
+    say(classifiers.described(size.names))
     figures = Figures(seeds, PAPER)
 
     methods: tuple[Method, ...] = tuple(chosen.methods)
     raw = chosen.data / "adult_raw.parquet"
     if chosen.only != "marginals" and raw.exists():
         name = "adult eps 1 (ROC, PRC)"
-        figures.add(name, "real", lambda seed: adult(raw, "real", chosen.owners, seed, size, say))
-        for method in methods:
-
-            def score(seed: int, method: Method = method) -> dict[str, float]:
-                return adult(raw, method, chosen.owners, seed, size, say)
-
-            figures.add(name, method, score)
+        figures.compare(name, (None, *methods), partial(adult, raw, chosen.owners, size), chosen.out)
     coded = chosen.data / "adult_discretized" / "dphp_sdgym_simple_adult.npz"
     if chosen.only != "adult" and coded.exists():
         for epsilon in (0.3, 0.1):
             name = f"marginals eps {epsilon} (3-way, 4-way as published)"
-            for method in methods:
-
-                def run(seed: int, method: Method = method, epsilon: float = epsilon) -> dict[str, float]:
-                    return codes(coded, method, epsilon, chosen.owners, seed, size, say)
-
-                figures.add(name, method, run)
+            run = partial(codes, coded, epsilon, chosen.owners, size)
+            figures.compare(name, methods, run, chosen.out)
     if not figures.found:
         print(f"neither {raw} nor {coded} exists: nothing was run", file=sys.stderr)
     figures.write(chosen.out)

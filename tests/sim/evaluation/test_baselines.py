@@ -13,10 +13,10 @@ from curator.summary.auctions.clock import ClockSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.embeddings.mmd import mmd2
 from fedkme.privacy.settings import ExactSettings
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, joined
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import KeptRecords, market_of, run_in_process
-from sim.evaluation.baselines import BaselineResult, altered, pool, run_baselines
+from sim.evaluation.baselines import BaselineResult, altered, run_baselines
 from sim.scenarios import Digits, Scenario
 from tests.curator.summary.fakes import SCHEMA, owners, table
 
@@ -89,8 +89,8 @@ def test_a_baseline_is_the_run_under_another_rule(auction: WinnerOnlySettings | 
 
 def test_tables_are_pooled_with_labels_where_all_have_them() -> None:
     first, second = table(3, 1), table(2, 2)
-    both = pool([first, second])
+    both = joined([first, second])
     assert np.array_equal(both.values, np.concatenate([first.values, second.values]))
     assert both.labels is not None
     assert len(both.labels) == len(both) == 5
-    assert pool([first, Table(second.values)]).labels is None
+    assert joined([first, Table(second.values)]).labels is None
