@@ -166,10 +166,7 @@ class Proposal:
         except ConfigError as error:
             raise ProtocolError(error.cause, error.remedy) from None
         except (ValueError, ArithmeticError):  # noise whose square is no float
-            raise ProtocolError(
-                "an aggregation is proposed with numbers out of range",
-                "Install the same release of fedkme on both sides.",
-            ) from None
+            raise ProtocolError("an aggregation is proposed with numbers out of range") from None
 
 
 @dataclass(frozen=True, slots=True)

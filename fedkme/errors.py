@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+SAME_RELEASE = "Install the same release of fedkme on both sides."
+"""Remedy where two parties do not understand each other."""
+
 
 class FedkmeError(Exception):
     """Base of all expected failures.
@@ -126,6 +129,9 @@ class ProtocolError(FedkmeError):
 
     code = 32
     title = "protocol"
+
+    def __init__(self, cause: str, remedy: str = SAME_RELEASE) -> None:
+        super().__init__(cause, remedy)
 
 
 class IdentityError(FedkmeError):

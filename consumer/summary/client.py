@@ -107,7 +107,7 @@ async def receive_summary(
 async def _plan(messages: AsyncIterator[pb.CuratorMessage], schema: Schema) -> Plan:
     opening = await anext(messages, None)
     if opening is None or not opening.HasField("plan"):
-        raise ProtocolError("the curator did not begin with a plan", "Install the same release of fedkme.")
+        raise ProtocolError("the curator did not begin with a plan")
     version = opening.plan.version
     codecs.common_version(VersionRange(oldest=version, newest=version), "the curator")
     return plan_from_wire(opening.plan, schema.encoded_width)

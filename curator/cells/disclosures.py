@@ -60,10 +60,7 @@ class CellDisclosures:
         for about in declared:
             here = about.run in (self._run, REQUEST) and about.round == 0
             if not here or about.protected != self._validation or about.observer not in (CURATOR, OWNERS):
-                raise ProtocolError(
-                    "the consumer declared an event that is not about its request",
-                    "Install the same release of fedkme on both sides.",
-                )
+                raise ProtocolError("the consumer declared an event that is not about its request")
         if rows is not None:
             self._write([about for about in declared if about.nonce != "rows"])
             self._write([self._about(0, self._validation, CURATOR, RawRows(rows), "rows")])

@@ -146,7 +146,7 @@ class ConsumerAdmission:
             raise QuotaError(f"{name} has {MOST_CALLS} calls open already", "End one of them.")
         call.name = name
         if len(request_id) > _REQUEST_ID:
-            raise ProtocolError("a request has an odd id", "Install the same release of fedkme.")
+            raise ProtocolError("a request has an odd id")
 
     def own(self, name: str, run_name: str) -> Run:
         """A run of this caller's.

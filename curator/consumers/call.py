@@ -75,10 +75,7 @@ class ConsumerCall:
         if message is None:
             raise ConnectionFailedError("the consumer hung up", "Look at its last lines.")
         if message.WhichOneof("body") not in expected:
-            raise ProtocolError(
-                f"the consumer did not send its {' or '.join(expected)} when it was due",
-                "Install the same release of fedkme on both sides.",
-            )
+            raise ProtocolError(f"the consumer did not send its {' or '.join(expected)} when it was due")
         return message
 
     async def tell(self, message: Message) -> None:

@@ -128,7 +128,7 @@ class Members:
                 f"{name!r} is not one of this curator's owners", "Add it to 'owners' of the curator."
             )
         if len(instance) > _INSTANCE:
-            raise ProtocolError(f"{name} drew an odd instance", "Install the same release of fedkme.")
+            raise ProtocolError(f"{name} drew an odd instance")
         fenced = self._fenced.setdefault(name, {})
         if instance in fenced:
             raise _fenced(name, self._epochs[name])

@@ -139,7 +139,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         """Receive a party's hello, under a name that its certificate bears."""
         message = await self._first(stream, context)
         if message is None or not message.HasField("hello"):
-            raise ProtocolError("a party did not say hello first", "Install the same release of fedkme.")
+            raise ProtocolError("a party did not say hello first")
         self._admission.check(context, message.hello.name, Role.OWNER)
         self._names.admit_owner(message.hello.name)
         return hello_from_wire(message.hello)

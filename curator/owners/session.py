@@ -31,6 +31,7 @@ from fedkme.directives import (
     Sell,
 )
 from fedkme.errors import (
+    SAME_RELEASE,
     BudgetError,
     OwnerFaultError,
     OwnerLostError,
@@ -122,9 +123,7 @@ class RunSession:
     def _where(self, number: int) -> str:
         return f"{self.name}, round {number}"
 
-    def _odd(
-        self, number: int, cause: str, remedy: str = "Install the same release of fedkme on both sides."
-    ) -> OwnerFaultError:
+    def _odd(self, number: int, cause: str, remedy: str = SAME_RELEASE) -> OwnerFaultError:
         """Cut off an owner whose answer makes no sense."""
         self._connection.cut()
         return OwnerFaultError(f"{self._where(number)}: {cause}", remedy)

@@ -91,9 +91,7 @@ class Preparation:
         document, context = run.document, self._context
         if offer.validation is not None:
             if len(offer.validation) != document.summary.validation_rows:
-                raise ProtocolError(
-                    "D_v has another size than the request said", "Install the same release of fedkme."
-                )
+                raise ProtocolError("D_v has another size than the request said")
             context.schema.check(Table(offer.validation, None), "the validation set")
         self._lifecycle.family(document).check(document, offer)
         if run.status == "asked":

@@ -161,10 +161,7 @@ class SummaryDisclosures:
         for about in declared:
             here = about.run in (self._run, REQUEST) and about.round == 0
             if not here or about.protected != self._validation or about.observer not in (CURATOR, OWNERS):
-                raise ProtocolError(
-                    "the consumer declared an event that is not about its request",
-                    "Install the same release of fedkme on both sides.",
-                )
+                raise ProtocolError("the consumer declared an event that is not about its request")
 
     def _write(
         self,

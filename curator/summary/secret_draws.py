@@ -12,8 +12,6 @@ from fedkme.sealed import Gift
 from fedkme.tables.schema import Schema
 from fedkme.wire.codecs import secret_draw_of
 
-_REMEDY = "Install the same release of fedkme on both sides."
-
 
 def content_of(plan: Plan, gifts: Mapping[str, Gift], schema: Schema) -> HashedContent:
     """Content of a row of the run, as it comes to the curator.
@@ -23,7 +21,7 @@ def content_of(plan: Plan, gifts: Mapping[str, Gift], schema: Schema) -> HashedC
     """
     commitments = {gift.commitment for gift in gifts.values()}
     if len(commitments) != 1:
-        raise ProtocolError("the consumer gives no group secret, or more than one", _REMEDY)
+        raise ProtocolError("the consumer gives no group secret, or more than one")
     return HashedContent(secret_draw_of(plan.features, commitments.pop()), schema.width)
 
 
@@ -34,7 +32,7 @@ def check_secret_draw(plan: Plan, offer: Offer, schema: Schema) -> None:
         ProtocolError: it has no secret or no reference hashes, or is D_v itself, which is of no use here.
     """
     if offer.target is None or offer.reference is None:
-        raise ProtocolError("D_v itself came, and the curator has no draw to make g~ with", _REMEDY)
+        raise ProtocolError("D_v itself came, and the curator has no draw to make g~ with")
     why = fault_of_hashes(offer.reference, content_of(plan, offer.gifts, schema).spec)
     if why:
-        raise ProtocolError(f"reference hashes of the consumer: {why}", _REMEDY)
+        raise ProtocolError(f"reference hashes of the consumer: {why}")

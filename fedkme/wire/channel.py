@@ -17,6 +17,8 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 MESSAGE_LIMIT = 8 * 2**20
 """Bytes of the largest message; a bug fails early."""
+MOST_BYTES = MESSAGE_LIMIT - 1024
+"""Bytes of a message in an envelope, which takes the rest."""
 CHUNK_BYTES = 2**20
 """Bulk data travels in parts of at most this size."""
 
@@ -86,10 +88,7 @@ def _unheard(target: str) -> ConnectionFailedError:
 
 
 def _undecodable(speaker: str) -> ProtocolError:
-    return ProtocolError(
-        f"{speaker} sent bytes that are no message of this protocol",
-        "Install the same release of fedkme on both sides.",
-    )
+    return ProtocolError(f"{speaker} sent bytes that are no message of this protocol")
 
 
 def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
@@ -117,3 +116,17 @@ def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
         f"the connection to {target} failed ({code.name})",
         "Check that the curator runs there and that nothing between blocks the port.",
     )
+
+
+def fitting(message: MessageT) -> MessageT:
+    """The message.
+
+    Raises:
+        MessageTooLargeError: the channel would not carry it.
+    """
+    if message.ByteSize() > MOST_BYTES:
+        raise MessageTooLargeError(
+            f"a message of a run has {message.ByteSize()} bytes and {MESSAGE_LIMIT} are the most",
+            "Use fewer points or features in one question, or fewer owners in one aggregation.",
+        )
+    return message

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from fedkme.directives import Refusal
 from fedkme.errors import (
+    SAME_RELEASE,
     ConfigError,
     FedkmeError,
     MessageTooLargeError,
@@ -23,7 +23,8 @@ from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, c
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
 from fedkme.tables.row import Row
-from fedkme.wire.channel import CHUNK_BYTES, MESSAGE_LIMIT
+from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
+from fedkme.wire.fields import FieldCodec, ValueT
 from fedkme.wire.v1 import types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=2, newest=2)
@@ -38,8 +39,6 @@ MOST_DECLARED = 8
 
 _DISCLOSURE = 4096  # letters of one event
 _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
-_MOST_BYTES = MESSAGE_LIMIT - 1024  # leaves room for the envelope
-MessageT = TypeVar("MessageT", bound=Message)
 
 
 def common_version(other: types_pb2.VersionRange, party: str) -> int:
@@ -53,7 +52,7 @@ def common_version(other: types_pb2.VersionRange, party: str) -> int:
         raise ProtocolVersionError(
             f"{party} speaks versions {other.oldest} to {other.newest} of the protocol "
             f"and this party {VERSIONS.oldest} to {VERSIONS.newest}",
-            "Install the same release of fedkme on both sides.",
+            SAME_RELEASE,
         )
     return newest
 
@@ -151,20 +150,13 @@ def row_from_wire(message: types_pb2.Row) -> Row:
     return Row(message.token, np.array(message.values, dtype=np.float64), label)
 
 
-def disclosures_from_wire(texts: Sequence[str], most: int) -> list[Disclosure]:
+def disclosures_from_wire(texts: Sequence[str], most: int) -> tuple[Disclosure, ...]:
     """Events that a peer wrote in its ledger.
 
     Raises:
         ProtocolError: more than `most`, one of them long, or one that is no disclosure.
     """
-    if len(texts) > most or any(len(text) > _DISCLOSURE for text in texts):
-        raise ProtocolError("a peer declares too many events", "Install the same release of fedkme.")
-    try:
-        return [disclosure_from_json(json.loads(text)) for text in texts]
-    except (ValueError, RecursionError):
-        raise ProtocolError(
-            "a peer declares an event that cannot be read", "Install the same release of fedkme."
-        ) from None
+    return _read_events("declares", disclosure_from_json, texts, most)
 
 
 def disclosure_to_wire(disclosure: Disclosure) -> str:
@@ -183,14 +175,18 @@ def events_from_wire(texts: Sequence[str], most: int) -> tuple[Event, ...]:
     Raises:
         ProtocolError: more than `most`, one of them long, or one that is no event.
     """
+    return _read_events("plans", event_from_json, texts, most)
+
+
+def _read_events(
+    does: str, read: Callable[[Any], ValueT], texts: Sequence[str], most: int
+) -> tuple[ValueT, ...]:
     if len(texts) > most or any(len(text) > _DISCLOSURE for text in texts):
-        raise ProtocolError("a peer plans too many events", "Install the same release of fedkme.")
+        raise ProtocolError(f"a peer {does} too many events")
     try:
-        return tuple(event_from_json(json.loads(text)) for text in texts)
+        return tuple(read(json.loads(text)) for text in texts)
     except (ValueError, RecursionError):
-        raise ProtocolError(
-            "a peer plans an event that cannot be read", "Install the same release of fedkme."
-        ) from None
+        raise ProtocolError(f"a peer {does} an event that cannot be read") from None
 
 
 def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:
@@ -203,9 +199,9 @@ def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:
     size = 0
     for row in rows:
         bytes_of_row = 8 * len(row.values) + _ROW_OVERHEAD
-        if bytes_of_row > _MOST_BYTES:
+        if bytes_of_row > MOST_BYTES:
             raise MessageTooLargeError(
-                f"a row of {len(row.values)} columns is over {_MOST_BYTES} bytes", "Use fewer columns."
+                f"a row of {len(row.values)} columns is over {MOST_BYTES} bytes", "Use fewer columns."
             )
         if part and size + bytes_of_row > CHUNK_BYTES:
             yield types_pb2.Rows(rows=part)
@@ -242,24 +238,15 @@ def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:
     return np.array(counts, dtype=np.int64)
 
 
-def histogram_to_wire(cells: NDArray[np.int64]) -> types_pb2.Histogram:
-    """Noisy counts, (B,) int64."""
-    return types_pb2.Histogram(cells=cells.tolist())
-
-
-def histogram_from_wire(message: types_pb2.Histogram, cells: int | None = None) -> NDArray[np.int64]:
-    """Noisy counts, of as many cells as there are where that is known.
+def cells_from_wire(cells: Sequence[int]) -> NDArray[np.int64]:
+    """Noisy counts, (B,).
 
     Raises:
-        ProtocolError: another number of them, or a count that no table has.
+        ProtocolError: a count that no table has.
     """
-    if cells is not None and len(message.cells) != cells:
-        raise ProtocolError(
-            f"a histogram has {len(message.cells)} cells and the run {cells}", "Check the peer's software."
-        )
-    if any(abs(count) >= 2**53 for count in message.cells):
+    if any(abs(count) >= 2**53 for count in cells):
         raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
-    return np.array(message.cells, dtype=np.int64)
+    return np.array(cells, dtype=np.int64)
 
 
 def cells_to_wire(
@@ -285,35 +272,15 @@ def code_book_from_wire(plan: types_pb2.CellsPlan) -> dict[str, Any]:
     return book
 
 
-def refusal_to_wire(refusal: Refusal) -> types_pb2.Fault:
-    """An expected failure."""
-    return types_pb2.Fault(code=refusal.code, cause=refusal.cause, remedy=refusal.remedy)
-
-
-def refusal_from_wire(message: types_pb2.Fault) -> Refusal:
-    """Decode a refusal, in a peer's own words."""
-    return Refusal(message.code, message.cause, message.remedy)
+REFUSAL = FieldCodec(Refusal, types_pb2.Fault)
+"""An expected failure, in a peer's own words."""
 
 
 def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
     """An expected failure."""
-    return refusal_to_wire(Refusal.of(error))
+    return REFUSAL.to_wire(Refusal.of(error))
 
 
 def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
     """Decode a failure into the class that the other side raised; its words as one short line."""
-    return refusal_from_wire(message).error()
-
-
-def fitting(message: MessageT) -> MessageT:
-    """The message.
-
-    Raises:
-        MessageTooLargeError: the channel would not carry it.
-    """
-    if message.ByteSize() > _MOST_BYTES:
-        raise MessageTooLargeError(
-            f"a message of a run has {message.ByteSize()} bytes and {MESSAGE_LIMIT} are the most",
-            "Use fewer points or features in one question, or fewer owners in one aggregation.",
-        )
-    return message
+    return REFUSAL.from_wire(message).error()

@@ -7,7 +7,7 @@ the state of a run is checked by whoever has it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,31 +26,70 @@ from fedkme.protocol import (
     SumTerms,
     Terms,
 )
-from fedkme.sealed import KeyOffer
-from fedkme.secagg import (
-    Advertisement,
-    Delivery,
-    Endorsement,
-    Endorsements,
-    KeyBinding,
-    KeyRoster,
-    SealedShares,
-    Survivors,
-    Unmasking,
-)
 from fedkme.wire import codecs, sums
+from fedkme.wire.channel import fitting
+from fedkme.wire.fields import NUMBERS, Field, FieldCodec
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
-from fedkme.wire.sealed import gift_from_wire, gift_to_wire, offer_from_wire, offer_to_wire
+from fedkme.wire.sealed import GIFT, OFFER
 from fedkme.wire.v1 import owners_pb2 as pb
-from fedkme.wire.v1 import pooling_pb2
+from fedkme.wire.v1 import pooling_pb2, types_pb2
 
 _UNKNOWN = Refusal.of(
     ProtocolError("the curator sent a directive that is not known here", "Update this owner.")
 )
 
 
+Codec = FieldCodec[Any, Any]
+
 MOST_PLANNED = {"auction": 32, "cells": 32, "sums": 256}
 """Events that a curator may plan for a run, by its terms."""
+
+
+_SECURITY = FieldCodec(Security, pooling_pb2.Security)
+_BODIES: dict[str, Codec] = {
+    "ask": FieldCodec(said.Ask, pb.Ask),
+    "sell": FieldCodec(said.Sell, pb.Sell),
+    "draw": FieldCodec(said.DrawRows, pb.Draw),
+    "histogram": FieldCodec(said.AskHistogram, pb.AskHistogram),
+    "fill_order": FieldCodec(said.FillOrder, pb.FillOrder, shares=NUMBERS),
+    "embed": FieldCodec(said.Embed, pooling_pb2.Embed, query=Field(sums.query_to_wire, sums.query_from_wire)),
+    "close": FieldCodec(said.Close, pb.Close),
+    "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
+    "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),
+}
+_STEPS: dict[str, Codec] = {
+    "propose": sums.PROPOSAL,
+    "keys": sums.KEYS,
+    "roster": sums.ROSTER,
+    "delivery": sums.DELIVERY,
+    "survivors": sums.SURVIVORS,
+    "endorsements": sums.ENDORSEMENTS,
+}
+_ANSWERS: dict[str, Codec] = {
+    "accepted": FieldCodec(said.Accepted, pb.Accepted),
+    "bid": FieldCodec(Bid, pb.Bid),
+    "dry": FieldCodec(said.Dry, pb.Dry),
+    "counts": FieldCodec(
+        said.PriceCounts, pb.Counts, at_least=Field(np.ndarray.tolist, codecs.counts_from_wire)
+    ),
+    "histogram": FieldCodec(
+        said.NoisyHistogram, types_pb2.Histogram, cells=Field(np.ndarray.tolist, codecs.cells_from_wire)
+    ),
+    "closing": FieldCodec(Closing, pb.Closing),
+    "offer": OFFER,
+    "fault": codecs.REFUSAL,
+}
+_AGGREGATED: dict[str, Codec] = {
+    "key": sums.KEY,
+    "advertisement": sums.ADVERTISEMENT,
+    "sealed": sums.SEALED,
+    "endorsement": sums.ENDORSEMENT,
+    "unmasked": sums.UNMASKING,
+}
+_STEP_OF, _ANSWER_OF, _AGGREGATED_OF = (
+    {codec.kind: name for name, codec in table.items()} for table in (_STEPS, _ANSWERS, _AGGREGATED)
+)
+"""Names of the tables by the class of a value."""
 
 
 def directive_to_wire(directive: Directive) -> pb.Directive:
@@ -59,40 +98,25 @@ def directive_to_wire(directive: Directive) -> pb.Directive:
     Raises:
         MessageTooLargeError: the channel would not carry it.
     """
-    message = pb.Directive(at=_position(directive))
-    match directive.body:
-        case Invitation() as body:
-            message.invite.CopyFrom(invitation_to_wire(body))
-        case Broadcast() as body:
-            message.broadcast.CopyFrom(_broadcast_to_wire(body))
-        case said.Ask(token):
-            message.ask.CopyFrom(pb.Ask(token=token))
-        case said.Quote(broadcast, prices):
-            said_so = _broadcast_to_wire(broadcast)
-            message.quote.CopyFrom(pb.Quote(broadcast=said_so, prices=prices.tolist()))
-        case said.Sell(price):
-            message.sell.CopyFrom(pb.Sell(price=price))
-        case said.DrawRows(count):
-            message.draw.CopyFrom(pb.Draw(count=count))
-        case said.AskHistogram():
-            message.histogram.SetInParent()
-        case said.FillOrder(count, shares):
-            message.fill_order.CopyFrom(pb.FillOrder(count=count, shares=shares.tolist()))
-        case said.Embed(query):
-            message.embed.CopyFrom(pooling_pb2.Embed(query=sums.query_to_wire(query)))
-        case said.Close():
-            message.close.SetInParent()
-        case said.Dismiss():
-            message.dismiss.SetInParent()
-        case said.OfferKeys(run):
-            message.offer_keys.CopyFrom(pb.OfferKeys(run=run))
-        case said.StepTaken(step):
-            getattr(message.aggregate, step).SetInParent()
+    at, body, field = _position(directive), directive.body, directive.question
+    match body:
         case Unreadable():
-            pass
-        case body:
-            message.aggregate.CopyFrom(_step_to_wire(body))
-    return message
+            return pb.Directive(at=at)
+        case Invitation():
+            return pb.Directive(at=at, invite=invitation_to_wire(body))
+        case Broadcast():
+            return pb.Directive(at=at, broadcast=_broadcast_to_wire(body))
+        case said.Quote(broadcast, prices):
+            quote = pb.Quote(broadcast=_broadcast_to_wire(broadcast), prices=prices.tolist())
+            return pb.Directive(at=at, quote=quote)
+        case said.StepTaken(taken):
+            message = pb.Directive(at=at)
+            getattr(message.aggregate, taken).SetInParent()
+            return message
+    if (step := _STEP_OF.get(type(body))) is not None:
+        aggregate = pooling_pb2.Aggregate(**{step: _STEPS[step].to_wire(body)})
+        return pb.Directive(at=at, aggregate=aggregate)
+    return pb.Directive(at=at, **{field: _BODIES[field].to_wire(body)})
 
 
 def directive_from_wire(message: pb.Directive) -> Directive:
@@ -113,31 +137,15 @@ def _body(message: pb.Directive, question: str) -> Body:
             return invitation_from_wire(message.invite, message.at.run)
         case "broadcast":
             return _broadcast(message.broadcast, number)
-        case "ask":
-            return said.Ask(message.ask.token)
         case "quote":
             prices = np.array(message.quote.prices, dtype=np.float64)
             return said.Quote(_broadcast(message.quote.broadcast, number), prices)
-        case "sell":
-            return said.Sell(message.sell.price)
-        case "draw":
-            return said.DrawRows(message.draw.count)
-        case "histogram":
-            return said.AskHistogram()
-        case "fill_order":
-            shares = np.array(message.fill_order.shares, dtype=np.float64)
-            return said.FillOrder(message.fill_order.count, shares)
-        case "embed":
-            return said.Embed(sums.query_from_wire(message.embed.query))
         case "aggregate":
             return _step(message.aggregate)
-        case "close":
-            return said.Close()
-        case "dismiss":
-            return said.Dismiss()
-        case "offer_keys":
-            return said.OfferKeys(message.offer_keys.run)
-    return Unreadable("", _UNKNOWN)
+    if question not in _BODIES:
+        return Unreadable("", _UNKNOWN)
+    body: Body = _BODIES[question].from_wire(getattr(message, question))
+    return body
 
 
 def invitation_to_wire(invitation: Invitation) -> pb.Invite:
@@ -147,7 +155,7 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
         consumer=invitation.consumer,
         protocol=invitation.protocol,
         planned=map(codecs.event_to_wire, invitation.planned),
-        gift=None if invitation.gift is None else gift_to_wire(invitation.gift),
+        gift=None if invitation.gift is None else GIFT.to_wire(invitation.gift),
     )
     match invitation.terms:
         case AuctionTerms() as terms:
@@ -161,14 +169,8 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
         case SumTerms(security):
             message.sums.SetInParent()
             if security is not None:
-                message.sums.security.CopyFrom(
-                    pooling_pb2.Security(
-                        dropouts=security.dropouts,
-                        colluders=security.colluders,
-                        distributed_noise=security.distributed_noise,
-                    )
-                )
-    return codecs.fitting(message)
+                message.sums.security.CopyFrom(_SECURITY.to_wire(security))
+    return fitting(message)
 
 
 def invitation_from_wire(message: pb.Invite, run: str) -> Invitation:
@@ -187,7 +189,7 @@ def invitation_from_wire(message: pb.Invite, run: str) -> Invitation:
         message.protocol,
         codecs.events_from_wire(message.planned, MOST_PLANNED[kind]),
         _terms(message, kind),
-        gift_from_wire(message.gift) if message.HasField("gift") else None,
+        GIFT.from_wire(message.gift) if message.HasField("gift") else None,
     )
 
 
@@ -197,15 +199,14 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         features = codecs.any_features_from_wire(auction.features, auction.features.width)
         target = codecs.mean_from_wire(auction.target, features.dimension)
         heard = codecs.disclosures_from_wire(auction.heard, MOST_PLANNED[kind])
-        return AuctionTerms(features, target, auction.rows, tuple(heard))
+        return AuctionTerms(features, target, auction.rows, heard)
     if kind == "cells":
         plan = message.cells.plan
         book = codecs.code_book_from_wire(plan)
         return CellTerms(book, plan.gamma, message.cells.scale, message.cells.rows, plan.classes)
     if not message.sums.HasField("security"):
         return SumTerms()
-    security = message.sums.security
-    return SumTerms(Security(security.dropouts, security.colluders, security.distributed_noise))
+    return SumTerms(_SECURITY.from_wire(message.sums.security))
 
 
 def answer_to_wire(answer: Answer, directive: Directive | None = None) -> list[pb.OwnerMessage]:
@@ -226,31 +227,20 @@ def answer_from_wire(parts: Sequence[pb.OwnerMessage]) -> Answer:
         SecureAggregationError: a message of an aggregation cannot be.
     """
     last = parts[-1]
-    match last.WhichOneof("body"):
-        case "accepted":
-            return said.Accepted(last.accepted.rows)
-        case "bid":
-            return Bid(last.bid.value, last.bid.token)
-        case "dry":
-            return said.Dry()
-        case "counts":
-            return said.PriceCounts(codecs.counts_from_wire(last.counts.at_least))
-        case "histogram":
-            return said.NoisyHistogram(codecs.histogram_from_wire(last.histogram))
-        case "rows":
-            sealed = any(row.box or row.features for part in parts for row in part.rows.rows)
-            return said.Rows(any_rows_from_wire((part.rows for part in parts), sealed))
-        case "words":
-            return said.WordVector(sums.words_from_wire(part.words for part in parts))
-        case "aggregated":
-            return _aggregated(last.aggregated)
-        case "closing":
-            return Closing(last.closing.rows_sent)
-        case "offer":
-            return offer_from_wire(last.offer)
-        case "fault":
-            return Refusal(last.fault.code, last.fault.cause, last.fault.remedy)
-    raise ProtocolError("an answer that is not known here", "Install the same release on both sides.")
+    kind = last.WhichOneof("body") or ""
+    if kind == "rows":
+        sealed = any(row.box or row.features for part in parts for row in part.rows.rows)
+        return said.Rows(any_rows_from_wire((part.rows for part in parts), sealed))
+    if kind == "words":
+        return said.WordVector(sums.words_from_wire(part.words for part in parts))
+    answer: Answer
+    if kind in _ANSWERS:
+        answer = _ANSWERS[kind].from_wire(getattr(last, kind))
+    elif (step := last.aggregated.WhichOneof("body")) is not None:
+        answer = _AGGREGATED[step].from_wire(getattr(last.aggregated, step))
+    else:
+        raise ProtocolError("an answer that is not known here")
+    return answer
 
 
 def hello_from_wire(message: pb.Hello) -> Hello:
@@ -303,86 +293,24 @@ def _broadcast(message: pb.Broadcast, number: int) -> Broadcast:
     return Broadcast(number, message.size, codecs.mean_from_wire(message.mean))
 
 
-def _step_to_wire(step: said.Step) -> pooling_pb2.Aggregate:
-    match step:
-        case said.Proposal():
-            return pooling_pb2.Aggregate(propose=sums.proposal_to_wire(step))
-        case said.SigningKeys(keys):
-            return pooling_pb2.Aggregate(keys=sums.keys_to_wire(keys))
-        case KeyRoster():
-            return pooling_pb2.Aggregate(roster=sums.roster_to_wire(step))
-        case Delivery():
-            return pooling_pb2.Aggregate(delivery=sums.delivery_to_wire(step))
-        case Survivors():
-            return pooling_pb2.Aggregate(survivors=sums.survivors_to_wire(step))
-        case Endorsements():
-            return pooling_pb2.Aggregate(endorsements=sums.endorsements_to_wire(step))
-
-
-_STEPS: dict[str, Callable[[Any], said.Step]] = {
-    "propose": sums.proposal_from_wire,
-    "keys": lambda message: said.SigningKeys(tuple(sums.keys_from_wire(message))),
-    "roster": sums.roster_from_wire,
-    "delivery": sums.delivery_from_wire,
-    "survivors": sums.survivors_from_wire,
-    "endorsements": sums.endorsements_from_wire,
-}
-
-
 def _step(message: pooling_pb2.Aggregate) -> said.Step:
     name = message.WhichOneof("body")
     if name is None:
         raise ProtocolError(
             "the curator takes a step of an aggregation that is not known here", "Update this owner."
         )
-    return _STEPS[name](getattr(message, name))
+    step: said.Step = _STEPS[name].from_wire(getattr(message, name))
+    return step
 
 
 def _parts(answer: Answer) -> list[pb.OwnerMessage]:
     match answer:
-        case said.Accepted(rows):
-            return [pb.OwnerMessage(accepted=pb.Accepted(rows=rows))]
-        case Bid(value, token):
-            return [pb.OwnerMessage(bid=pb.Bid(value=value, token=token))]
-        case said.Dry():
-            return [pb.OwnerMessage(dry=pb.Dry())]
-        case said.PriceCounts(at_least):
-            return [pb.OwnerMessage(counts=pb.Counts(at_least=at_least.tolist()))]
-        case said.NoisyHistogram(cells):
-            return [pb.OwnerMessage(histogram=codecs.histogram_to_wire(cells))]
         case said.Rows(sent):
             return [pb.OwnerMessage(rows=part) for part in any_rows_to_wire(sent)]
         case said.WordVector(words):
             return [pb.OwnerMessage(words=part) for part in sums.words_to_wire(words)]
-        case Closing(rows_sent):
-            return [pb.OwnerMessage(closing=pb.Closing(rows_sent=rows_sent))]
-        case KeyOffer():
-            return [pb.OwnerMessage(offer=offer_to_wire(answer))]
-        case Refusal():
-            return [pb.OwnerMessage(fault=codecs.refusal_to_wire(answer))]
-        case KeyBinding():
-            aggregated = pooling_pb2.Aggregated(key=sums.key_to_wire(answer))
-        case Advertisement():
-            aggregated = pooling_pb2.Aggregated(advertisement=sums.advertisement_to_wire(answer))
-        case SealedShares():
-            aggregated = pooling_pb2.Aggregated(sealed=sums.sealed_to_wire(answer))
-        case Endorsement():
-            aggregated = pooling_pb2.Aggregated(endorsement=sums.endorsement_to_wire(answer))
-        case Unmasking():
-            aggregated = pooling_pb2.Aggregated(unmasked=sums.unmasking_to_wire(answer))
-    return [pb.OwnerMessage(aggregated=aggregated)]
-
-
-def _aggregated(message: pooling_pb2.Aggregated) -> Answer:
-    match message.WhichOneof("body"):
-        case "key":
-            return sums.key_from_wire(message.key)
-        case "advertisement":
-            return sums.advertisement_from_wire(message.advertisement)
-        case "sealed":
-            return sums.sealed_from_wire(message.sealed)
-        case "endorsement":
-            return sums.endorsement_from_wire(message.endorsement)
-        case "unmasked":
-            return sums.unmasking_from_wire(message.unmasked)
-    raise ProtocolError("a step that is not known here", "Install the same release on both sides.")
+    if (step := _AGGREGATED_OF.get(type(answer))) is not None:
+        aggregated = pooling_pb2.Aggregated(**{step: _AGGREGATED[step].to_wire(answer)})
+        return [pb.OwnerMessage(aggregated=aggregated)]
+    field = _ANSWER_OF[type(answer)]
+    return [pb.OwnerMessage(**{field: _ANSWERS[field].to_wire(answer)})]

@@ -248,7 +248,7 @@ def curator_entry_to_bytes(entry: CuratorEntry) -> bytes:
             seq=kept.seq,
             step=kept.step,
             messages=() if kept.answer is None else answer_to_wire(kept.answer),
-            lost=None if kept.lost is None else codecs.refusal_to_wire(kept.lost),
+            lost=None if kept.lost is None else codecs.REFUSAL.to_wire(kept.lost),
         )
     for purpose, values in entry.draws:
         message.draws.add(purpose=purpose, values=values.astype("<f8").tobytes())
@@ -264,7 +264,7 @@ def curator_entry_from_bytes(body: bytes) -> CuratorEntry:
             kept.seq,
             kept.step,
             answer_from_wire(kept.messages) if kept.messages else None,
-            codecs.refusal_from_wire(kept.lost) if kept.HasField("lost") else None,
+            codecs.REFUSAL.from_wire(kept.lost) if kept.HasField("lost") else None,
         )
         for kept in message.answers
     ]

@@ -93,4 +93,4 @@ def too_large(row: types_pb2.Row, width: int) -> bool:
 
 
 def _odd(what: str) -> ProtocolError:
-    return ProtocolError(f"the peer sends {what}", "Install the same release of fedkme on both sides.")
+    return ProtocolError(f"the peer sends {what}")

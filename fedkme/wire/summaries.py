@@ -10,7 +10,7 @@ from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
 from fedkme.wire.rows import hashes_from_wire, hashes_to_wire
-from fedkme.wire.sealed import MOST_OFFERED, gift_to_wire, gifts_from_wire, offer_from_wire, offer_to_wire
+from fedkme.wire.sealed import GIFT, MOST_OFFERED, OFFER, gifts_from_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 
@@ -39,7 +39,7 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
         ProtocolError: it has no rows or no kernel.
     """
     if message.rows < 1 or message.WhichOneof("kernel") is None:
-        raise ProtocolError("a request has no rows or no kernel", "Install the same release of fedkme.")
+        raise ProtocolError("a request has no rows or no kernel")
     return SummaryRequest(
         message.name,
         message.request_id,
@@ -74,7 +74,7 @@ def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
         cells=None if plan.cells is None else cells_to_wire(plan.cells),
         hashed=plan.sealed,
         secret_draw=plan.secret_draw,
-        offers=[offer_to_wire(offer) for offer in plan.offers],
+        offers=[OFFER.to_wire(offer) for offer in plan.offers],
     )
 
 
@@ -95,7 +95,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
         cells_from_wire(message.cells) if message.HasField("cells") else None,
         message.hashed,
         message.secret_draw,
-        tuple(offer_from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
+        tuple(OFFER.from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
     )
 
 
@@ -104,13 +104,13 @@ def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
     if offer.target is not None:
         messages = [pb.ConsumerMessage(target=codecs.mean_to_wire(offer.target))]
     elif offer.histogram is not None:
-        messages = [pb.ConsumerMessage(histogram=codecs.histogram_to_wire(offer.histogram))]
+        messages = [pb.ConsumerMessage(histogram=types_pb2.Histogram(cells=offer.histogram.tolist()))]
     else:
         assert offer.validation is not None, "an offer has one of the three"
         rows = [Row(index, values, None) for index, values in enumerate(offer.validation)]
         messages = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(rows)]
     messages[0].disclosures.extend(codecs.disclosure_to_wire(about) for about in offer.disclosures)
-    messages[0].gifts.extend(gift_to_wire(gift) for gift in offer.gifts.values())
+    messages[0].gifts.extend(GIFT.to_wire(gift) for gift in offer.gifts.values())
     if offer.reference is not None:
         messages[0].reference = hashes_to_wire(offer.reference)
     return messages
@@ -128,14 +128,14 @@ def offer_from_messages(messages: Sequence[pb.ConsumerMessage], plan: Plan, colu
         ProtocolError: it does not have the form that the plan asks for.
     """
     first, target, histogram, validation, reference = messages[0], None, None, None, None
-    disclosures = tuple(codecs.disclosures_from_wire(first.disclosures, codecs.MOST_DECLARED))
+    disclosures = codecs.disclosures_from_wire(first.disclosures, codecs.MOST_DECLARED)
     gifts = gifts_from_wire(first.gifts)
     if first.HasField("target"):
         target = codecs.mean_from_wire(first.target, plan.features.dimension)
         if plan.secret_draw:
             reference = hashes_from_wire(first.reference, REFERENCE_HASHES, plan.features.dimension)
     elif first.HasField("histogram"):
-        histogram = codecs.histogram_from_wire(first.histogram, len(first.histogram.cells))
+        histogram = codecs.cells_from_wire(first.histogram.cells)
     else:
         rows = codecs.rows_from_wire(message.validation for message in messages)
         validation = codecs.values_of(rows, columns)

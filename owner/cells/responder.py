@@ -89,8 +89,7 @@ class HistogramResponder:
         terms = _terms(invitation)
         if invitation.protocol not in names("cells"):
             raise ProtocolError(
-                f"{self.name} knows no summary by cells that is of the protocol {invitation.protocol[:64]!r}",
-                "Install the same release on both sides.",
+                f"{self.name} knows no summary by cells that is of the protocol {invitation.protocol[:64]!r}"
             )
         try:
             event = HistogramNoise(terms.scale).event
@@ -106,8 +105,7 @@ class HistogramResponder:
             )
         if invitation.planned != (event,):
             raise ProtocolError(
-                f"{self.name} is told of another cost than the histogram of {invitation.run} has",
-                "Install the same release on both sides.",
+                f"{self.name} is told of another cost than the histogram of {invitation.run} has"
             )
 
     def restore_invitation(self, invitation: Invitation) -> None:

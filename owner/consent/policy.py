@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedkme.cells.disclosures import sketch_of
-from fedkme.errors import PolicyError
+from fedkme.errors import SAME_RELEASE, PolicyError
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
 from fedkme.protocol import AuctionTerms, CellTerms, Invitation, Security, SumTerms, Terms
@@ -103,7 +103,7 @@ class Policy:
         elif isinstance(terms, AuctionTerms) and terms.heard and not planned and self._settings.budgets:
             raise PolicyError(
                 f"{self._owner} is not told what the run will cost towards other owners",
-                "Install the same release on both sides.",
+                SAME_RELEASE,
             )
         self._let_in(Admission(invitation.run, consumer, protocol, invitation.rows, planned))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
-from fedkme.directives import Proposal
+from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import (
     DataError,
     PolicyError,
@@ -54,8 +54,8 @@ def phases() -> list[tuple[str, Message]]:
     keys = everybody.keys(1, agreed, QUERY)
     curator = everybody.curator(agreed, keys)
     said: list[tuple[str, Message]] = [
-        ("propose", wire.proposal_to_wire(Proposal.of(agreed, QUERY))),
-        ("keys", wire.keys_to_wire(keys)),
+        ("propose", wire.PROPOSAL.to_wire(Proposal.of(agreed, QUERY))),
+        ("keys", wire.KEYS.to_wire(SigningKeys(tuple(keys)))),
     ]
     for each in owners:
         curator.advertised(each.advertise(1, keys))
@@ -70,10 +70,10 @@ def phases() -> list[tuple[str, Message]]:
         curator.endorsed(each.endorse(1, survivors))
     return [
         *said,
-        ("roster", wire.roster_to_wire(roster)),
-        ("delivery", wire.delivery_to_wire(mail[NAME])),
-        ("survivors", wire.survivors_to_wire(survivors)),
-        ("endorsements", wire.endorsements_to_wire(curator.endorsements())),
+        ("roster", wire.ROSTER.to_wire(roster)),
+        ("delivery", wire.DELIVERY.to_wire(mail[NAME])),
+        ("survivors", wire.SURVIVORS.to_wire(survivors)),
+        ("endorsements", wire.ENDORSEMENTS.to_wire(curator.endorsements())),
     ]
 
 
@@ -83,7 +83,7 @@ def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
     said = dict(phases())
     owner = sum_responder()
     owner.invite(invitation(security=NOISY))
-    endorsements = wire.endorsements_from_wire(cast("pooling_pb2.EndorsementList", said["endorsements"]))
+    endorsements = wire.ENDORSEMENTS.from_wire(cast("pooling_pb2.EndorsementList", said["endorsements"]))
     length = VECTOR.length
 
     def words(message: pooling_pb2.Words) -> object:
@@ -105,19 +105,19 @@ def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
         (wire.query_to_wire(QUERY), wire.query_from_wire, wire.query_to_wire),
         (
             said["propose"],
-            lambda m: checked(wire.proposal_from_wire(m)),
-            wire.proposal_to_wire,
+            lambda m: checked(wire.PROPOSAL.from_wire(m)),
+            wire.PROPOSAL.to_wire,
         ),
-        (said["keys"], wire.keys_from_wire, wire.keys_to_wire),
-        (said["roster"], wire.roster_from_wire, wire.roster_to_wire),
-        (said["delivery"], wire.delivery_from_wire, wire.delivery_to_wire),
-        (said["delivery"], wire.sealed_from_wire, wire.sealed_to_wire),
-        (said["survivors"], wire.survivors_from_wire, wire.survivors_to_wire),
-        (said["endorsements"], wire.endorsements_from_wire, wire.endorsements_to_wire),
+        (said["keys"], wire.KEYS.from_wire, wire.KEYS.to_wire),
+        (said["roster"], wire.ROSTER.from_wire, wire.ROSTER.to_wire),
+        (said["delivery"], wire.DELIVERY.from_wire, wire.DELIVERY.to_wire),
+        (said["delivery"], wire.SEALED.from_wire, wire.SEALED.to_wire),
+        (said["survivors"], wire.SURVIVORS.from_wire, wire.SURVIVORS.to_wire),
+        (said["endorsements"], wire.ENDORSEMENTS.from_wire, wire.ENDORSEMENTS.to_wire),
         (
-            wire.endorsement_to_wire(endorsements.endorsements[0]),
-            wire.endorsement_from_wire,
-            wire.endorsement_to_wire,
+            wire.ENDORSEMENT.to_wire(endorsements.endorsements[0]),
+            wire.ENDORSEMENT.from_wire,
+            wire.ENDORSEMENT.to_wire,
         ),
         (
             pooling_pb2.Unmasked(
@@ -126,8 +126,8 @@ def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
                 self_masks=[pooling_pb2.ShareOf(about=NAME, share=bytes(66))],
                 mask_keys=[pooling_pb2.ShareOf(about="owner-2", share=bytes(66))],
             ),
-            wire.unmasking_from_wire,
-            wire.unmasking_to_wire,
+            wire.UNMASKING.from_wire,
+            wire.UNMASKING.to_wire,
         ),
         (first(np.arange(9)), words, first),
     ]

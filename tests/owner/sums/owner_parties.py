@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
-from fedkme.directives import Proposal
+from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import FedkmeError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.sums import ROW_UNIT, Layout
@@ -166,8 +166,8 @@ class Asker:
         return self.ask(number, seq, aggregate=pooling_pb2.Aggregate(**step))
 
     def propose(self, number: int, agreed: Parameters, query: SumQuery = QUERY) -> KeyBinding | FedkmeError:
-        replies = self.step(number, propose=wire.proposal_to_wire(Proposal.of(agreed, query)))
-        return fault_of(replies) or wire.key_from_wire(replies[0].aggregated.key)
+        replies = self.step(number, propose=wire.PROPOSAL.to_wire(Proposal.of(agreed, query)))
+        return fault_of(replies) or wire.KEY.from_wire(replies[0].aggregated.key)
 
     def aggregate(
         self,
@@ -198,32 +198,32 @@ def _steps(
     others: Sequence[SumResponder], number: int, agreed: Parameters, query: SumQuery
 ) -> Generator[tuple[str, Message], list[pb.OwnerMessage], None]:
     """Tell one owner what a curator tells it, as it hears from that owner and from the others."""
-    replies = yield "propose", wire.proposal_to_wire(Proposal.of(agreed, query))
-    keys = [wire.key_from_wire(replies[0].aggregated.key)]
+    replies = yield "propose", wire.PROPOSAL.to_wire(Proposal.of(agreed, query))
+    keys = [wire.KEY.from_wire(replies[0].aggregated.key)]
     keys += [each.propose(number, agreed, query) for each in others]
     public = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
     curator = CuratorAggregator(agreed, public)
-    replies = yield "keys", wire.keys_to_wire(keys)
-    curator.advertised(wire.advertisement_from_wire(replies[0].aggregated.advertisement))
+    replies = yield "keys", wire.KEYS.to_wire(SigningKeys(tuple(keys)))
+    curator.advertised(wire.ADVERTISEMENT.from_wire(replies[0].aggregated.advertisement))
     for each in others:
         curator.advertised(each.advertise(number, keys))
     roster = curator.roster()
-    replies = yield "roster", wire.roster_to_wire(roster)
-    curator.shared(wire.sealed_from_wire(replies[0].aggregated.sealed))
+    replies = yield "roster", wire.ROSTER.to_wire(roster)
+    curator.shared(wire.SEALED.from_wire(replies[0].aggregated.sealed))
     for each in others:
         curator.shared(each.share(number, roster))
     mail = curator.deliveries()
-    replies = yield "delivery", wire.delivery_to_wire(mail[NAME])
+    replies = yield "delivery", wire.DELIVERY.to_wire(mail[NAME])
     parts = [reply.words for reply in replies]
     curator.masked(MaskedInput(NAME, agreed.context, wire.words_from_wire(parts, agreed.length)))
     for each in others:
         curator.masked(each.mask(number, mail[each.name]))
     survivors = curator.survivors()
-    replies = yield "survivors", wire.survivors_to_wire(survivors)
-    curator.endorsed(wire.endorsement_from_wire(replies[0].aggregated.endorsement))
+    replies = yield "survivors", wire.SURVIVORS.to_wire(survivors)
+    curator.endorsed(wire.ENDORSEMENT.from_wire(replies[0].aggregated.endorsement))
     for each in others:
         curator.endorsed(each.endorse(number, survivors))
-    yield "endorsements", wire.endorsements_to_wire(curator.endorsements())
+    yield "endorsements", wire.ENDORSEMENTS.to_wire(curator.endorsements())
 
 
 def fault_of(replies: Sequence[pb.OwnerMessage]) -> FedkmeError | None:

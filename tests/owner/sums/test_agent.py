@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fedkme.directives import SigningKeys
 from fedkme.errors import FedkmeError, IdentityError, StoppingError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import Identity
@@ -99,7 +100,7 @@ async def test_signing_keys_of_others_are_held_to_the_list_of_revoked_certificat
             keys = [own, *everybody.keys(number, agreed, QUERY)]
             if revokes:
                 pki("revoke", "owner-3", "--authority", authority)
-            fault = fault_of(curator.step(number, keys=wire.keys_to_wire(keys)))
+            fault = fault_of(curator.step(number, keys=wire.KEYS.to_wire(SigningKeys(tuple(keys)))))
             assert isinstance(fault, IdentityError) is revokes
             assert (fault is None) is not revokes
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedkme.directives import SigningKeys
 from fedkme.errors import (
     FedkmeError,
     OwnerFaultError,
@@ -152,12 +153,12 @@ def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
                 assert isinstance(own, KeyBinding)
                 if phase == 2:
                     keys = [own, *(KeyBinding(b"", own.key, b"", name) for name in ("owner-2", "owner-3"))]
-                    assert fault_of(curator.step(1, keys=wire.keys_to_wire(keys))) is None
+                    assert fault_of(curator.step(1, keys=wire.KEYS.to_wire(SigningKeys(tuple(keys))))) is None
         context = parameters().context
         for again in (True, False):
             with asked(folder) as (_, restarted):
                 seq = curator.seq + (not again)
-                nothing = wire.survivors_to_wire(Survivors(context, ("owner-1",)))
+                nothing = wire.SURVIVORS.to_wire(Survivors(context, ("owner-1",)))
                 error = refusal(fault_of(restarted.step(1, seq, survivors=nothing)))
                 assert type(error) is SecureAggregationError
                 assert "its secrets died with its process" in error.cause
@@ -264,9 +265,9 @@ def test_messages_of_no_aggregation_are_typed_refusals(tmp_path: Path) -> None:
         curator.enlist(security=NOISY)
         context = parameters().context
         steps: list[dict[str, Any]] = [
-            {"roster": wire.roster_to_wire(KeyRoster(context, ()))},
-            {"survivors": wire.survivors_to_wire(Survivors(context, ()))},
-            {"endorsements": wire.endorsements_to_wire(Endorsements(context, ()))},
+            {"roster": wire.ROSTER.to_wire(KeyRoster(context, ()))},
+            {"survivors": wire.SURVIVORS.to_wire(Survivors(context, ()))},
+            {"endorsements": wire.ENDORSEMENTS.to_wire(Endorsements(context, ()))},
             {"delivery": {}},
             {"keys": {}},
             {"propose": {}},
