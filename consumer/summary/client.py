@@ -40,7 +40,7 @@ from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
 from fedkme.wire.journals import OpenRequest
 from fedkme.wire.rows import any_rows_from_wire
-from fedkme.wire.summaries import offer_to_messages, outcome_from_wire, plan_from_wire, request_to_wire
+from fedkme.wire.summaries import OUTCOME, offer_to_messages, plan_from_wire, request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
@@ -132,7 +132,7 @@ async def _receive(
                 parts.append(message.summary)
             case "outcome":
                 rows = any_rows_from_wire(parts, plan.sealed)
-                return finish(plan, rows, outcome_from_wire(message.outcome), schema, keys)
+                return finish(plan, rows, OUTCOME.from_wire(message.outcome), schema, keys)
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
 

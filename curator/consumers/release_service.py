@@ -18,7 +18,7 @@ from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError
 from fedkme.exchange import StageProgress
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
-from fedkme.wire.releases import request_from_wire, stage_to_wire
+from fedkme.wire.releases import STAGE, request_from_wire
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 
@@ -67,7 +67,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         """Pass on progress, then the files and how the run ended."""
         async for progress in run.follow():
             if isinstance(progress, StageProgress):
-                await line.tell(pb.ReleaseMessage(progress=stage_to_wire(progress)))
+                await line.tell(pb.ReleaseMessage(progress=STAGE.to_wire(progress)))
         await self._preparation.ended(run)
         outcome = read_release(self._directory / run.name)
         if outcome.fault is not None:

@@ -145,14 +145,14 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         """Pass on progress, then the rows and how the run ended."""
         async for progress in run.follow():
             if isinstance(progress, RoundProgress):
-                await line.tell(pb.CuratorMessage(progress=summaries.progress_to_wire(progress)))
+                await line.tell(pb.CuratorMessage(progress=summaries.PROGRESS.to_wire(progress)))
         await self._preparation.ended(run)
         made = read_outcome(self._directory / run.name)
         if run.status == "failed" and made.fault is not None:
             raise made.fault
         for part in any_rows_to_wire(made.sealed or _rows(made.table)):
             await line.tell(pb.CuratorMessage(summary=part))
-        await line.tell(pb.CuratorMessage(outcome=summaries.outcome_to_wire(made.outcome)))
+        await line.tell(pb.CuratorMessage(outcome=summaries.OUTCOME.to_wire(made.outcome)))
 
 
 def _summary(run: Run) -> Run:

@@ -12,20 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from curator.payouts import (
-    GainRelease,
-    Payout,
-    WinRelease,
-    by_exact_gains,
-    by_mixture,
-    by_noised_gains,
-    by_noised_wins,
-    by_price,
-    by_rows,
-    by_rows_noised,
-    by_shapley,
-)
-from curator.payouts.rows import NOISED
+from curator.payouts.gains import GainRelease, WinRelease, by_exact_gains, by_noised_gains, by_noised_wins
+from curator.payouts.mixture import by_mixture
+from curator.payouts.payout import Payout
+from curator.payouts.rows import NOISED, by_price, by_rows, by_rows_noised
+from curator.payouts.shapley import by_shapley
 from fedkme.errors import ConfigError
 from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure

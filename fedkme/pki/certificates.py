@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
@@ -141,3 +142,12 @@ def due(certificate: x509.Certificate) -> bool:
     """Check whether it is time to renew: in the last 14 days, or third of a shorter life."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return end - now() < min(WARN, (end - start) / 3)
+
+
+def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Check whether an authority signed a certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

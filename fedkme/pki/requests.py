@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import check_name, fingerprint, name_of, now, same_fingerprint
+from fedkme.pki.certificates import check_name, fingerprint, is_issued_by, name_of, now, same_fingerprint
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.identity import Identity
 
@@ -101,13 +101,11 @@ def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
             f"{reply} is no certificate with its authority's", "Use the file that `fedkme pki approve` wrote."
         ) from None
     check_fingerprint(authority_fingerprint, authority, "the authority", "whoever runs the authority")
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    if not is_issued_by(certificate, authority):
         raise IdentityError(
             f"the certificate in {reply} was not issued by the authority beside it",
             "Ask for the reply again.",
-        ) from None
+        )
     if certificate.public_key() != _private(key).public_key():
         raise IdentityError(
             f"the certificate in {reply} is for another key", "Use the key that the request was made with."

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
 from cryptography.x509 import CertificateRevocationList
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import WARN, name_of, now, serial_of
+from fedkme.pki.certificates import WARN, is_issued_by, name_of, now, serial_of
 from fedkme.pki.files import pem_blocks, stamp
 
 _REMEDY = "Copy the authority's newest revoked.pem there (fedkme pki revoke signs it again)."
@@ -59,7 +58,7 @@ class Revocation:
         except ValueError:
             raise IdentityError("a party shows no certificate that can be read", "Issue it again.") from None
         name = name_of(certificate.subject)
-        kept = next((lists[each] for each in lists if _issued(certificate, each)), None)
+        kept = next((lists[each] for each in lists if is_issued_by(certificate, each)), None)
         if kept is None:
             raise IdentityError(
                 f"{self._path} has no list of the authority that issued the certificate of {name!r}",
@@ -137,11 +136,3 @@ def _number(kept: CertificateRevocationList) -> int:
         return kept.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
     except x509.ExtensionNotFound:
         return 0
-
-
-def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from fedkme.errors import (
     ProtocolError,
     ProtocolVersionError,
 )
+from fedkme.exchange import CellsPlan
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, check_dimension
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
 from fedkme.tables.row import Row
 from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
-from fedkme.wire.fields import FieldCodec, ValueT
+from fedkme.wire.fields import Field, FieldCodec, ValueT
 from fedkme.wire.v1 import types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=2, newest=2)
@@ -189,26 +191,39 @@ def _read_events(
         raise ProtocolError(f"a peer {does} an event that cannot be read") from None
 
 
-def rows_to_wire(rows: Sequence[Row]) -> Iterator[types_pb2.Rows]:
+def in_parts(rows: Iterable[tuple[int, types_pb2.Row]]) -> Iterator[types_pb2.Rows]:
     """Rows in parts of at most a chunk, the last one marked; one empty part for no rows.
+
+    Args:
+        rows: each with its size in bytes.
+    """
+    part: list[types_pb2.Row] = []
+    filled = 0
+    for size, row in rows:
+        if part and filled + size > CHUNK_BYTES:
+            yield types_pb2.Rows(rows=part)
+            part, filled = [], 0
+        part.append(row)
+        filled += size
+    yield types_pb2.Rows(rows=part, last=True)
+
+
+def rows_to_wire(rows: Iterable[Row]) -> Iterator[types_pb2.Rows]:
+    """Rows as they are, in parts.
 
     Raises:
         MessageTooLargeError: a single row is over the message limit.
     """
-    part: list[types_pb2.Row] = []
-    size = 0
+    return in_parts(_sized(rows))
+
+
+def _sized(rows: Iterable[Row]) -> Iterator[tuple[int, types_pb2.Row]]:
     for row in rows:
-        bytes_of_row = 8 * len(row.values) + _ROW_OVERHEAD
-        if bytes_of_row > MOST_BYTES:
+        if (size := 8 * len(row.values) + _ROW_OVERHEAD) > MOST_BYTES:
             raise MessageTooLargeError(
                 f"a row of {len(row.values)} columns is over {MOST_BYTES} bytes", "Use fewer columns."
             )
-        if part and size + bytes_of_row > CHUNK_BYTES:
-            yield types_pb2.Rows(rows=part)
-            part, size = [], 0
-        part.append(row_to_wire(row))
-        size += bytes_of_row
-    yield types_pb2.Rows(rows=part, last=True)
+        yield size, row_to_wire(row)
 
 
 def rows_from_wire(parts: Iterable[types_pb2.Rows]) -> list[Row]:
@@ -249,27 +264,29 @@ def cells_from_wire(cells: Sequence[int]) -> NDArray[np.int64]:
     return np.array(cells, dtype=np.int64)
 
 
-def cells_to_wire(
-    code_book: Mapping[str, Any], gamma: float, rho: float, classes: int = 0
-) -> types_pb2.CellsPlan:
-    """Encode what is public of a summary by cells."""
-    book = json.dumps(code_book, sort_keys=True, separators=(",", ":"))
-    return types_pb2.CellsPlan(code_book=book, gamma=gamma, rho=rho, classes=classes)
-
-
-def code_book_from_wire(plan: types_pb2.CellsPlan) -> dict[str, Any]:
-    """A code book, as plain values; `code_book_from_json` checks them.
-
-    Raises:
-        ProtocolError: the code book is not a JSON object, or gamma is not a positive number.
-    """
+def _book_from_wire(text: str) -> dict[str, Any]:
     try:
-        book = json.loads(plan.code_book)
+        book = json.loads(text)
     except (ValueError, RecursionError):
         book = None
-    if not isinstance(book, dict) or not 0.0 < plan.gamma < math.inf:
-        raise ProtocolError("a plan has no code book or no kernel", "Check the peer's software.")
+    if not isinstance(book, dict):
+        raise ProtocolError("a plan has no code book", "Check the peer's software.")
     return book
+
+
+def _kernel_from_wire(gamma: float) -> float:
+    if not 0.0 < gamma < math.inf:
+        raise ProtocolError("a plan has no kernel", "Check the peer's software.")
+    return gamma
+
+
+CELLS = FieldCodec(
+    CellsPlan,
+    types_pb2.CellsPlan,
+    code_book=Field(partial(json.dumps, sort_keys=True, separators=(",", ":")), _book_from_wire),
+    gamma=Field(float, _kernel_from_wire),
+)
+"""What is public of a summary by cells; `code_book_from_json` checks the code book, which is plain values."""
 
 
 REFUSAL = FieldCodec(Refusal, types_pb2.Fault)

@@ -15,6 +15,7 @@ import numpy as np
 from fedkme import directives as said
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable
 from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
+from fedkme.exchange import CellsPlan
 from fedkme.protocol import (
     AuctionTerms,
     Bid,
@@ -164,8 +165,10 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
             message.auction.rows = terms.rows
             message.auction.heard.extend(map(codecs.disclosure_to_wire, terms.heard))
         case CellTerms() as terms:
-            plan = codecs.cells_to_wire(terms.code_book, terms.gamma, 0.0, terms.classes)
-            message.cells.CopyFrom(pb.CellTerms(plan=plan, scale=terms.scale, rows=terms.rows))
+            plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes)
+            message.cells.CopyFrom(
+                pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=terms.scale, rows=terms.rows)
+            )
         case SumTerms(security):
             message.sums.SetInParent()
             if security is not None:
@@ -201,9 +204,8 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         heard = codecs.disclosures_from_wire(auction.heard, MOST_PLANNED[kind])
         return AuctionTerms(features, target, auction.rows, heard)
     if kind == "cells":
-        plan = message.cells.plan
-        book = codecs.code_book_from_wire(plan)
-        return CellTerms(book, plan.gamma, message.cells.scale, message.cells.rows, plan.classes)
+        plan = codecs.CELLS.from_wire(message.cells.plan)
+        return CellTerms(plan.code_book, plan.gamma, message.cells.scale, message.cells.rows, plan.classes)
     if not message.sums.HasField("security"):
         return SumTerms()
     return SumTerms(_SECURITY.from_wire(message.sums.security))

@@ -126,7 +126,7 @@ class OpenRequest:
             message.run = self.plan.run
             message.features.CopyFrom(codecs.features_to_wire(self.plan.features))
             if self.plan.cells is not None:
-                message.cells.CopyFrom(summaries.cells_to_wire(self.plan.cells))
+                message.cells.CopyFrom(codecs.CELLS.to_wire(self.plan.cells))
             message.offer.extend(summaries.offer_to_messages(self.offer))
         if self.secrets is not None:
             keys, secret = self.secrets
@@ -148,7 +148,7 @@ class OpenRequest:
             plan = Plan(
                 message.run,
                 codecs.features_from_wire(message.features, message.features.width),
-                cells=summaries.cells_from_wire(message.cells) if message.HasField("cells") else None,
+                cells=codecs.CELLS.from_wire(message.cells) if message.HasField("cells") else None,
                 sealed=bool(message.secret),
                 secret_draw=bool(message.offer[0].reference),
             )
@@ -158,7 +158,7 @@ class OpenRequest:
             keys = PartyKeys(request.consumer, message.run, message.box_key, message.signing_key)
             secrets = keys, GroupSecret(message.run, message.secret)
         declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
-        return OpenRequest(request, tuple(declared), plan, offer, secrets)
+        return OpenRequest(request, declared, plan, offer, secrets)
 
 
 def release_request_to_bytes(request: ReleaseRequest) -> bytes:

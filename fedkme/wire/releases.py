@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedkme.exchange import ReleaseRequest, StageProgress
 from fedkme.wire import codecs
+from fedkme.wire.fields import FieldCodec
 from fedkme.wire.v1 import releases_pb2 as pb
 
 
@@ -23,6 +24,5 @@ def request_from_wire(message: pb.ReleaseRequest) -> ReleaseRequest:
     return ReleaseRequest(message.name, message.request_id, message.schema_digest, message.settings)
 
 
-def stage_to_wire(stage: StageProgress) -> pb.ReleaseProgress:
-    """Encode progress."""
-    return pb.ReleaseProgress(stage=stage.stage, line=stage.line, fraction=stage.fraction)
+STAGE = FieldCodec(StageProgress, pb.ReleaseProgress)
+"""Progress of a release."""

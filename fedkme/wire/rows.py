@@ -10,7 +10,6 @@ from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import MAX_DIMENSION, Features
 from fedkme.sealed.rows import AnyRow, HashedRow, row_box_bytes
 from fedkme.wire import codecs
-from fedkme.wire.channel import CHUNK_BYTES
 from fedkme.wire.v1 import types_pb2
 
 _OVERHEAD = 48  # bytes of a sealed row beside hash and box
@@ -19,19 +18,12 @@ _OVERHEAD = 48  # bytes of a sealed row beside hash and box
 def any_rows_to_wire(rows: Sequence[AnyRow]) -> Iterator[types_pb2.Rows]:
     """Rows as they are or in boxes, in parts as `codecs.rows_to_wire` makes them."""
     if not rows or not isinstance(rows[0], HashedRow):
-        yield from codecs.rows_to_wire([row for row in rows if not isinstance(row, HashedRow)])
-        return
-    part: list[types_pb2.Row] = []
-    size = 0
-    for row in rows:
-        assert isinstance(row, HashedRow), "an owner sends rows of one kind"
-        bytes_of_row = len(row.box) + 2 * len(row.features) + _OVERHEAD
-        if part and size + bytes_of_row > CHUNK_BYTES:
-            yield types_pb2.Rows(rows=part)
-            part, size = [], 0
-        part.append(hashed_to_wire(row))
-        size += bytes_of_row
-    yield types_pb2.Rows(rows=part, last=True)
+        return codecs.rows_to_wire(row for row in rows if not isinstance(row, HashedRow))
+    hashed = [row for row in rows if isinstance(row, HashedRow)]
+    assert len(hashed) == len(rows), "an owner sends rows of one kind"
+    return codecs.in_parts(
+        (len(row.box) + 2 * len(row.features) + _OVERHEAD, hashed_to_wire(row)) for row in hashed
+    )
 
 
 def hashed_to_wire(row: HashedRow) -> types_pb2.Row:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkme.errors import ProtocolError
-from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, RoundProgress, SummaryRequest
+from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryRequest
 from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
+from fedkme.wire.fields import Field, FieldCodec
 from fedkme.wire.rows import hashes_from_wire, hashes_to_wire
 from fedkme.wire.sealed import GIFT, MOST_OFFERED, OFFER, gifts_from_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
@@ -50,20 +51,6 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
     )
 
 
-def cells_to_wire(plan: CellsPlan) -> types_pb2.CellsPlan:
-    """Encode what is public of a summary by cells."""
-    return codecs.cells_to_wire(plan.code_book, plan.gamma, plan.rho, plan.classes)
-
-
-def cells_from_wire(message: types_pb2.CellsPlan) -> CellsPlan:
-    """Decode it.
-
-    Raises:
-        ProtocolError: it has no code book or no kernel.
-    """
-    return CellsPlan(codecs.code_book_from_wire(message), message.gamma, message.rho, message.classes)
-
-
 def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
     """Encode a plan, in a version of the wire contract that the consumer speaks."""
     return pb.Plan(
@@ -71,7 +58,7 @@ def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
         run=plan.run,
         features=codecs.features_to_wire(plan.features),
         offered=plan.offered,
-        cells=None if plan.cells is None else cells_to_wire(plan.cells),
+        cells=None if plan.cells is None else codecs.CELLS.to_wire(plan.cells),
         hashed=plan.sealed,
         secret_draw=plan.secret_draw,
         offers=[OFFER.to_wire(offer) for offer in plan.offers],
@@ -92,7 +79,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
         message.run,
         codecs.features_from_wire(message.features, width),
         message.offered,
-        cells_from_wire(message.cells) if message.HasField("cells") else None,
+        codecs.CELLS.from_wire(message.cells) if message.HasField("cells") else None,
         message.hashed,
         message.secret_draw,
         tuple(OFFER.from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
@@ -142,28 +129,15 @@ def offer_from_messages(messages: Sequence[pb.ConsumerMessage], plan: Plan, colu
     return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference)
 
 
-def progress_to_wire(progress: RoundProgress) -> pb.Progress:
-    """Encode progress."""
-    return pb.Progress(round=progress.round, selected=progress.selected, points_accessed=progress.accessed)
-
-
-def outcome_to_wire(outcome: Outcome) -> pb.Outcome:
-    """Encode how a run ended."""
-    return pb.Outcome(
-        status=pb.Outcome.STATUS_COMPLETE if outcome.complete else pb.Outcome.STATUS_STOPPED,
-        reason=outcome.reason,
-        rounds=outcome.rounds,
-        points_accessed=outcome.points_accessed,
-        prune=outcome.prune,
-    )
-
-
-def outcome_from_wire(message: pb.Outcome) -> Outcome:
-    """Decode how a run ended."""
-    return Outcome(
-        message.status == pb.Outcome.STATUS_COMPLETE,
-        message.reason,
-        message.rounds,
-        message.points_accessed,
-        message.prune,
-    )
+PROGRESS = FieldCodec(RoundProgress, pb.Progress, points_accessed=Field(int, int, "accessed"))
+"""Progress of a run."""
+OUTCOME = FieldCodec(
+    Outcome,
+    pb.Outcome,
+    status=Field(
+        lambda complete: pb.Outcome.STATUS_COMPLETE if complete else pb.Outcome.STATUS_STOPPED,
+        lambda status: status == pb.Outcome.STATUS_COMPLETE,
+        "complete",
+    ),
+)
+"""End of a run."""

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator.payouts import by_exact_gains, by_mixture, by_price, by_rows, by_rows_noised, divide
+from curator.payouts.gains import by_exact_gains
+from curator.payouts.mixture import by_mixture
+from curator.payouts.payout import divide
+from curator.payouts.rows import by_price, by_rows, by_rows_noised
 from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated

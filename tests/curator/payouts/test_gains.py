@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from curator.payouts import GainRelease, WinRelease, by_noised_gains, by_noised_wins, gain_sensitivity
+from curator.payouts.gains import GainRelease, WinRelease, by_noised_gains, by_noised_wins, gain_sensitivity
 from fedkme.errors import ConfigError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated

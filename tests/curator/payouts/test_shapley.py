@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from curator.payouts import MixtureGame, by_shapley, exact_shapley, sampled_shapley, shapley
+from curator.payouts.shapley import MixtureGame, by_shapley, exact_shapley, sampled_shapley, shapley
 from fedkme.errors import ConfigError
 
 FloatArray = NDArray[np.float64]
