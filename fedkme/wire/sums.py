@@ -140,7 +140,7 @@ KEYS = FieldCodec(
 )
 """Everybody's signing keys."""
 ADVERTISEMENT = FieldCodec(Advertisement, pb.KeyAdvertisement)
-"""Phase 1, an owner's; SecureAggregationError for what is malformed, as of all messages of a phase."""
+"""Phase 1, an owner's; SecureAggregationError for what cannot be read, as of all messages of a phase."""
 ROSTER = FieldCodec(KeyRoster, pb.KeyRoster, advertisements=many(ADVERTISEMENT))
 """Phase 1, the curator's."""
 _SHARES = _few(
