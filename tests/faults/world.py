@@ -42,6 +42,7 @@ from fedkme.wire.journals import RunDocument
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.party import OwnerParty
 from tests.owner.over_wire import OverWire
+from tests.parties import curator_values
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
@@ -267,17 +268,9 @@ class World:
                 wire.broken.set()
 
     async def _curate(self, process: Process, store: Any) -> None:
-        settings = CuratorSettings(
-            plaintext=True,
-            directory=self.folder / "runs",
-            schema_file=self.folder / "schema.toml",
-            owners=OWNERS,
-            simulation_seed=self.seed,
-            progress_s=60,
-            grace_s=1000,
-            connect_s=1000,
-            summary=self.summary,
-        )
+        times = {"progress_s": 60, "grace_s": 1000, "connect_s": 1000}
+        own = {"owners": OWNERS, "simulation_seed": self.seed, "summary": self.summary}
+        settings = CuratorSettings(**curator_values(self.folder, **times, **own))
         members = Members(OWNERS, 60, 1000)
         seeds = Table(SCHEMA.decode(SEEDS)) if self.summary.protocol == "cells" else None
         lifecycle = Lifecycle(

@@ -21,13 +21,11 @@ from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from curator.settings import CuratorSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import stored_ledger
-from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
 from fedkme.tables.table import Table
-from tests.system.market import DIMENSION, SCHEMA
+from tests.system.market import SCHEMA, curator_settings
 
 
 class Call:
@@ -93,22 +91,7 @@ class Services:
 @contextlib.asynccontextmanager
 async def services(folder: Path, seeds: Table | None = None, **changes: Any) -> AsyncIterator[Services]:
     """The services of a curator that waits for nobody."""
-    values: dict[str, Any] = {
-        "plaintext": True,
-        "directory": folder / "runs",
-        "schema_file": folder / "schema.toml",
-        "connect_s": 0.01,
-        "grace_s": 0.01,
-        "simulation_seed": 0,
-        "summary": SummarySettings(
-            preset="published",
-            features=FeatureSettings(dimension=DIMENSION),
-            broadcast=ExactSettings(),
-            target=ExactSettings(),
-        ),
-        **changes,
-    }
-    settings = CuratorSettings(**values)
+    settings = curator_settings(folder, **{"connect_s": 0.01, "grace_s": 0.01, **changes})
     settings.directory.mkdir(exist_ok=True)
     with contextlib.closing(open_store(":memory:", CURATOR, "process")) as store:
         made = Services(settings, store, seeds)

@@ -21,6 +21,16 @@ import fedkme.operate.audit_cli
 import owner.cli
 from fedkme.privacy.ledger import read_ledger
 from tests.hosts.network import Network
+from tests.parties import (
+    HERE,
+    NUMBERS,
+    Values,
+    consumer_values,
+    curator_values,
+    numbers,
+    owner_values,
+    write_config,
+)
 from tests.places import ROOT
 
 WAIT_S = 90.0
@@ -31,18 +41,8 @@ COMMAND = "from fedkme.cli import main; main()"
 
 OWNERS = ("north", "south", "west")
 PORT = 7700
+ADDRESS = f"curator:{PORT}"
 VERBS = {"curator": ("curator", "serve"), "lab": ("consumer", "summary")}
-
-SCHEMA = """
-[[columns]]
-name = "age"
-kind = "numeric"
-bounds = [0, 120]
-[[columns]]
-name = "pressure"
-kind = "numeric"
-bounds = [70, 220]
-"""
 
 Event = dict[str, Any]
 
@@ -128,51 +128,47 @@ class Site:
         self.running: dict[str, Party] = {}
         self._started: list[Party] = []
         folder.mkdir()
-        (folder / "schema.toml").write_text(SCHEMA)
+        (folder / "schema.toml").write_text(NUMBERS)
         for place, name in enumerate((*OWNERS, "lab")):
-            numbers = range(rows)
-            values = (f"{20 + (7 * n + 20 * place) % 80},{80 + (11 * n + 31 * place) % 130}" for n in numbers)
             self.home(name).mkdir()
-            (self.home(name) / "rows.csv").write_text("\n".join(["age,pressure", *values, ""]))
+            (self.home(name) / "rows.csv").write_text(numbers(rows, place))
         self.home("curator").mkdir()
 
     def home(self, party: str) -> Path:
         """A party's folder."""
         return self.folder / party
 
-    def start(self, party: str, settings: str, host: str = "", identity: str = "", table: str = "") -> Party:
-        """Write a configuration and start its party on a host; by default its own, with its bundle."""
+    def _own(self, identity: str) -> Values:
+        return {"schema_file": "../schema.toml", "log": "json", "identity": self.identities / identity}
+
+    def start(self, party: str, values: Values, settings: str = "", host: str = "") -> Party:
+        """Write a configuration and start its party on a host, by default its own."""
         home = self.home(party)
         role, verb = VERBS.get(party, ("owner", "join"))
-        head = f'name = "{party}"\nschema_file = "../schema.toml"\nlog = "json"\n'
-        head += f'identity = "{self.identities / (identity or f"{party}.pem")}"\n'
-        if party != "curator":
-            head += f'curator = "curator:{PORT}"\n'
-        config = home / f"{host or party}.toml"
-        config.write_text(f"{head}{settings}\n{table}")
+        config = write_config(home / f"{host or party}.toml", values, settings)
         command = self.network.within(host or party, sys.executable, "-m", role, verb, str(config))
         self._started.append(Party(command, home))
         return self._started[-1]
 
-    def curator(self, settings: str = "", table: str = "") -> Party:
-        """The curator, once it listens; what it was told before holds if nothing is said."""
-        config = f'listen = "{self.network.address("curator")}:{PORT}"\ndirectory = "runs"\n'
-        config += f"owners = {json.dumps(OWNERS)}\n{settings}"
-        party = self.running["curator"] = self.start("curator", config, table=table)
+    def curator(self, settings: str = "") -> Party:
+        """The curator, once it listens."""
+        own = {"listen": f"{self.network.address('curator')}:{PORT}", "owners": OWNERS, "durability": "power"}
+        values = curator_values(HERE, **self._own("curator.pem"), **own)
+        party = self.running["curator"] = self.start("curator", values, settings)
         party.until("listening")
         return party
 
-    def owner(self, name: str, **changes: str) -> Party:
-        """An owner, not yet joined."""
-        config = 'data = "rows.csv"\n'
-        party = self.start(name, config, **changes)
-        self.running[name] = party
-        return party
+    def owner(self, name: str, identity: str = "", host: str = "", **changes: str) -> Party:
+        """An owner, not yet joined; with its bundle by default."""
+        own = self._own(identity or f"{name}.pem") | {"data": "rows.csv", "durability": "power"}
+        self.running[name] = self.start(name, owner_values(HERE, name, ADDRESS, **own | changes), host=host)
+        return self.running[name]
 
     def ask(self, p: int, output: str) -> Party:
         """The consumer's request."""
-        config = f'validation = "rows.csv"\noutput = "{output}"\ndownstream = false\n'
-        return self.start("lab", config, table=f"[request]\np = {p}\nkernel.gamma = 0.5\n")
+        own = self._own("lab.pem") | {"name": "lab", "validation": "rows.csv", "output": output}
+        request = {"p": p, "kernel": {"gamma": 0.5}}
+        return self.start("lab", consumer_values(HERE, ADDRESS, request=request, **own))
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
         """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""

@@ -23,8 +23,8 @@ def is_from(number: int, line: Event) -> bool:
 
 
 def test_a_run_survives_every_party(site: Site) -> None:
-    settings = "grace_s = 90\nconnect_s = 90\n"
-    site.curator(settings, BY_RANK)
+    settings = "grace_s = 90\nconnect_s = 90\n" + BY_RANK
+    site.curator(settings)
     for name in OWNERS:
         site.owner(name)
     consumer = site.ask(ROWS, "out")
@@ -34,7 +34,7 @@ def test_a_run_survives_every_party(site: Site) -> None:
         site.running[victim].kill()
         assert not curator.said("ended"), "the run was over before anybody was killed"
         if victim == "curator":
-            site.curator(settings, BY_RANK)
+            site.curator(settings)
         else:
             site.owner(victim)
     assert consumer.ended() == 0

@@ -32,7 +32,7 @@ def test_a_run_over_hosts(site: Site) -> None:
 def test_delay_and_loss_change_nothing(poor_network: Network, make_site: Callable[[Network], Site]) -> None:
     # "a run across them with delay and loss": nobody is lost to it, and nothing is counted twice.
     site = make_site(poor_network)
-    site.curator(table=BY_RANK)
+    site.curator(BY_RANK)
     for name in OWNERS:
         site.owner(name)
     consumer = site.ask(60, "out")
@@ -42,7 +42,7 @@ def test_delay_and_loss_change_nothing(poor_network: Network, make_site: Callabl
 
 def test_a_cut_link_is_waited_for(site: Site) -> None:
     # "a cut link": within `grace_s` the run goes on where it was, with the owner.
-    curator = site.curator("grace_s = 60\n", BY_RANK)
+    curator = site.curator("grace_s = 60\n" + BY_RANK)
     for name in OWNERS:
         site.owner(name)
     consumer = site.ask(120, "out")

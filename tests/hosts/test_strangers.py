@@ -22,10 +22,8 @@ def test_a_second_process_with_the_same_certificate_fences_the_first(site: Site)
     curator = site.curator()
     first = site.owner("north")
     first.until("joined")
-    shutil.copytree(site.home("north"), site.folder / "attic", ignore=shutil.ignore_patterns("journal.db*"))
-    impostor = site.start(
-        "north", f'data = "rows.csv"\njournal = "{site.folder / "attic" / "journal.db"}"\n', host="attic"
-    )
+    shutil.copytree(site.home("north"), site.folder / "attic", ignore=shutil.ignore_patterns("north.db*"))
+    impostor = site.owner("north", host="attic", journal=str(site.folder / "attic" / "north.db"))
     impostor.until("joined")
     assert first.ended() == FENCED
     assert first.said("failed")[0]["code"] == FENCED

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ops.parties import WAIT_S, Site
+from tests.ops.parties import Site
+from tests.parties import WAIT_S
 
 
 @pytest.fixture

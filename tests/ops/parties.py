@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role
+from tests.parties import HERE, MIXED, WAIT_S, consumer_values, curator_values, owner_values, write_config
 
-WAIT_S = 60.0
 ROLES = {"curator": ("curator", "serve"), "consumer": ("consumer", "summary")}
 
 _CORE = re.compile(r"[IWE]\d{4} [\d:.]+ +\d+ \w+\.cc:\d+\] ")
@@ -73,19 +73,6 @@ class Party:
         return status
 
 
-SCHEMA = """
-[[columns]]
-name = "age"
-kind = "numeric"
-bounds = [0, 120]
-[[columns]]
-name = "smoker"
-kind = "category"
-categories = ["yes", "no"]
-[label]
-name = "ill"
-classes = ["no", "yes"]
-"""
 SIZES = {"north": 40, "south": 30}
 
 
@@ -104,7 +91,7 @@ class Site:
         self.parties: list[Party] = []
         self.authority = Authority()
         self.address = "127.0.0.1:0"
-        (folder / "schema.toml").write_text(SCHEMA)
+        (folder / "schema.toml").write_text(MIXED)
         (folder / "validation.csv").write_text(rows(range(30, 42)))
         for index, (name, size) in enumerate(SIZES.items()):
             (folder / f"{name}.csv").write_text(rows(range(20 + 7 * index, 20 + 7 * index + size)))
@@ -132,17 +119,18 @@ class Site:
         path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         path.replace(self.folder / "revoked.pem")
 
-    def write(self, party: str, settings: str) -> Path:
+    def write(self, party: str, settings: str = "") -> Path:
         """A party's configuration."""
-        head = f'name = "{party}"\nschema_file = "schema.toml"\n'
-        head += "" if "plaintext" in settings else f'identity = "{party}.pem"\n'
-        if party != "curator":
-            head += f'curator = "{self.address}"\n'
-        path = self.folder / f"{party}.toml"
-        path.write_text(f'{head}log = "json"\n{settings}')
-        return path
+        own = {"log": "json", "identity": None if "plaintext" in settings else f"{party}.pem"}
+        if party == "curator":
+            values = curator_values(HERE, listen=self.address, **own)
+        elif party == "consumer":
+            values = consumer_values(HERE, self.address, **own)
+        else:
+            values = owner_values(HERE, party, self.address, **own)
+        return write_config(self.folder / f"{party}.toml", values, settings)
 
-    def start(self, party: str, settings: str, **environment: str) -> Party:
+    def start(self, party: str, settings: str = "", **environment: str) -> Party:
         """Start it."""
         module, verb = ROLES.get(party, ("owner", "join"))
         path = self.write(party, settings)
@@ -157,18 +145,16 @@ class Site:
         self.parties.append(Party(process))
         return self.parties[-1]
 
-    def curator(self, settings: str = "", table: str = "", **environment: str) -> Party:
+    def curator(self, settings: str = "", **environment: str) -> Party:
         """Start the curator, and wait until it listens."""
-        first = f'listen = "{self.address}"\ndirectory = "runs"\n{settings}\n'
-        party = self.start("curator", first + table, **environment)
+        party = self.start("curator", settings, **environment)
         self.address = party.until("listening")["address"]
         return party
 
     def owner(self, name: str, settings: str = "", **environment: str) -> Party:
         """Start an owner."""
-        return self.start(name, f'data = "{name}.csv"\njournal = "{name}.db"\n{settings}', **environment)
+        return self.start(name, settings, **environment)
 
-    def consumer(self, p: int, settings: str = "", output: str = "out", **environment: str) -> Party:
+    def consumer(self, p: int, output: str = "out") -> Party:
         """Ask for a summary."""
-        text = f'validation = "validation.csv"\noutput = "{output}"\ndownstream = false\n{settings}'
-        return self.start("consumer", f"{text}\n[request]\np = {p}\n", **environment)
+        return self.start("consumer", f'output = "{output}"\n[request]\np = {p}')

@@ -20,9 +20,7 @@ from fedkme.store import open_store
 from fedkme.wire.tls import LOOPBACK, Authority, Role
 from tests.ops.parties import Site
 
-OWNER = 'data = "north.csv"\njournal = "north.db"\n'
 POLICY = "[policy]\nmost_rows = 100\n[[policy.budgets]]\nepsilon = 4.0\ndelta = 1e-6\n"
-CURATOR = 'listen = "127.0.0.1:0"\ndirectory = "runs"\n'
 
 
 def doctor(path: Path | None) -> tuple[int, list[dict[str, Any]]]:
@@ -54,10 +52,7 @@ def test_the_installation() -> None:
 def test_a_party_to_which_nothing_is_wrong(site: Site) -> None:
     # Against a real curator; nothing is written, and nobody joins.
     curator = site.curator('owners = ["north"]')
-    for party, text in (
-        ("north", OWNER + POLICY),
-        ("consumer", 'validation = "validation.csv"\noutput = "out"\n[request]\np = 3\n'),
-    ):
+    for party, text in (("north", POLICY), ("consumer", "")):
         path = site.write(party, text)
         before = sorted(site.folder.rglob("*"))
         code, findings = doctor(path)
@@ -73,12 +68,10 @@ def test_a_curator(site: Site) -> None:
     site.revoke(1)
     (site.folder / "runs").mkdir()
     open_store(site.folder / "runs" / "journal.db", "curator").close()
-    code, findings = doctor(
-        site.write("curator", CURATOR + 'revoked = "revoked.pem"\njournal = "runs/journal.db"')
-    )
+    code, findings = doctor(site.write("curator", 'revoked = "revoked.pem"\njournal = "runs/journal.db"'))
     assert code == 0
     assert set(states(findings).values()) == {"ok"}
-    code, findings = doctor(site.write("curator", CURATOR))
+    code, findings = doctor(site.write("curator"))
     assert (code, states(findings)["revocation"]) == (0, "warn")
 
 
@@ -103,21 +96,21 @@ def other_authority(site: Site) -> None:
 
 
 FAULTS: list[tuple[Callable[[Site], object], str, str, int]] = [
-    (lambda site: (site.folder / "schema.toml").unlink(), OWNER, "schema", 10),
-    (lambda site: (site.folder / "schema.toml").write_text("columns = 3"), OWNER, "schema", 11),
-    (lambda site: (site.folder / "north.csv").write_text("age,smoker,ill\n999,yes,no\n"), OWNER, "data", 12),
-    (lambda site: (site.folder / "north.csv").unlink(), OWNER, "data", 12),
-    (lambda site: (site.folder / "north.pem").chmod(0o644), OWNER, "modes", 33),
-    (lambda site: (site.folder / "north.pem").unlink(), OWNER, "certificate", 33),
-    (other_name, OWNER, "certificate", 33),
-    (other_role, OWNER, "certificate", 33),
-    (expired, OWNER, "certificate", 33),
-    (other_authority, OWNER, "chain", 33),
-    (lambda site: None, OWNER + '[policy]\ncolumns = ["age"]\n', "policy", 54),
-    (lambda site: None, OWNER + 'lisen = "x"\n', "configuration", 10),
+    (lambda site: (site.folder / "schema.toml").unlink(), "", "schema", 10),
+    (lambda site: (site.folder / "schema.toml").write_text("columns = 3"), "", "schema", 11),
+    (lambda site: (site.folder / "north.csv").write_text("age,smoker,ill\n999,yes,no\n"), "", "data", 12),
+    (lambda site: (site.folder / "north.csv").unlink(), "", "data", 12),
+    (lambda site: (site.folder / "north.pem").chmod(0o644), "", "modes", 33),
+    (lambda site: (site.folder / "north.pem").unlink(), "", "certificate", 33),
+    (other_name, "", "certificate", 33),
+    (other_role, "", "certificate", 33),
+    (expired, "", "certificate", 33),
+    (other_authority, "", "chain", 33),
+    (lambda site: None, '[policy]\ncolumns = ["age"]\n', "policy", 54),
+    (lambda site: None, 'lisen = "x"\n', "configuration", 10),
     (lambda site: None, 'name_of = "nobody"\n', "configuration", 10),
-    (lambda site: (site.folder / "north.db").write_bytes(b"nonsense" * 200), OWNER, "journal", 53),
-    (lambda site: open_store(site.folder / "north.db", "south").close(), OWNER, "journal", 53),
+    (lambda site: (site.folder / "north.db").write_bytes(b"nonsense" * 200), "", "journal", 53),
+    (lambda site: open_store(site.folder / "north.db", "south").close(), "", "journal", 53),
 ]
 
 
@@ -144,7 +137,7 @@ def closed_port() -> str:
 def test_faults_of_the_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     # One step after the other, and what is behind a step that failed is not tried.
     def first_fault() -> tuple[str, int]:
-        code, findings = doctor(site.write("north", OWNER))
+        code, findings = doctor(site.write("north"))
         fault = next(finding for finding in findings if finding["state"] == "fail")
         assert findings[-1] == fault
         return fault["check"], code
@@ -173,7 +166,7 @@ def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     def apart(seconds: float) -> tuple[int, str]:
         clock = SimpleNamespace(time=lambda: now() + seconds)
         monkeypatch.setattr("fedkme.operate.doctor.network.time", clock)
-        code, findings = doctor(site.write("north", OWNER))
+        code, findings = doctor(site.write("north"))
         return code, states(findings)["clock"]
 
     assert apart(0) == (0, "ok")

@@ -13,7 +13,8 @@ import pytest
 
 from fedkme.ops.logs import Log, unforeseen
 from fedkme.wire.tls import Role
-from tests.ops.parties import WAIT_S, Party, Site
+from tests.ops.parties import Party, Site
+from tests.parties import WAIT_S
 
 ROW, LABEL = "117.81250336217495", "planted-label"
 """A row's value, with digits that no other figure has by chance (1e-14), and an owner's class name."""

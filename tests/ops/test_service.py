@@ -21,7 +21,8 @@ from curator.health import SERVICES
 from fedkme.errors import ConfigError, InterruptedRunError, NotEnoughRowsError, StoppingError
 from fedkme.privacy.events import validation_of
 from fedkme.wire.tls import Authority, Identity, Role
-from tests.ops.parties import WAIT_S, Party, Site, rows
+from tests.ops.parties import Party, Site, rows
+from tests.parties import WAIT_S
 
 SERVING, NOT_SERVING = 1, 2
 LONG = 400  # rows of a run that is still under way when it is stopped
@@ -123,7 +124,7 @@ def test_metrics_are_off_and_at_home(site: Site) -> None:
     curator = site.curator()
     assert not [line for line in curator.events() if line["event"] == "metrics"]
     for settings in ('metrics = "0.0.0.0:0"', 'metrics = "nowhere"'):
-        refused = site.start("curator", f'directory = "runs"\njournal = "other.db"\n{settings}')
+        refused = site.start("curator", f'journal = "other.db"\n{settings}')
         assert refused.ended() == ConfigError.code
         assert "metrics" in refused.until("failed")["cause"]
     curator.process.kill()

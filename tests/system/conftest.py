@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sim.engines.children import Child, Event
-from tests.system.launches import WAIT_S, Start, start
+from tests.parties import WAIT_S
+from tests.system.launches import Start, start
 
 
 @pytest.fixture

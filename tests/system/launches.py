@@ -16,25 +16,10 @@ from typing import Any, Protocol
 from sim.config import load_simulation
 from sim.evaluation.metrics import Metrics
 from sim.run import simulate
-
-WAIT_S = 60.0
-"""How long to wait for something that takes a second when the machine has nothing else to do."""
+from tests.parties import MIXED, WAIT_S
 
 SMALL = ("p=12", "baselines=[]", "downstream=false")
 
-SCHEMA = """
-[[columns]]
-name = "age"
-kind = "numeric"
-bounds = [0, 120]
-[[columns]]
-name = "smoker"
-kind = "category"
-categories = ["yes", "no"]
-[label]
-name = "ill"
-classes = ["no", "yes"]
-"""
 HEADER = "age,smoker,ill"
 
 
@@ -134,7 +119,7 @@ def write_own_files(folder: Path, sizes: Mapping[str, int], **texts: str) -> Pat
     for name, numbers in {**lists, "validation": range(30, 42), "test": range(31, 39)}.items():
         rows = "".join(f"{n % 120},{'yes' if n % 3 else 'no'},{'no' if n % 2 else 'yes'}\n" for n in numbers)
         (folder / f"{name}.csv").write_text(texts.get(name, f"{HEADER}\n{rows}"))
-    (folder / "schema.toml").write_text(texts.get("schema", SCHEMA))
+    (folder / "schema.toml").write_text(texts.get("schema", MIXED))
     owners = "".join(f'{name} = "{name}.csv"\n' for name in sizes)
     scenario = folder / "scenario.toml"
     scenario.write_text(

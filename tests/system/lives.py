@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,15 @@ import owner.cli
 from fedkme.store.reading import read_store
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import journals_pb2
+from tests.parties import (
+    HERE,
+    NUMBERS,
+    consumer_values,
+    curator_values,
+    numbers,
+    owner_values,
+    write_config,
+)
 from tests.system.launches import read_json, rounds
 
 PATIENCE_S = 120.0
@@ -39,17 +49,6 @@ OWNERS = ("north", "south", "west")
 CONSUMER = "lab"
 PARTIES = ("curator", *OWNERS, CONSUMER)
 VERBS = {"curator": ("curator", "serve"), CONSUMER: ("consumer", "summary")}
-
-SCHEMA = """
-[[columns]]
-name = "age"
-kind = "numeric"
-bounds = [0, 120]
-[[columns]]
-name = "pressure"
-kind = "numeric"
-bounds = [70, 220]
-"""
 
 Event = dict[str, Any]
 
@@ -145,25 +144,23 @@ class Town:
         self.lives: dict[str, list[Life]] = {party: [] for party in PARTIES}
         address, authority = f"127.0.0.1:{next(PORTS)}", Authority()
         folder.mkdir()
-        (folder / "schema.toml").write_text(SCHEMA)
-        common = 'schema_file = "../schema.toml"\nidentity = "."\nlog = "json"\n'
-        common += f"connect_s = {PATIENCE_S}\n{'simulation_seed = 0' if seeded else ''}\n"
-        stored = 'durability = "process"\n'
-        names = json.dumps(OWNERS)
-        curator = f'listen = "{address}"\ndirectory = "runs"\nowners = {names}\ngrace_s = {PATIENCE_S}\n'
-        owner = f'curator = "{address}"\ndata = "rows.csv"\n'
-        consumer = f'curator = "{address}"\nvalidation = "rows.csv"\noutput = "out"\ndownstream = false\n'
-        request = f"[request]\np = {p}\nkernel.gamma = 0.5\n"
+        (folder / "schema.toml").write_text(NUMBERS)
+        common = {"schema_file": "../schema.toml", "identity": ".", "log": "json", "connect_s": PATIENCE_S}
+        common["simulation_seed"] = 0 if seeded else None
+        calling = common | {"data": "rows.csv"}
+        request = {"p": p, "kernel": {"gamma": 0.5}}
+        asking = common | {"name": CONSUMER, "validation": "rows.csv", "output": "out"}
+        configs = {name: owner_values(HERE, name, address, **calling) for name in OWNERS}
+        configs["curator"] = curator_values(
+            HERE, listen=address, owners=OWNERS, grace_s=PATIENCE_S, **common, **tomllib.loads(summary)
+        )
+        configs[CONSUMER] = consumer_values(HERE, address, request=request, **asking)
         for place, party in enumerate(PARTIES):
             home = folder / party
             home.mkdir()
             authority.issue(party, LOOPBACK if party == "curator" else ()).save(home)
-            own = {"curator": f"{curator}{stored}{summary}", CONSUMER: f"{consumer}{request}"}
-            settings = own.get(party, f"{owner}{stored}")
-            (home / "config.toml").write_text(f'name = "{party}"\n{common}{settings}')
-            numbers = range(rows)
-            values = (f"{20 + (7 * n + 20 * place) % 80},{80 + (11 * n + 31 * place) % 130}" for n in numbers)
-            (home / "rows.csv").write_text("\n".join(["age,pressure", *values, ""]))
+            write_config(home / "config.toml", configs[party])
+            (home / "rows.csv").write_text(numbers(rows, place))
         for party in PARTIES:
             self.start(party)
 

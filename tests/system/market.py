@@ -11,7 +11,7 @@ from typing import Any
 import grpc.aio
 import numpy as np
 
-from consumer.settings import ConsumerSettings, RequestSettings
+from consumer.settings import ConsumerSettings
 from consumer.summary.client import run as consume
 from curator.server import serve
 from curator.settings import CuratorSettings
@@ -26,11 +26,13 @@ from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2_grpc
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from owner.agent import join
+from owner.runs import RunManager
 from owner.settings import OwnerSettings
-from tests.system.launches import WAIT_S
+from tests.parties import WAIT_S, consumer_values, curator_values, owner_values
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
+ASKED = {"target", "share", "privacy"}
 
 
 class Ear(StatusReporter):
@@ -115,44 +117,36 @@ class Market:
         """Wait for the end of a run; returns what the curator said of the last that ended."""
         return [fields for event, fields in self.ear.said if event == "ended"][-1]
 
-    def owner(self, name: str, count: int = 20, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
+    def owner(
+        self,
+        name: str,
+        count: int = 20,
+        ear: Ear | None = None,
+        make: type[RunManager] = RunManager,
+        **changes: Any,
+    ) -> asyncio.Task[None]:
         """Let a well-behaved owner join."""
         data = self.folder / f"{name}.npz"
         save_table(data, rows(count, len(name) + ord(name[-1]), self.schema))
-        values: dict[str, Any] = {
-            "name": name,
-            "curator": self.address,
-            "plaintext": "identity" not in changes,
-            "data": data,
-            "schema_file": self.folder / "schema.toml",
-            "connect_s": WAIT_S,
-            "journal": str(self.folder / f"{name}.db"),
-            "durability": "process",
-            **changes,
-        }
-        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), ear or Ear())))
+        values = owner_values(self.folder, name, **{"curator": self.address, "data": data, **changes})
+        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), ear or Ear(), make)))
         return self.tasks[-1]
+
+    def asking(self, p: int = 6, **changes: Any) -> ConsumerSettings:
+        """Settings of a consumer of a summary; `changes` are of them, and of what it asks for."""
+        request = {"p": p, **{key: changes.pop(key) for key in ASKED & changes.keys()}}
+        own: dict[str, Any] = {
+            "curator": self.address,
+            "validation": self.folder / "validation.npz",
+            "request": request,
+        }
+        return ConsumerSettings(**consumer_values(self.folder, **own | changes))
 
     def consumer(self, p: int = 6, ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
         """Let a well-behaved consumer ask for a summary."""
         save_table(self.folder / "validation.npz", rows(15, 1000, self.schema))
-        request = RequestSettings(
-            p=p,
-            target=changes.pop("target", ExactSettings()),
-            share=changes.pop("share", "embedding"),
-        )
-        values: dict[str, Any] = {
-            "curator": self.address,
-            "plaintext": "identity" not in changes,
-            "validation": self.folder / "validation.npz",
-            "schema_file": self.folder / "schema.toml",
-            "output": self.folder / "consumer",
-            "connect_s": WAIT_S,
-            "downstream": False,
-            "request": request,
-            **changes,
-        }
-        self.tasks.append(asyncio.create_task(consume(ConsumerSettings(**values), ear or Ear())))
+        settings = self.asking(p, **{"target": ExactSettings(), **changes})
+        self.tasks.append(asyncio.create_task(consume(settings, ear or Ear())))
         return self.tasks[-1]
 
     @contextlib.asynccontextmanager
@@ -183,29 +177,24 @@ class Market:
 UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 
 
+def curator_settings(folder: Path, **changes: Any) -> CuratorSettings:
+    """Settings of a curator whose noise is a simulation's and whose summaries have none."""
+    summary = SummarySettings(
+        preset="published",
+        features=FeatureSettings(dimension=DIMENSION),
+        broadcast=ExactSettings(),
+        target=ExactSettings(),
+    )
+    return CuratorSettings(**curator_values(folder, **{"simulation_seed": 0, "summary": summary, **changes}))
+
+
 @contextlib.asynccontextmanager
 async def market(
     folder: Path, owners: Sequence[str] = (), schema: Schema = SCHEMA, **changes: Any
 ) -> AsyncIterator[Market]:
     """A curator that waits for the named owners, told to stop in the end."""
     (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-    values: dict[str, Any] = {
-        "plaintext": "identity" not in changes,
-        "directory": folder / "runs",
-        "schema_file": folder / "schema.toml",
-        "owners": tuple(owners),
-        "connect_s": WAIT_S,
-        "durability": "process",
-        "simulation_seed": 0,
-        "summary": SummarySettings(
-            preset="published",
-            features=FeatureSettings(dimension=DIMENSION),
-            broadcast=ExactSettings(),
-            target=ExactSettings(),
-        ),
-        **changes,
-    }
-    made = Market(folder, CuratorSettings(**values), schema)
+    made = Market(folder, curator_settings(folder, owners=tuple(owners), **changes), schema)
     try:
         if await made.start():
             yield made

@@ -21,7 +21,8 @@ from fedkme.releases.settings import release_settings
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from sim.report.release_progress import ReleaseProgress
-from tests.system.launches import HEADER, SCHEMA, WAIT_S
+from tests.parties import MIXED, WAIT_S, caller_values, curator_values
+from tests.system.launches import HEADER
 from tests.system.market import SCHEMA as NUMBERS
 from tests.system.market import Ear, Market
 
@@ -47,7 +48,7 @@ BALOG1: Mapping[str, Any] = {
 
 def scenario(folder: Path, count: int = 400) -> Path:
     """A scenario of files in a folder: three owners, numbers, categories and labels."""
-    (folder / "schema.toml").write_text(SCHEMA, encoding="utf-8")
+    (folder / "schema.toml").write_text(MIXED, encoding="utf-8")
     generator = np.random.default_rng(5)
     names = ("validation", "north", "south", "west")
     for name in names:
@@ -80,19 +81,17 @@ def release(
 class ReleaseMarket(Market):
     """A market whose consumers ask for releases."""
 
-    def asks(self, output: str = "consumer", ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
-        """Let a consumer ask; `changes` are of its settings, and of what it asks for."""
+    def caller(self, output: str = "consumer", **changes: Any) -> ReleaseConsumerSettings:
+        """Settings of a consumer; `changes` are of them, and of the release that it asks for."""
         fields = ReleaseConsumerSettings.model_fields
         asked = {key: value for key, value in changes.items() if key not in fields}
-        settings = ReleaseConsumerSettings(
-            curator=self.address,
-            plaintext=True,
-            schema_file=changes.pop("schema_file", self.folder / "schema.toml"),
-            output=self.folder / output,
-            connect_s=WAIT_S,
-            release=release_settings({**BALOG1, **asked}),
-            **{key: value for key, value in changes.items() if key in fields},
-        )
+        own = {key: value for key, value in changes.items() if key in fields}
+        own |= {"output": self.folder / output, "release": release_settings({**BALOG1, **asked})}
+        return ReleaseConsumerSettings(**caller_values(self.folder, self.address, **own))
+
+    def asks(self, output: str = "consumer", ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
+        """Let a consumer ask."""
+        settings = self.caller(output, **changes)
         self.tasks.append(asyncio.create_task(ask(settings, ear or Ear())))
         return self.tasks[-1]
 
@@ -129,18 +128,8 @@ async def release_market(
     """A curator that waits for three owners and makes releases, told to stop in the end."""
     _prepare(folder)
     pooling = {key: changes.pop(key) for key in ("quorum", "most_epsilon") if key in changes}
-    values: dict[str, Any] = {
-        "plaintext": True,
-        "directory": folder / "runs",
-        "schema_file": folder / "schema.toml",
-        "owners": OWNERS,
-        "connect_s": WAIT_S,
-        "durability": "process",
-        "simulation_seed": 0,
-        "release": SumSettings(security=security, **pooling),
-        **changes,
-    }
-    made = ReleaseMarket(folder, CuratorSettings(**values))
+    own = {"simulation_seed": 0, "release": SumSettings(security=security, **pooling), **changes}
+    made = ReleaseMarket(folder, CuratorSettings(**curator_values(folder, **{"owners": OWNERS, **own})))
     try:
         if await made.start():
             yield made

@@ -25,7 +25,8 @@ from fedkme.errors import (
 )
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from tests.system.launches import HEADER, SCHEMA, read_json, write_own_files
+from tests.parties import HERE, MIXED, curator_values, owner_values, write_config
+from tests.system.launches import HEADER, read_json, write_own_files
 
 Refused = Callable[..., str]
 
@@ -89,8 +90,8 @@ def test_arrays_of_another_shape(tmp_path: Path, refused: Refused) -> None:
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (SCHEMA.replace('["yes", "no"]\n[label]', '["yes", "yes"]\n[label]'), "lists a category twice"),
-        (SCHEMA.replace("[0, 120]", "[120, 0]"), "the bounds of column 'age'"),
+        (MIXED.replace('["yes", "no"]\n[label]', '["yes", "yes"]\n[label]'), "lists a category twice"),
+        (MIXED.replace("[0, 120]", "[120, 0]"), "the bounds of column 'age'"),
     ],
 )
 def test_an_inconsistent_schema(tmp_path: Path, refused: Refused, schema: str, words: str) -> None:
@@ -213,62 +214,55 @@ def test_an_error_inside_a_party_reaches_the_user(
     )
 
 
-OWNER = 'name = "north"\ncurator = "127.0.0.1:1"\nschema_file = "schema.toml"\ndata = "north.csv"\n'
-
-
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        (ConfigError, OWNER, "neither 'identity' nor 'plaintext'"),
-        (ConfigError, OWNER + 'plaintext = true\nidentity = "x"\n', "exclude each other"),
-        (ConfigError, OWNER.replace("127.0.0.1", "10.0.0.1") + "plaintext = true\n", "plaintext is refused"),
-        (ConfigError, OWNER.replace("127.0.0.1", "localhost.eu") + "plaintext = true\n", "is refused for"),
+        (ConfigError, "plaintext = false", "neither 'identity' nor 'plaintext'"),
+        (ConfigError, 'identity = "x"', "exclude each other"),
+        (ConfigError, 'curator = "10.0.0.1:1"', "plaintext is refused"),
+        (ConfigError, 'curator = "localhost.eu:1"', "is refused for"),
         (
             ConfigError,
-            OWNER.replace("127.0.0.1", "10.0.0.1") + 'identity = "x"\nsimulation_seed = 3\n',
+            'curator = "10.0.0.1:1"\nplaintext = false\nidentity = "x"\nsimulation_seed = 3',
             "seeded randomness is refused",
         ),
-        (ConfigError, OWNER + "plaintext = true\njurnal = 3\n", "Did you mean 'journal'?"),
-        (StoreError, OWNER + 'plaintext = true\njournal = "no/such/folder.db"\n', "cannot be opened"),
-        (IdentityError, OWNER + 'identity = "nowhere"\n', "cannot be read"),
-        (DataError, OWNER.replace("north.csv", "none.csv") + "plaintext = true\n", "cannot be read"),
-        (ConnectionFailedError, OWNER + "plaintext = true\nconnect_s = 0.1\n", "no curator answered"),
+        (ConfigError, "jurnal = 3", "Did you mean 'journal'?"),
+        (StoreError, 'journal = "no/such/folder.db"', "cannot be opened"),
+        (IdentityError, 'plaintext = false\nidentity = "nowhere"', "cannot be read"),
+        (DataError, 'data = "none.csv"', "cannot be read"),
+        (ConnectionFailedError, "connect_s = 0.1", "no curator answered"),
     ],
 )
 def test_a_wrong_party_file(
     tmp_path: Path, refused: Refused, kind: type[FedkmeError], text: str, words: str
 ) -> None:
     # DESIGN, decision 5: mixing simulation and real noise is an error, not a flag; fedkme/party.py.
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "schema.toml").write_text(MIXED)
     (tmp_path / "north.csv").write_text(GOOD)
-    (tmp_path / "owner.toml").write_text(text)
-    assert words in refused(kind, "owner", "join", tmp_path / "owner.toml", lines=None)
+    config = write_config(tmp_path / "owner.toml", owner_values(HERE, "north", "127.0.0.1:1"), text)
+    assert words in refused(kind, "owner", "join", config, lines=None)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('listen = "0.0.0.0:0"\nplaintext = true\n', "plaintext is refused for 0.0.0.0:0"),
-        ('listen = "127.0.0.1:99999"\nplaintext = true\n', "'127.0.0.1:99999' is not host:port"),
-        ('listen = "127.0.0.1"\nplaintext = true\n', "'127.0.0.1' is not host:port"),
-        ('listen = "127.0.0.1:0"\nplaintext = true\nruns = 0\n', "'runs' is wrong"),
-        ("plaintext = true\n[summary]\np = 5\n", "'summary.p' is not a key"),
+        ('listen = "0.0.0.0:0"', "plaintext is refused for 0.0.0.0:0"),
+        ('listen = "127.0.0.1:99999"', "'127.0.0.1:99999' is not host:port"),
+        ('listen = "127.0.0.1"', "'127.0.0.1' is not host:port"),
+        ('listen = "127.0.0.1:0"\nruns = 0', "'runs' is wrong"),
+        ("[summary]\np = 5", "'summary.p' is not a key"),
     ],
 )
 def test_a_wrong_curator_file(tmp_path: Path, refused: Refused, text: str, words: str) -> None:
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    config = tmp_path / "curator.toml"
-    config.write_text('directory = "runs"\nschema_file = "schema.toml"\n' + text)
+    (tmp_path / "schema.toml").write_text(MIXED)
+    config = write_config(tmp_path / "curator.toml", curator_values(HERE), text)
     assert words in refused(ConfigError, "curator", "serve", config, lines=None)
 
 
 def test_a_port_that_is_taken(tmp_path: Path, refused: Refused) -> None:
-    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (tmp_path / "schema.toml").write_text(MIXED)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        config = tmp_path / "curator.toml"
-        config.write_text(
-            f'directory = "runs"\nschema_file = "schema.toml"\nlisten = "{address}"\nplaintext = true\n'
-        )
+        config = write_config(tmp_path / "curator.toml", curator_values(HERE, listen=address))
         line = refused(ConfigError, "curator", "serve", config, lines=None)
     assert f"{address} cannot be listened on" in line

@@ -15,7 +15,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from consumer.settings import RequestSettings
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.cells.settings import CellsSettings
@@ -46,12 +45,11 @@ from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.secagg import Survivors
 from fedkme.tables.files import save_table
-from owner.agent import join
 from owner.cells.responder import HistogramResponder
 from owner.consent.approvals import approve
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
-from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
+from owner.settings import PeriodBudget, PolicySettings
 from sim.attacks.wire import SilentObserver, loopback_to
 from sim.report.write import print_summary
 from tests.system.launches import launch, owners_agree, read_json, transcript
@@ -257,17 +255,7 @@ async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> N
     release = SumSettings(security=SecuritySettings(), quorum=2)
     async with market(tmp_path, ["a", "b"], summary=CELLS, release=release) as at:
         for name in "ab":
-            save_table(tmp_path / f"{name}.npz", rows(20, ord(name)))
-            settings = OwnerSettings(
-                name=name,
-                curator=at.address,
-                plaintext=True,
-                data=tmp_path / f"{name}.npz",
-                schema_file=tmp_path / "schema.toml",
-                journal=str(tmp_path / f"{name}.db"),
-                durability="process",
-            )
-            at.tasks.append(asyncio.create_task(join(settings, Ear(), Stuck)))
+            at.owner(name, make=Stuck)
         asking = at.consumer()
         await Stuck.reached.wait()
         await at.stop()
@@ -364,15 +352,14 @@ async def test_a_consumer_spends_no_more_of_d_v_than_it_may(tmp_path: Path) -> N
     # g~ of the other protocol could have been paid for.
     budget = Budget(epsilon=1.5, delta=1e-5)
     async with town(tmp_path) as at:
-        dear = RequestSettings(p=4, target=GaussianSettings(), privacy=PrivacyTarget(epsilon=2.0))
+        good: dict[str, Any] = {"p": 4, "budget": budget, "target": GaussianSettings()}
         with pytest.raises(BudgetError, match="D_v of consumer towards curator: epsilon 0 is spent"):
-            await at.consumer(budget=budget, request=dear)
+            await at.consumer(**good, privacy=PrivacyTarget(epsilon=2.0))
         ledger = tmp_path / "consumer" / "ledger.jsonl"
         assert not [e for e in read_ledger(ledger) if e.disclosure.nonce == "histogram"]
-        good = RequestSettings(p=4, target=GaussianSettings())
-        await at.consumer(budget=budget, request=good)
+        await at.consumer(**good)
         with pytest.raises(BudgetError, match="epsilon 1 is spent of 1"):
-            await at.consumer(budget=budget, request=good)
+            await at.consumer(**good)
 
 
 async def test_one_approval_covers_a_run_and_its_sketch(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from fedkme.errors import InterruptedRunError
 from fedkme.tables.files import read_arrays
+from tests.parties import WAIT_S
 from tests.system.launches import (
-    WAIT_S,
     Start,
     end_of,
     line_with,

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 import curator.consumers.summary_service
 from consumer.runs import watching
 from consumer.sealed.keys import RunKeys
-from consumer.settings import ConsumerSettings, RequestSettings
 from curator.cells.settings import CellsSettings
 from curator.runs.record_files import MadeSummary, read_outcome
 from curator.summary.secret_draws import check_secret_draw
@@ -291,16 +290,8 @@ async def test_a_consumer_that_starts_again_opens_what_was_sealed_for_it_before(
         name = (await at.ear.heard("ended"))["run"]
         table = load_table(tmp_path / "consumer" / "summary.npz", SCHEMA, "the summary")
         assert len(table) == P
-        again = ConsumerSettings(
-            curator=at.address,
-            plaintext=True,
-            schema_file=tmp_path / "schema.toml",
-            validation=tmp_path / "validation.npz",
-            output=tmp_path / "consumer",
-            request=RequestSettings(p=P),
-        )
         with pytest.raises(SealedBoxError, match="not in this output folder"):  # keys went with the summary
-            await watching(name)(again, Ear())
+            await watching(name)(at.asking(P), Ear())
 
 
 @pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])

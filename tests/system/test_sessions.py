@@ -22,7 +22,8 @@ from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority, Identity
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
-from tests.system.launches import WAIT_S, read_json, read_lines, rounds
+from tests.parties import WAIT_S
+from tests.system.launches import read_json, read_lines, rounds
 from tests.system.market import DIMENSION, UNLIMITED, Ear, Market, market
 
 P = 300  # a second or so after the first round, in which something happens

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,9 @@ from fedkme.errors import ConnectionFailedError, InterruptedRunError
 from fedkme.ledgers.reconcile import verify
 from fedkme.tables.files import read_arrays
 from fedkme.wire.tls import LOOPBACK, Authority
+from tests.parties import HERE, consumer_values, curator_values, owner_values, write_config
 from tests.system.launches import Start, end_of, line_with, read_json, rows_in, write_own_files
 from tests.system.market import write_ledger
-
-TLS = 'identity = "identities/{}"\n'
-PLAINTEXT = "plaintext = true\n"
 
 
 def only_run(folder: Path) -> Path:
@@ -36,29 +35,33 @@ class Deployment:
         self.folder = folder
         self._begin = begin
         self.processes: dict[str, subprocess.Popen[str]] = {}
-        self._identity = TLS if tls else PLAINTEXT
+        self._tls = tls
         write_own_files(folder, sizes)
         (folder / "elsewhere").mkdir()
         authority = Authority()
         for party in ("curator", "consumer", *sizes) if tls else ():
             authority.issue(party, LOOPBACK).save(folder / "identities" / party)
-        names = ", ".join(f'"{name}"' for name in sizes)
-        self._start("curator", "curator", "serve", f'directory = "runs"\nowners = [{names}]\n{settings}')
+        config = curator_values(HERE, owners=[*sizes], **self._own("curator"))
+        self._start("curator", "curator", "serve", config, settings)
         line = line_with(self.processes["curator"], "curator: listening address=")
         self.address = line.strip().partition("address=")[2]
         for name in sizes:
-            self._start(name, "owner", "join", f'data = "{name}.csv"\njournal = "{name}.db"\n')
+            config = owner_values(HERE, name, self.address, **self._own(name), connect_s=5, away_s=1)
+            self._start(name, "owner", "join", config)
+
+    def _own(self, party: str) -> dict[str, Any]:
+        return {"identity": f"identities/{party}"} if self._tls else {}
 
     def consume(self, p: int, mechanism: str = "mwem") -> subprocess.Popen[str]:
-        text = 'validation = "validation.csv"\ntest = "test.csv"\noutput = "out"\ndownstream = false\n'
-        request = f'[request]\np = {p}\n[request.target]\nmechanism = "{mechanism}"\n'
-        return self._start("consumer", "consumer", "summary", f"{text}{request}")
+        request = {"p": p, "target": {"mechanism": mechanism}}
+        own = {"test": "test.csv", "output": "out", "connect_s": 5, "away_s": 1, **self._own("consumer")}
+        config = consumer_values(HERE, self.address, request=request, **own)
+        return self._start("consumer", "consumer", "summary", config)
 
-    def _start(self, party: str, module: str, verb: str, text: str) -> subprocess.Popen[str]:
-        head = f'name = "{party}"\nschema_file = "schema.toml"\n' + self._identity.format(party)
-        if module != "curator":
-            head += f'curator = "{self.address}"\nconnect_s = 5\naway_s = 1\n'
-        (self.folder / f"{party}.toml").write_text(head + text)
+    def _start(
+        self, party: str, module: str, verb: str, config: dict[str, Any], settings: str = ""
+    ) -> subprocess.Popen[str]:
+        write_config(self.folder / f"{party}.toml", config, settings)
         # paths are relative to the file, wherever the process was started
         process = self._begin(module, verb, f"../{party}.toml", cwd=self.folder / "elsewhere")
         self.processes[party] = process

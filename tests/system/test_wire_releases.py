@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import curator.cli
-from consumer.releases.client import ReleaseConsumerSettings, attaching
+from consumer.releases.client import attaching
 from consumer.runs import cancelling, listing
 from curator.runs.release_run import ReleaseRun
 from curator.sums.session import SumSession
@@ -31,14 +31,14 @@ from fedkme.errors import (
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
-from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 from owner.settings import PeriodBudget, PolicySettings
+from tests.parties import HERE, curator_values, write_config
 from tests.system.launches import read_json
 from tests.system.market import Ear
-from tests.system.release_market import BALOG1, OWNERS, ReleaseMarket, hold, lose, release_market
+from tests.system.release_market import OWNERS, ReleaseMarket, hold, lose, release_market
 
 ROWS = 150
 SECURE = SecuritySettings()
@@ -234,23 +234,12 @@ async def test_who_asks_again_gets_the_same_run(tmp_path: Path, monkeypatch: pyt
             await second
         assert held.calls == 1
         assert not (tmp_path / "consumer" / "release.open").exists()
-        settings = consumer(at, "attached")
+        settings = at.caller("attached")
         await attaching("run-1")(settings, Ear())
         assert files(tmp_path / "attached") == files(tmp_path / "consumer")
         with pytest.raises(ConfigError, match="there is no run 'run-1' of yours"):
             await attaching("run-1")(settings.model_copy(update={"name": "other"}), Ear())
     assert not (tmp_path / "runs" / "run-2").exists()
-
-
-def consumer(at: ReleaseMarket, output: str = "consumer", **changes: Any) -> ReleaseConsumerSettings:
-    """Settings of verbs that follow no request."""
-    return ReleaseConsumerSettings(
-        curator=at.address,
-        plaintext=True,
-        schema_file=at.folder / "schema.toml",
-        output=at.folder / output,
-        release=release_settings({**BALOG1, **changes}),
-    )
 
 
 async def refused(at: ReleaseMarket, kind: type[FedkmeError], why: str, **changes: Any) -> None:
@@ -327,13 +316,12 @@ async def test_runs_are_listed_by_kind_and_cancelled(
             held = hold(patch, ReleaseRun, "_finish")
             asking = at.asks()
             await held.reached()
-            await cancelling("run-1")(consumer(at), Ear())
+            await cancelling("run-1")(at.caller(), Ear())
             with pytest.raises(CancelledRunError):
                 await asking
-        await listing(False)(consumer(at), Ear())
+        await listing(False)(at.caller(), Ear())
         assert re.search(r"run-1 +cancelled +balog1 +- ", capsys.readouterr().out)
-        config = tmp_path / "curator.toml"
-        config.write_text('plaintext = true\ndirectory = "runs"\nschema_file = "schema.toml"\n')
+        config = write_config(tmp_path / "curator.toml", curator_values(HERE))
         told = CliRunner().invoke(curator.cli.app, ["runs", str(config)]).stdout
         assert re.search(r"run-1 +consumer +cancelled +balog1 +- ", told)
     assert read_json(at.run() / "record.json")["code"] == 56

@@ -13,7 +13,7 @@ import pytest
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.wire.dial import dial
 from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role, check_peer
-from tests.system.launches import WAIT_S
+from tests.parties import WAIT_S
 from tests.system.market import market
 
 OURS, THEIRS = Authority(), Authority()

@@ -9,8 +9,8 @@ from typing import Any
 import grpc.aio
 
 from fedkme.wire.tls import Identity
+from tests.parties import WAIT_S
 
-WAIT_S = 60.0
 Look = Callable[[Any], str]
 
 

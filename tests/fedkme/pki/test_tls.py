@@ -13,7 +13,8 @@ from fedkme.errors import IdentityError
 from fedkme.pki.certificates import LOOPBACK, Role, now
 from fedkme.pki.identity import Identity
 from fedkme.wire.tls import Authority, check_peer, peer_names
-from tests.fedkme.pki.servers import WAIT_S, call, refusal, serving
+from tests.fedkme.pki.servers import call, refusal, serving
+from tests.parties import WAIT_S
 
 OURS, THEIRS = Authority(), Authority()
 AGO = datetime.timedelta(minutes=-1)

@@ -30,6 +30,7 @@ from owner.settings import OwnerSettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from tests.owner.over_wire import OverWire
+from tests.parties import owner_values
 
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0, 1), count=3), Numeric(name="age", bounds=(0, 120))),
@@ -158,16 +159,8 @@ class Host:
 
 def configured(folder: Path, **policy: Any) -> OwnerSettings:
     """Settings of an owner whose files are in a folder, with this policy."""
-    values = {
-        "name": NAME,
-        "curator": "curator.example.org:7700",
-        "plaintext": True,
-        "data": folder / "rows.npz",
-        "schema_file": folder / "schema.toml",
-        "journal": str(folder / "journal.db"),
-        "approvals": folder / "approvals",
-        "policy": policy,
-    }
+    files = {"data": folder / "rows.npz", "journal": str(folder / "journal.db")}
+    values = owner_values(folder, NAME, "curator.example.org:7700", **files, policy=policy)
     return validate(OwnerSettings, values, "OWNER.toml")
 
 

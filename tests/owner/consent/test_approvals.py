@@ -13,7 +13,7 @@ from fedkme.errors import ConfigError, FedkmeError, PolicyError
 from owner.cli import app
 from owner.consent.approvals import MOST_ASKED, approve, asked_in, left_in, uses
 from tests.owner.consent.host import Clockwork, Host, host
-from tests.owner.consent.test_verbs import write_config
+from tests.owner.consent.test_verbs import configure
 
 
 def grant(at: Host, rows: int = 100, runs: int = 1, consumer: str = "hospital") -> None:
@@ -23,7 +23,7 @@ def grant(at: Host, rows: int = 100, runs: int = 1, consumer: str = "hospital") 
 def test_the_refusal_names_the_command_that_approves(tmp_path: Path) -> None:
     # And the command, as it stands there, approves the run when it asks again; the owner's process has the
     # store open all the time.
-    config = write_config(tmp_path, approval="manual")
+    config = configure(tmp_path, approval="manual")
     with host(tmp_path, approval="manual") as at:
         refused = at.prepare("r-1")
         assert isinstance(refused, PolicyError)

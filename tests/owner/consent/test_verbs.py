@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.config import dump_toml
 from fedkme.errors import ConfigError, LedgerError, StoreError
 from fedkme.operate.audit_cli import app as audit_app
 from fedkme.privacy.accountants import Sound
@@ -21,17 +20,15 @@ from fedkme.store.reading import read_store
 from owner.cli import app
 from owner.consent.status import read_status
 from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, configured, host
+from tests.parties import write_config
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5, "days": 365}
 
 
-def write_config(folder: Path, **policy: Any) -> Path:
+def configure(folder: Path, **policy: Any) -> Path:
     """OWNER.toml of the host in a folder."""
     (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
-    settings = configured(folder, **policy)
-    path = folder / "OWNER.toml"
-    path.write_text(dump_toml(settings.model_dump(mode="json")), encoding="utf-8")
-    return path
+    return write_config(folder / "OWNER.toml", configured(folder, **policy).model_dump(mode="json"))
 
 
 def call(*arguments: object) -> str:
@@ -45,7 +42,7 @@ def call(*arguments: object) -> str:
 
 def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
     policy: dict[str, Any] = {"budgets": [BUDGET], "most_rows": 10, "runs_at_once": 3}
-    config = write_config(tmp_path, **policy)
+    config = configure(tmp_path, **policy)
     with host(tmp_path, **policy) as at:
         at.prepare("r-1")
         at.sell("r-1", 3, 2)
@@ -99,7 +96,7 @@ def test_periods_of_status_are_those_of_the_policy(tmp_path: Path) -> None:
 
 
 def test_an_infinite_epsilon_is_said_with_its_reason(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
+    config = configure(tmp_path)
     with host(tmp_path) as at:
         at.prepare("r-1", protocol="winner-only", planned=(ExactStatistic("who won"),))
         text = call("status", config)
@@ -109,7 +106,7 @@ def test_an_infinite_epsilon_is_said_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_status_shows_who_waits_until_it_is_approved(tmp_path: Path) -> None:
-    config = write_config(tmp_path, approval="manual")
+    config = configure(tmp_path, approval="manual")
     with host(tmp_path, approval="manual") as at:
         at.prepare("r-1")
         (asked,) = json.loads(call("status", config, "--json"))["asked"]
@@ -127,7 +124,7 @@ def test_status_shows_who_waits_until_it_is_approved(tmp_path: Path) -> None:
 
 
 def test_approve_refuses_what_no_run_can_be(tmp_path: Path) -> None:
-    config = write_config(tmp_path, approval="manual")
+    config = configure(tmp_path, approval="manual")
     hospital = ("--consumer", "hospital", "--rows", 3)
     with pytest.raises(ConfigError, match="did you mean 'clock'"):
         call("approve", config, *hospital, "--protocol", "clok")
@@ -140,13 +137,13 @@ def test_approve_refuses_what_no_run_can_be(tmp_path: Path) -> None:
     assert not (tmp_path / "approvals").exists()
     said = call("approve", config, "--consumer", "hospital", "--protocol", "merf")
     assert "takes part in releases for hospital by merf: 1" in said
-    config = write_config(tmp_path)
+    config = configure(tmp_path)
     with pytest.raises(ConfigError, match=r"OWNER\.toml asks for no approval"):
         call("approve", config, *hospital, "--protocol", "clock")
 
 
 def test_the_ledger_goes_to_a_file_that_audit_reads(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
+    config = configure(tmp_path)
     out = tmp_path / "owner-1.jsonl"
     with host(tmp_path) as at:
         at.prepare("r-1", protocol="uniform", planned=())
@@ -163,7 +160,7 @@ def test_the_ledger_goes_to_a_file_that_audit_reads(tmp_path: Path) -> None:
 
 
 def test_an_export_replaces_nothing_but_what_it_goes_on_from(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
+    config = configure(tmp_path)
     out = tmp_path / "owner-1.jsonl"
     with host(tmp_path) as at:
         at.prepare("r-1", protocol="uniform", planned=())
@@ -210,7 +207,7 @@ def test_one_reading_is_one_state_of_the_store(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_there_or_of_another_party_is_said(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
+    config = configure(tmp_path)
     with pytest.raises(StoreError, match="is not there"):
         call("status", config)
     assert not (tmp_path / "journal.db").exists()
