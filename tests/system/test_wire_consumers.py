@@ -50,10 +50,10 @@ GOOD = (0.5, 0.5, 0.5)
 TARGET = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))
 SHORT = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * 3))
 HUGE = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[2**31 - 1] * DIMENSION))
-TWO = types_pb2.VersionRange(oldest=2, newest=2)
+THREE = types_pb2.VersionRange(oldest=3, newest=3)
 
 BAD: list[tuple[list[pb.ConsumerMessage | bytes], type[FedkmeError], str]] = [
-    ([asked(versions=TWO)], ProtocolVersionError, "the consumer speaks versions 2 to 2"),
+    ([asked(versions=THREE)], ProtocolVersionError, "the consumer speaks versions 3 to 3"),
     ([asked(versions=types_pb2.VersionRange())], ProtocolVersionError, "versions 0 to 0"),
     ([asked(schema_digest="x")], SchemaError, "different schemas"),
     ([asked(rows=0)], ProtocolError, "no rows or no kernel"),
@@ -153,11 +153,11 @@ async def test_another_schema(tmp_path: Path) -> None:
 FEATURES = types_pb2.FeatureMap(
     kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=DIMENSION, gamma=1.0, width=3
 )
-PLAN = pb.CuratorMessage(plan=pb.Plan(version=1, run="run-1", features=FEATURES))
+PLAN = pb.CuratorMessage(plan=pb.Plan(version=2, run="run-1", features=FEATURES))
 OUTCOME = pb.CuratorMessage(outcome=pb.Outcome(status=pb.Outcome.STATUS_COMPLETE, rounds=1))
 
 
-def plan(version: int = 1, **features: Any) -> pb.CuratorMessage:
+def plan(version: int = 2, **features: Any) -> pb.CuratorMessage:
     changed = types_pb2.FeatureMap()
     changed.CopyFrom(FEATURES)
     for name, value in features.items():

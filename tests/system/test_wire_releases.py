@@ -363,7 +363,7 @@ async def test_a_curator_s_files_stay_in_the_folder_and_keep_their_place(tmp_pat
     for name in ("key.pem", "consumer.toml"):
         (output / name).write_text("mine")
     server = grpc.aio.server()
-    plan = pb.ReleaseMessage(plan=pb.ReleasePlan(version=1, run="run-1"))
+    plan = pb.ReleaseMessage(plan=pb.ReleasePlan(version=2, run="run-1"))
     releases_pb2_grpc.add_ReleasesServicer_to_server(Liar(plan, *LIES[lie]), server)
     at = ReleaseMarket(tmp_path)
     at.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
