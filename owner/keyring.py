@@ -39,7 +39,7 @@ class Sealer:
 
     Attributes:
         secret: of the run's owners and consumer.
-        recipient: the consumer's X25519 key.
+        recipient: the consumer's key.
     """
 
     secret: GroupSecret = field(repr=False)

@@ -1,11 +1,12 @@
-"""Sealed boxes: what only the holder of one X25519 key can open, and nobody can alter or use elsewhere.
+"""Sealed boxes: what only the holder of one key can open, and nobody can alter or use elsewhere.
 
-A box is a fresh public key and a ciphertext. HKDF-SHA256 over the whole shared secret of X25519 (ephemeral
-against static), bound to both public keys, to a context and to a secret that sender and recipient may share
-beforehand, gives a key that seals this box and nothing else. The ciphertext is ChaCha20-Poly1305 in chunks,
-numbered and the last one marked (Hoang, Reyhanitabar, Rogaway, Vizar 2015, STREAM), so that a long payload
-cannot be cut short or put together anew either. In the terms of RFC 9180 this is its base mode, or its mode
-with a pre-shared key; the bytes are not those of that RFC.
+A curator could keep boxes for decades, so their key exchange is a hybrid: a box stays shut as long as X25519
+*or* ML-KEM-768 (FIPS 203) is unbroken. It is a fresh X25519 key, a KEM ciphertext and the sealed payload.
+HKDF-SHA256 over both shared secrets, bound to the recipient's public key, to everything in the box's head, to
+a context and to a secret that sender and recipient may share beforehand, gives a key that seals this box and
+nothing else: a combiner over secrets, ciphertexts and keys, as RFC 9180 and X-Wing have it; the bytes are not
+theirs. The payload goes by ChaCha20-Poly1305 in chunks, numbered and the last one marked (Hoang,
+Reyhanitabar, Rogaway, Vizar 2015, STREAM), so that a long one cannot be cut short or put together anew.
 
 A box says nothing about its sender, unless there is a shared secret: who knows a public key can seal for it.
 Its length is that of the payload and `box_bytes` more; pad what must not show.
@@ -17,27 +18,46 @@ import math
 import secrets
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedkme.errors import SealedBoxError
-from fedkme.secagg.keys import KEY_BYTES, expand, framed, public_bytes
+from fedkme.secagg import keys
+from fedkme.secagg.keys import KEY_BYTES, expand, framed
 from fedkme.secagg.shamir import Entropy
 
+PRIVATE_BYTES = KEY_BYTES + 64
+"""Of a private key: X25519's, and the seed of ML-KEM's."""
+PUBLIC_BYTES = KEY_BYTES + 1184
+"""Of a public key: X25519's and ML-KEM's."""
+_HEAD = KEY_BYTES + 1088  # of a box: the fresh X25519 key and the KEM's ciphertext
 _CHUNK = 2**16
 _TAG = 16
-_LABEL = b"fedkme sealed box"
+_LABEL = b"fedkme hybrid sealed box"
 _REMEDY = "Compare what the parties were told of each other's keys and of the run, and ask again."
 
 
 def new_key(entropy: Entropy = secrets.token_bytes) -> bytes:
-    """A private X25519 key, 32 bytes; `fedkme.secagg.keys.public_bytes` gives the public one."""
-    return entropy(KEY_BYTES)
+    """A private key, PRIVATE_BYTES."""
+    return entropy(PRIVATE_BYTES)
+
+
+def public_bytes(private: bytes) -> bytes:
+    """The public key of a private one, PUBLIC_BYTES.
+
+    Raises:
+        SealedBoxError: it is of another length.
+    """
+    if len(private) != PRIVATE_BYTES:
+        raise shut("a key to open with is of another length")
+    kem = MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:]).public_key().public_bytes_raw()
+    return keys.public_bytes(private[:KEY_BYTES]) + kem
 
 
 def box_bytes(payload: int) -> int:
     """Length of the box of a payload of so many bytes."""
-    return KEY_BYTES + payload + _TAG * max(1, math.ceil(payload / _CHUNK))
+    return _HEAD + payload + _TAG * max(1, math.ceil(payload / _CHUNK))
 
 
 def seal(
@@ -52,21 +72,29 @@ def seal(
 
     Args:
         plain: the payload.
-        recipient: public X25519 key, 32 bytes.
+        recipient: public key, PUBLIC_BYTES.
         context: what the box is about; make it of `framed` parts. It opens under the same context alone.
         shared: a secret that sender and recipient know and the relay does not; none: anybody may seal.
-        entropy: random bytes; anything but the default protects nobody.
+        entropy: random bytes for the X25519 half; anything but the default weakens it.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
-    ephemeral = new_key(entropy)
-    ours = public_bytes(ephemeral)
-    cipher = _cipher(ephemeral, recipient, framed(ours, recipient, context), shared)
+    if len(recipient) != PUBLIC_BYTES:
+        raise shut("a key to seal for is of another length")
+    ephemeral, known = entropy(KEY_BYTES), recipient[:KEY_BYTES]
+    try:
+        kem = MLKEM768PublicKey.from_public_bytes(recipient[KEY_BYTES:])
+    except ValueError:  # a number in it is out of range
+        raise shut("a key to seal for is not a valid ML-KEM key") from None
+    quantum_safe, ciphertext = kem.encapsulate()
+    head = keys.public_bytes(ephemeral) + ciphertext
+    classical = _exchanged(ephemeral, known)
+    cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
     chunks = [plain[start : start + _CHUNK] for start in range(0, len(plain), _CHUNK)] or [b""]
     last = len(chunks) - 1
     sealed = (cipher.encrypt(_nonce(i, i == last), chunk, None) for i, chunk in enumerate(chunks))
-    return b"".join((ours, *sealed))
+    return b"".join((head, *sealed))
 
 
 def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") -> bytes:
@@ -82,11 +110,14 @@ def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") ->
         SealedBoxError: it was sealed for another key, in another context, by somebody without the
             shared secret, or was altered; which of them cannot be told.
     """
-    if len(box) < KEY_BYTES + _TAG:
+    if len(box) < _HEAD + _TAG:
         raise shut("a sealed box is too short to be one")
-    ephemeral, rest = box[:KEY_BYTES], memoryview(box)[KEY_BYTES:]
-    about = framed(ephemeral, public_bytes(private), context)
-    cipher = _cipher(private, ephemeral, about, shared)
+    head, rest = box[:_HEAD], memoryview(box)[_HEAD:]
+    recipient = public_bytes(private)
+    classical = _exchanged(private[:KEY_BYTES], head[:KEY_BYTES])
+    # a ciphertext that was altered gives another secret (FIPS 203, implicit rejection), which opens nothing
+    quantum_safe = MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:]).decapsulate(head[KEY_BYTES:])
+    cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
     step = _CHUNK + _TAG
     chunks = [rest[start : start + step] for start in range(0, len(rest), step)]
     last = len(chunks) - 1
@@ -101,14 +132,17 @@ def shut(why: str) -> SealedBoxError:
     return SealedBoxError(why, _REMEDY)
 
 
-def _cipher(private: bytes, public: bytes, about: bytes, shared: bytes) -> ChaCha20Poly1305:
+def _exchanged(private: bytes, public: bytes) -> bytes:
     try:
-        secret = X25519PrivateKey.from_private_bytes(private).exchange(
+        return X25519PrivateKey.from_private_bytes(private).exchange(
             X25519PublicKey.from_public_bytes(public)
         )
-    except ValueError:  # not 32 bytes, or a point of low order, with which every secret is the same
+    except ValueError:  # a point of low order, with which every secret is the same
         raise shut("a key to seal with is not a valid X25519 key") from None
-    return ChaCha20Poly1305(expand(framed(secret, shared), _LABEL, about))
+
+
+def _cipher(classical: bytes, quantum_safe: bytes, shared: bytes, about: bytes) -> ChaCha20Poly1305:
+    return ChaCha20Poly1305(expand(framed(classical, quantum_safe, shared), _LABEL, about))
 
 
 def _nonce(index: int, last: bool) -> bytes:

@@ -1,8 +1,8 @@
 """A secret of owners and consumer, agreed through a curator that must not know it.
 
 One party, the giver (the consumer of a run, or whoever the parties name), draws 32 bytes and seals them for
-each taker's key. The curator carries offers and gifts: it cannot open a gift (X25519), swap a taker's key
-(the taker's certificate signs it with the run's name) or give away a secret of its own (the giver's
+each taker's key. The curator carries offers and gifts: it cannot open a gift (a sealed box), swap a taker's
+key (the taker's certificate signs it with the run's name) or give away a secret of its own (the giver's
 certificate signs the key that signs each gift). What it can do is to withhold. All that is hidden from the
 curator is derived from the secret, each purpose by an HKDF of its own; the draw of h1 is one of them
 (`fedkme.sealed.secret_fourier`).
@@ -26,9 +26,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedkme.errors import IdentityError, SealedBoxError
 from fedkme.pki.identity import Identity
-from fedkme.sealed.boxes import open_box, seal, shut
+from fedkme.sealed.boxes import open_box, public_bytes, seal, shut
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, offer_keys
-from fedkme.secagg.keys import KEY_BYTES, expand, framed, public_bytes, verified
+from fedkme.secagg.keys import KEY_BYTES, expand, framed, verified
 from fedkme.secagg.shamir import Entropy
 
 MOST_OFFERS = 16

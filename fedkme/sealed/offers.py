@@ -1,8 +1,9 @@
 """Offers of keys: a party's keys of one run, bound to its certificate.
 
-As `fedkme.secagg.signing` binds a signing key, so does an offer bind two: an X25519 key that others seal for,
-and an Ed25519 key that signs what is given away. The certificate's own key signs both together with the
-run's name, so a curator that passes offers on can neither swap one of them nor use it in another run.
+As `fedkme.secagg.signing` binds a signing key, so does an offer bind two: a key that others seal for (X25519
+with ML-KEM-768), and an Ed25519 key that signs what is given away. The certificate's own key signs both
+together with the run's name, so a curator that passes offers on can neither swap one of them nor use it in
+another run.
 In plaintext, on loopback, there are no certificates: offers come unsigned and names are taken at their word.
 """
 
@@ -22,8 +23,8 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from fedkme.errors import IdentityError
 from fedkme.pki.certificates import Role, name_of, role_of
 from fedkme.pki.identity import Identity
-from fedkme.sealed.boxes import new_key
-from fedkme.secagg.keys import KEY_BYTES, framed, public_bytes
+from fedkme.sealed.boxes import PUBLIC_BYTES, new_key, public_bytes
+from fedkme.secagg.keys import KEY_BYTES, framed
 from fedkme.secagg.shamir import Entropy
 
 _MOST_CERTIFICATES = 5
@@ -38,7 +39,7 @@ class PartyKeys:
     Attributes:
         name: the party's.
         run: the run's.
-        box: X25519, 32 bytes.
+        box: of sealed boxes (`fedkme.sealed.boxes.new_key`).
         signing: Ed25519, 32 bytes.
     """
 
@@ -50,7 +51,7 @@ class PartyKeys:
     @staticmethod
     def fresh(name: str, run: str, *, entropy: Entropy = secrets.token_bytes) -> PartyKeys:
         """Keys for one run and no other."""
-        return PartyKeys(name, run, new_key(entropy), new_key(entropy))
+        return PartyKeys(name, run, new_key(entropy), entropy(KEY_BYTES))
 
     def sign(self, said: bytes) -> bytes:
         """An Ed25519 signature."""
@@ -63,7 +64,7 @@ class KeyOffer:
 
     Attributes:
         name: whose.
-        box: X25519, 32 bytes.
+        box: of sealed boxes, PUBLIC_BYTES.
         signing: Ed25519, 32 bytes.
         chain: PEM, the party's certificate first; empty in plaintext.
         signature: ECDSA with SHA-256 by the certificate's key; empty in plaintext.
@@ -160,7 +161,7 @@ def _well_formed(offer: KeyOffer) -> None:
     parts = (offer.box, offer.signing, offer.chain, offer.signature)
     if not isinstance(offer.name, str) or not all(isinstance(p, bytes) and len(p) <= _LONGEST for p in parts):
         raise _refused("an offer of keys is malformed")
-    if len(offer.box) != KEY_BYTES or len(offer.signing) != KEY_BYTES:
+    if len(offer.box) != PUBLIC_BYTES or len(offer.signing) != KEY_BYTES:
         raise _refused(f"the keys of {offer.name!r} are of another length")
 
 

@@ -67,7 +67,7 @@ def seal_rows(
     Args:
         rows: of one owner.
         features: h1 of them, (k, d).
-        recipient: the consumer's X25519 key for this run, from an offer that was checked.
+        recipient: the consumer's key for this run, from an offer that was checked.
         secret: of the run.
         labels_only: seal the label and leave the values at home, for a consumer that trains on hashes.
 
@@ -95,7 +95,7 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
     Args:
         tokens: one a box.
         columns: of the rows that they stand for.
-        recipient: the consumer's X25519 key.
+        recipient: the consumer's key.
         secret: of the run.
 
     Raises:
@@ -111,7 +111,7 @@ def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) 
 
     Args:
         hashed: as the curator passed them on.
-        private: the consumer's X25519 key.
+        private: the consumer's key.
         secret: of the run.
 
     Raises:

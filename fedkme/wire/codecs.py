@@ -29,7 +29,7 @@ from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
 from fedkme.wire.fields import Field, FieldCodec, ValueT
 from fedkme.wire.v1 import types_pb2
 
-VERSIONS = types_pb2.VersionRange(oldest=2, newest=2)
+VERSIONS = types_pb2.VersionRange(oldest=3, newest=3)
 """Versions of the wire contract that this package speaks."""
 
 _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {

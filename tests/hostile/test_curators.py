@@ -72,7 +72,7 @@ def scripts() -> list[pb.Directive]:
         pb.Directive(at=pb.Position(run="run-1"), dismiss=pb.Dismiss()),
         pb.Directive(at=pb.Position(run="run-2"), dismiss=pb.Dismiss()),
         pb.Directive(at=pb.Position(run="run-3"), dismiss=pb.Dismiss()),
-        directive(1, welcome=pb.Welcome(version=2, epoch=1, runs=["run-1"])),
+        directive(1, welcome=pb.Welcome(version=codecs.VERSIONS.newest, epoch=1, runs=["run-1"])),
         directive(1, farewell=pb.Farewell()),
         directive(1, fault=types_pb2.Fault(code=34, cause="c", remedy="r")),
     ]

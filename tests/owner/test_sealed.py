@@ -29,7 +29,7 @@ from fedkme.pki.certificates import Role
 from fedkme.privacy.events import Disclosure
 from fedkme.protocol import AuctionTerms, Broadcast, CellTerms, Invitation
 from fedkme.sealed import AnyRow, HashedRow, KeyOffer, row_box_bytes
-from fedkme.secagg.keys import public_bytes
+from fedkme.sealed.boxes import public_bytes
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire.directives import answer_to_wire

@@ -50,10 +50,11 @@ GOOD = (0.5, 0.5, 0.5)
 TARGET = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))
 SHORT = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * 3))
 HUGE = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[2**31 - 1] * DIMENSION))
-THREE = types_pb2.VersionRange(oldest=3, newest=3)
+SPOKEN = codecs.VERSIONS.newest
+NEXT = types_pb2.VersionRange(oldest=SPOKEN + 1, newest=SPOKEN + 1)
 
 BAD: list[tuple[list[pb.ConsumerMessage | bytes], type[FedkmeError], str]] = [
-    ([asked(versions=THREE)], ProtocolVersionError, "the consumer speaks versions 3 to 3"),
+    ([asked(versions=NEXT)], ProtocolVersionError, f"the consumer speaks versions {SPOKEN + 1} to"),
     ([asked(versions=types_pb2.VersionRange())], ProtocolVersionError, "versions 0 to 0"),
     ([asked(schema_digest="x")], SchemaError, "different schemas"),
     ([asked(rows=0)], ProtocolError, "no rows or no kernel"),
@@ -153,11 +154,11 @@ async def test_another_schema(tmp_path: Path) -> None:
 FEATURES = types_pb2.FeatureMap(
     kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=DIMENSION, gamma=1.0, width=3
 )
-PLAN = pb.CuratorMessage(plan=pb.Plan(version=2, run="run-1", features=FEATURES))
+PLAN = pb.CuratorMessage(plan=pb.Plan(version=SPOKEN, run="run-1", features=FEATURES))
 OUTCOME = pb.CuratorMessage(outcome=pb.Outcome(status=pb.Outcome.STATUS_COMPLETE, rounds=1))
 
 
-def plan(version: int = 2, **features: Any) -> pb.CuratorMessage:
+def plan(version: int = SPOKEN, **features: Any) -> pb.CuratorMessage:
     changed = types_pb2.FeatureMap()
     changed.CopyFrom(FEATURES)
     for name, value in features.items():
@@ -172,7 +173,7 @@ def summary(*rows: Sequence[float]) -> pb.CuratorMessage:
 @pytest.mark.parametrize(
     ("messages", "kind", "words"),
     [
-        ([plan(version=3)], ProtocolVersionError, "the curator speaks versions 3 to 3"),
+        ([plan(version=SPOKEN + 1)], ProtocolVersionError, f"the curator speaks versions {SPOKEN + 1} to"),
         ([plan(kind=9)], ProtocolError, "not known here"),
         ([plan(width=4)], ProtocolError, "do not fit this party's schema"),
         ([plan(gamma=0.0)], ProtocolError, "gamma must be positive"),

@@ -37,8 +37,10 @@ from fedkme.wire.v1 import types_pb2
 from tests.system.launches import read_json, rows_in
 from tests.system.market import DIMENSION, SCHEMA, Ear, FakeCurator, Market, fake_curator, market
 
+SPOKEN = codecs.VERSIONS.newest
 
-def hello(name: str, oldest: int = 2, newest: int = 2) -> pb.OwnerMessage:
+
+def hello(name: str, oldest: int = SPOKEN, newest: int = SPOKEN) -> pb.OwnerMessage:
     versions = types_pb2.VersionRange(oldest=oldest, newest=newest)
     return pb.OwnerMessage(hello=pb.Hello(name=name, versions=versions))
 
@@ -54,7 +56,7 @@ async def good_run(at: Market, *owners: str) -> None:
 @pytest.mark.parametrize(
     ("message", "kind", "words"),
     [
-        (hello("a", 3, 4), ProtocolVersionError, "a speaks versions 3 to 4"),
+        (hello("a", SPOKEN + 1, SPOKEN + 2), ProtocolVersionError, f"a speaks versions {SPOKEN + 1} to"),
         (hello("a", 0, 0), ProtocolVersionError, "a speaks versions 0 to 0"),
         (hello("stranger"), IdentityError, "'stranger' is not one of this curator's owners"),
         (hello(""), IdentityError, "'' is no name"),
@@ -297,7 +299,7 @@ async def test_a_curator_that_breaks_the_contract_gets_a_fault(
 ) -> None:
     # The owner answers in one line and lives; no row leaves.
     farewell = pb.Directive(farewell=pb.Farewell())
-    fake = FakeCurator(pb.Directive(welcome=pb.Welcome(version=2)), *said, farewell)
+    fake = FakeCurator(pb.Directive(welcome=pb.Welcome(version=SPOKEN)), *said, farewell)
     async with fake_curator(tmp_path, fake) as at:
         await at.owner("a")
     answer = fake.heard[-1]

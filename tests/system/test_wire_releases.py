@@ -32,6 +32,7 @@ from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
 from fedkme.tables.schema import Numeric, Schema
+from fedkme.wire import codecs
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 from owner.settings import PeriodBudget, PolicySettings
@@ -363,7 +364,7 @@ async def test_a_curator_s_files_stay_in_the_folder_and_keep_their_place(tmp_pat
     for name in ("key.pem", "consumer.toml"):
         (output / name).write_text("mine")
     server = grpc.aio.server()
-    plan = pb.ReleaseMessage(plan=pb.ReleasePlan(version=2, run="run-1"))
+    plan = pb.ReleaseMessage(plan=pb.ReleasePlan(version=codecs.VERSIONS.newest, run="run-1"))
     releases_pb2_grpc.add_ReleasesServicer_to_server(Liar(plan, *LIES[lie]), server)
     at = ReleaseMarket(tmp_path)
     at.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"

@@ -218,10 +218,10 @@ class HashedRows(Event):
 class SealedRows(Event):
     """Rows in boxes that the observer carries and cannot open, all of one length, as many as were ordered.
 
-    Under fresh keys their bytes say nothing about rows to anybody who cannot break X25519 or
-    ChaCha20-Poly1305; who reads them is in a disclosure to the holder of the keys. So this costs the rows
-    nothing towards the observer, while it has no keys and nobody who has them helps it. How many there are
-    must follow from what is accounted elsewhere.
+    Under fresh keys their bytes say nothing about rows to anybody who cannot break both X25519 and
+    ML-KEM-768, or ChaCha20-Poly1305; who reads them is in a disclosure to the holder of the keys. So this
+    costs the rows nothing towards the observer, while it has no keys and nobody who has them helps it. How
+    many there are must follow from what is accounted elsewhere.
     """
 
     kind: ClassVar[str] = "sealed-rows"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,13 @@ from fedkme.sealed import (
     seal_rows,
     taken_at_their_word,
 )
-from fedkme.secagg.keys import public_bytes
+from fedkme.sealed.boxes import PRIVATE_BYTES, public_bytes
 from fedkme.tables.row import Row
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec
 from tests.leaks import Seen
 
-PRIVATE = bytes(range(1, 33))
+PRIVATE = random.Random("consumer").randbytes(PRIVATE_BYTES)
 CONSUMER = public_bytes(PRIVATE)
 H1 = secret_map()
 PLAIN = [Row(token, values, token % 2) for token, values in enumerate(ROWS)]

@@ -1,21 +1,36 @@
-"""Issue 6, item 2: "sealed boxes (X25519, HKDF, ChaCha20-Poly1305) that it cannot open"."""
+"""Issue 6, item 2: "sealed boxes (..) that it cannot open"; issue 12, item 14: "keep for decades"."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.errors import SealedBoxError
-from fedkme.sealed import box_bytes, new_key, open_box, seal
-from fedkme.secagg.keys import framed, public_bytes
+from fedkme.sealed import box_bytes, boxes, new_key, open_box, seal
+from fedkme.sealed.boxes import PRIVATE_BYTES, PUBLIC_BYTES, public_bytes
+from fedkme.secagg.keys import framed
 
-PRIVATE, OTHER = (random.Random(name).randbytes(32) for name in ("b", "c"))
+PRIVATE, OTHER = (random.Random(name).randbytes(PRIVATE_BYTES) for name in ("b", "c"))
+HEAD = 32 + 1088
+GOLDEN = Path(__file__).with_name("golden_box.hex")
 PUBLIC = public_bytes(PRIVATE)
 ABOUT = framed(b"use", b"run-1")
 LONG = random.Random("long").randbytes(3 * 2**16 + 5)
+
+
+def _decapsulated(box: bytes) -> bytes:
+    return MLKEM768PrivateKey.from_seed_bytes(PRIVATE[32:]).decapsulate(box[32:HEAD])
+
+
+def _opened(box: bytes, classical: bytes, quantum_safe: bytes, about: bytes) -> bytes:
+    cipher = boxes._cipher(classical, quantum_safe, b"", about)
+    return cipher.decrypt(boxes._nonce(0, True), box[HEAD:], None)
 
 
 @given(plain=st.binary(max_size=200), about=st.binary(max_size=40), shared=st.binary(max_size=40))
@@ -34,8 +49,8 @@ def test_long_payloads_go_in_chunks(size: int) -> None:
 
 def test_two_boxes_of_one_payload_share_nothing() -> None:
     first, second = (seal(b"the same", PUBLIC, ABOUT) for _ in range(2))
-    assert first[:32] != second[:32]
-    assert first[32:] != second[32:]
+    for part in (slice(0, 32), slice(32, HEAD), slice(HEAD, None)):
+        assert first[part] != second[part]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +71,7 @@ def test_a_box_opens_for_one_key_one_context_and_one_shared_secret(
 
 def test_every_byte_of_a_box_is_protected() -> None:
     box = seal(b"secret", PUBLIC, ABOUT)
-    for place in range(len(box)):
+    for place in (*range(32), *range(32, HEAD, 37), HEAD - 1, *range(HEAD, len(box))):
         for bit in (1, 0x80):
             altered = bytearray(box)
             altered[place] ^= bit
@@ -72,31 +87,55 @@ def test_every_byte_of_a_box_is_protected() -> None:
 
 def test_a_long_box_cannot_be_cut_or_put_together_anew() -> None:
     box = seal(LONG, PUBLIC, ABOUT)
-    head, step = box[:32], 2**16 + 16
-    chunks = [box[32 + i * step : 32 + (i + 1) * step] for i in range(4)]
+    head, step = box[:HEAD], 2**16 + 16
+    chunks = [box[HEAD + i * step : HEAD + (i + 1) * step] for i in range(4)]
     assert head + b"".join(chunks) == box
     for order in ([0, 1, 2], [1, 0, 2, 3], [0, 0, 1, 2, 3], [0, 2, 1, 3], [3], [0, 1, 3], [0, 1, 2, 3, 3]):
         with pytest.raises(SealedBoxError):
             open_box(head + b"".join(chunks[i] for i in order), PRIVATE, ABOUT)
-    for size in (0, 31, 32, 47, 48, len(box) - 1):
+    for size in (0, 31, 32, HEAD, HEAD + 15, HEAD + 16, len(box) - 1):
         with pytest.raises(SealedBoxError):
             open_box(box[:size], PRIVATE, ABOUT)
 
 
-@pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little"), b"", bytes(31), bytes(33)])
+@pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little")])
 def test_a_key_that_makes_every_secret_the_same_is_refused(key: bytes) -> None:
     with pytest.raises(SealedBoxError):
-        seal(b"secret", key, ABOUT)
+        seal(b"secret", key + PUBLIC[32:], ABOUT)
     with pytest.raises(SealedBoxError):
-        open_box(key + bytes(64), PRIVATE, ABOUT)
+        open_box(key + bytes(HEAD), PRIVATE, ABOUT)
+
+
+@pytest.mark.parametrize("key", [b"", PUBLIC[:32], PUBLIC[:-1], PUBLIC + b"0", PUBLIC[:32] + b"\xff" * 1184])
+def test_a_key_of_another_kind_is_refused(key: bytes) -> None:
+    with pytest.raises(SealedBoxError):
+        seal(b"secret", key, ABOUT)
+
+
+def test_a_private_key_of_the_release_before_opens_nothing() -> None:
+    with pytest.raises(SealedBoxError):
+        open_box(seal(b"secret", PUBLIC, ABOUT), PRIVATE[:32], ABOUT)
+
+
+def test_a_box_stays_shut_for_who_breaks_one_of_the_two_exchanges() -> None:
+    box = seal(b"secret", PUBLIC, ABOUT)
+    assert len(PUBLIC) == PUBLIC_BYTES
+    for broken in (PRIVATE[:32] + OTHER[32:], OTHER[:32] + PRIVATE[32:]):
+        with pytest.raises(SealedBoxError):  # the key is bound as well: that alone would keep it shut
+            open_box(box, broken, ABOUT)
+    classical, quantum_safe = boxes._exchanged(PRIVATE[:32], box[:32]), _decapsulated(box)
+    about = framed(box[:HEAD], PUBLIC, ABOUT)
+    assert _opened(box, classical, quantum_safe, about) == b"secret"
+    for secrets in ((classical, bytes(32)), (bytes(32), quantum_safe)):
+        with pytest.raises(InvalidTag):
+            _opened(box, *secrets, about)
 
 
 def test_the_format_does_not_change_unseen() -> None:
     # A golden box: two versions of the software that disagree could not read each other's rows.
-    box = seal(b"golden", PUBLIC, ABOUT, b"shared", entropy=lambda size: bytes(range(size)))
-    assert box.hex() == (
-        "8f40c5adb68f25624ae5b214ea767a6ec94d829d3d7b5e1ad1ba6f3e2138285f"
-        "c0d718463ee7be28b9245f72717c11f50feb6a4dd907"
+    assert (
+        open_box(bytes.fromhex(GOLDEN.read_text()), bytes(range(PRIVATE_BYTES)), ABOUT, b"shared")
+        == b"golden"
     )
 
 
