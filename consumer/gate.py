@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fedkme.cells.disclosures import validation_disclosures
+from fedkme.cells.disclosures import Counts, validation_disclosures
 from fedkme.features.fixed_point import MeanVector
 from fedkme.privacy.events import (
     CURATOR,
@@ -21,6 +21,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import Ledger, nonce_of
 from fedkme.privacy.means import Cost
+from fedkme.privacy.rows import ROWS
 
 _GAMMA = ExactStatistic("gamma, a median distance of D_v")
 
@@ -48,13 +49,13 @@ class ConsumerGate:
         """Let out g~, which the curator passes on to owners."""
         self._write(run, cost.event, cost.sensitivity, nonce_of(target), CURATOR, OWNERS)
 
-    def pass_histogram(self, run: str, event: Event) -> None:
-        """Let out D_v by cells, from which the orders of owners follow."""
-        self._keep(validation_disclosures(run, self.consumer, event))
+    def pass_histogram(self, run: str, event: Event, counts: Counts) -> None:
+        """Let out D_v by cells, counted with noise, from which the orders of owners follow."""
+        self._keep(validation_disclosures(run, self.consumer, event, counts))
 
     def pass_rows(self, run: str, count: int) -> None:
-        """Let out D_v itself, for a curator that is trusted with it."""
-        self._write(run, RawRows(count), None, "rows", CURATOR)
+        """Let out D_v itself, for a curator that is trusted with it; nothing is drawn."""
+        self._write(run, RawRows(count), None, ROWS, CURATOR)
 
     def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:
         self._keep(

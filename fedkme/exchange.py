@@ -99,12 +99,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """Part of D_v that the curator gets: one of `target`, `histogram` and `validation`, with what goes along.
+    """Part of D_v that the curator gets: `target` or `histogram`, from which follows all that owners hear.
 
     Attributes:
         target: g~, the released mean of h1 over D_v, (d,).
         histogram: D_v by cells with the consumer's noise, (B,).
-        validation: D_v itself in schema columns, (m, c), for a curator that is trusted with it.
+        validation: D_v itself in schema columns, (m, c), where the curator is trusted with it and prunes.
         disclosures: lines of the consumer's ledger about this request.
         gifts: the group secret by owner, where rows go sealed.
         reference: h1 of random rows, by which auctions set prices, (r, d), where the draw of h1 is secret.

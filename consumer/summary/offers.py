@@ -92,7 +92,9 @@ def make_offer(
     keys: RunKeys | None = None,
     gifts: Sequence[Gift] = (),
 ) -> Offer:
-    """Make g~, or D_v by cells, or D_v, with what is declared about it; it passes the gate here.
+    """Make g~, or D_v by cells, and add D_v where the curator is trusted with it; all passes the gate here.
+
+    What owners hear follows from this draw alone, under the consumer's own epsilon.
 
     Args:
         plan: of the run.
@@ -110,24 +112,24 @@ def make_offer(
     h1 = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
     reference = None if keys is None or h1 is None else keys.reference(h1, schema)
     target, histogram, rows = None, None, None
-    if request.share == "rows":
-        if h1 is not None:
-            raise ConfigError(
-                "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
-                "Set 'share' to \"embedding\", or ask a curator that sees rows.",
-            )
-        rows = validation.values.astype(np.float64)
-        gate.pass_rows(plan.run, len(rows))
-    elif plan.cells is not None:
+    if request.share == "rows" and h1 is not None:
+        raise ConfigError(
+            "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
+            "Set 'share' to \"embedding\", or ask a curator that sees rows.",
+        )
+    if plan.cells is not None:
         book = code_book_from_json(plan.cells.code_book, schema)
         how = histogram_noise(request.privacy.epsilon)
         cells = book.cells_of(schema.encode(validation.values))
         histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
-        gate.pass_histogram(plan.run, how.event)
+        gate.pass_histogram(plan.run, how.event, histogram)
     else:
         encoded, noise = schema.encode(validation.values), noise_for("target")
         target, cost = release_target(request.target, h1 or RandomFourier(plan.features), encoded, noise)
         gate.pass_target(plan.run, target, cost)
+    if request.share == "rows":
+        rows = validation.values.astype(np.float64)
+        gate.pass_rows(plan.run, len(rows))
     given = {gift.taker: gift for gift in gifts}
     return Offer(target, histogram, rows, tuple(gate.declared), given, reference)
 

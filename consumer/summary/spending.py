@@ -9,15 +9,13 @@ from consumer.settings import ConsumerSettings, RequestSettings
 from fedkme.cells.histogram import histogram_noise
 from fedkme.errors import BudgetError
 from fedkme.privacy.budget import check_budget
-from fedkme.privacy.events import CURATOR, Event, ExactStatistic, RawRows, validation_of
+from fedkme.privacy.events import OWNERS, Event, ExactStatistic, validation_of
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.settings import target_event
 
 
 def shared_event(request: RequestSettings, by_cells: bool) -> Event:
-    """Event by which the curator gets D_v itself, its mean or its histogram, as the plan says."""
-    if request.share == "rows":
-        return RawRows(1)
+    """Event by which curator and owners get D_v's mean or its histogram, as the plan says."""
     return histogram_noise(request.privacy.epsilon).event if by_cells else target_event(request.target)
 
 
@@ -41,6 +39,8 @@ def check_request(settings: ConsumerSettings) -> None:
 def check_spending(settings: ConsumerSettings, planned: Sequence[Event]) -> None:
     """Refuse what D_v cannot pay for, before anything of D_v is computed.
 
+    Owners hear all that the curator hears, but for D_v itself where it is trusted with that.
+
     Raises:
         BudgetError: it cannot.
     """
@@ -48,4 +48,4 @@ def check_spending(settings: ConsumerSettings, planned: Sequence[Event]) -> None
         return
     path = settings.output / "ledger.jsonl"
     spent = [entry.disclosure for entry in read_ledger(path)] if path.exists() else []
-    check_budget(settings.budget, validation_of(settings.name), CURATOR, spent, planned)
+    check_budget(settings.budget, validation_of(settings.name), OWNERS, spent, planned)

@@ -9,21 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from curator.summary.disclosures import row_lines
+from curator.summary.disclosures import row_lines, validation_lines
 from curator.summary.record import SelectedRow
-from fedkme.cells.disclosures import histogram_disclosures, validation_disclosures
-from fedkme.cells.histogram import HistogramNoise
-from fedkme.errors import ProtocolError
-from fedkme.privacy.events import (
-    CURATOR,
-    OWNERS,
-    REQUEST,
-    Disclosure,
-    Event,
-    ExactStatistic,
-    RawRows,
-    validation_of,
-)
+from fedkme.cells.disclosures import Counts, histogram_disclosures, histogram_nonce
+from fedkme.exchange import Offer
+from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, RawRows
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.sealed import AnyRow
 
@@ -45,43 +35,24 @@ class CellDisclosures:
         self._run = run
         self._ledger = ledger
         self._consumer = consumer
-        self._validation = validation_of(consumer)
 
-    def receive_declared(self, declared: Sequence[Disclosure], rows: int | None) -> None:
-        """Take in D_v's histogram under the mechanism that the consumer declared, or D_v itself.
-
-        Args:
-            declared: what the consumer wrote in its ledger.
-            rows: |D_v| where it came itself; None for a histogram.
+    def receive_target(self, counts: Counts, offer: Offer) -> None:
+        """Take in D_v's histogram under the mechanism that the consumer declared: orders follow from it.
 
         Raises:
             ProtocolError: the consumer declared what is not about this request.
         """
-        for about in declared:
-            here = about.run in (self._run, REQUEST) and about.round == 0
-            if not here or about.protected != self._validation or about.observer not in (CURATOR, OWNERS):
-                raise ProtocolError("the consumer declared an event that is not about its request")
-        if rows is not None:
-            self._write([about for about in declared if about.nonce != "rows"])
-            self._write([self._about(0, self._validation, CURATOR, RawRows(rows), "rows")])
-            return
-        self._write(declared)
-        for observer in (CURATOR, OWNERS):
-            if not any(about.observer == observer and about.nonce == "histogram" for about in declared):
-                self._write([self._about(0, self._validation, observer, _UNDECLARED, "histogram")])
-
-    def pass_histogram(self, noise: HistogramNoise) -> None:
-        """D_v's histogram, made here of its rows, decides what owners are ordered."""
-        of_owners = validation_disclosures(self._run, self._consumer, noise.event)[1:]
-        self._write(of_owners)
+        nonce = histogram_nonce(counts)
+        self._write(validation_lines(self._run, self._consumer, offer, nonce, _UNDECLARED))
 
     def open(self) -> None:
         """Before anybody counts: the consumer will be told how many rows came."""
+        # Exact, and the rows as they are further down: nothing is drawn that an equal line could hide.
         self._write([self._about(0, OWNERS, self._consumer, _ACCESSED, "progress")])
 
-    def receive_histogram(self, owner: str, event: Event) -> None:
+    def receive_histogram(self, owner: str, event: Event, counts: Counts) -> None:
         """An owner's histogram came; orders that follow from it go to other owners."""
-        self._write(histogram_disclosures(self._run, owner, event))
+        self._write(histogram_disclosures(self._run, owner, event, counts))
 
     def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
         """Take in rows that did not come before; what is sealed is the consumer's from then on."""

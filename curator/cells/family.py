@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from curator.cells.agreement import Agreement
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.runs.context import RunContext
-from curator.runs.families import RunBody
+from curator.runs.families import RunBody, alone
 from curator.runs.queue import Run
 from fedkme.cells.codebook import CodeBook, code_book_from_json
-from fedkme.cells.histogram import histogram_noise, noisy_counts
-from fedkme.cells.noise import on_integers
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
 from fedkme.party import NoiseFor
@@ -57,7 +52,7 @@ class CellsFamily:
 
     def prunes(self, document: RunDocument) -> bool:
         """Check whether the consumer chooses among the rows: the curator does not have D_v, or sees none."""
-        return document.offered.histogram is not None or document.planned.sealed
+        return document.offered.validation is None or document.planned.sealed
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Public parameters for record.json."""
@@ -68,7 +63,11 @@ class CellsFamily:
         context, document = self._context, run.document
         settings, cells = context.settings.summary, _cells(document)
         gate, book = CellDisclosures(run.name, ledger, run.consumer), self._book(cells)
-        histogram, encoded = self._histogram(document.offered, book, gate, noise_for)
+        offer = document.offered
+        if offer.histogram is None:
+            raise alone(run.name)
+        gate.receive_target(offer.histogram, offer)
+        encoded = None if offer.validation is None else context.schema.encode(offer.validation)
         task = CellTask(
             run.name,
             document.summary.rows,
@@ -77,12 +76,12 @@ class CellsFamily:
             book,
             cells.gamma,
             settings.owner_noise().histogram,
-            histogram,
+            offer.histogram,
             document.summary.validation_rows,
             encoded,
             cells.classes,
             run.consumer,
-            document.offered.gifts if document.planned.sealed else None,
+            offer.gifts if document.planned.sealed else None,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate
@@ -90,21 +89,6 @@ class CellsFamily:
 
     def _book(self, cells: CellsPlan) -> CodeBook:
         return code_book_from_json(cells.code_book, self._context.schema)
-
-    def _histogram(
-        self, offer: Offer, book: CodeBook, gate: CellDisclosures, noise_for: NoiseFor
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
-        """D_v by cells, made here where D_v itself came; then also its encoded rows, to prune by."""
-        if offer.histogram is not None:
-            gate.receive_declared(offer.disclosures, None)
-            return offer.histogram, None
-        assert offer.validation is not None, "an offer without a histogram is D_v"
-        encoded = self._context.schema.encode(offer.validation)
-        gate.receive_declared(offer.disclosures, len(encoded))
-        how = histogram_noise(self._context.settings.summary.privacy.epsilon)
-        gate.pass_histogram(how)
-        noise = on_integers(noise_for("histogram"))
-        return noisy_counts(book.cells_of(encoded), book.cells, how, noise), encoded
 
 
 def _cells(document: RunDocument) -> CellsPlan:

@@ -143,7 +143,7 @@ async def _fill(
     cells = max(1, task.classes) * task.book.cells
     counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
     for name in counted:
-        gate.receive_histogram(name, task.noise.event)
+        gate.receive_histogram(name, task.noise.event, counted[name])
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
         return None

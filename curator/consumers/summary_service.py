@@ -126,19 +126,19 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         Raises:
             ProtocolError: it does not have the form that the plan asks for.
         """
-        most, size = run.document.summary.validation_rows, 0
-        message = await line.hear("target" if plan.cells is None else "histogram", "validation")
-        messages, count = [message], len(message.validation.rows)
-        while message.HasField("validation") and not message.validation.last and count <= most:
-            size += message.ByteSize()
+        most, size, count = run.document.summary.validation_rows, 0, 0
+        messages = [await line.hear("target" if plan.cells is None else "histogram")]
+        last = not messages[0].with_validation
+        while not last and count <= most:
+            message = await line.hear("validation")
+            messages.append(message)
+            size, count = size + message.ByteSize(), count + len(message.validation.rows)
+            last = message.validation.last
             if size > MOST_VALIDATION or not len(message.validation.rows):
                 raise ProtocolError(
                     f"D_v comes in empty parts, or is over {MOST_VALIDATION} bytes",
-                    "Send g~ in its place, or fewer rows.",
+                    "Leave it at home, or send fewer rows.",
                 )
-            message = await line.hear("validation")
-            messages.append(message)
-            count += len(message.validation.rows)
         return summaries.offer_from_messages(messages, plan, self._columns)
 
     async def _follow(self, line: ConsumerCall, run: Run) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from curator.owners.ports import OwnerPort
 from curator.runs.queue import Run
 from curator.summary.record import RunObserver, SummaryRecord
+from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
@@ -15,6 +16,11 @@ from fedkme.wire.journals import RunDocument
 
 RunBody: TypeAlias = Callable[[Sequence[OwnerPort], SummaryRecord, RunObserver], Awaitable[object]]
 """A protocol over owners, which fills the record."""
+
+
+def alone(run: str) -> ProtocolError:
+    """Refuse to go on with D_v alone: owners would hear of it by a draw that its consumer did not make."""
+    return ProtocolError(f"{run} was begun with D_v alone, by an earlier release", "Ask again.")
 
 
 class Family(Protocol):

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from curator.summary.record import SelectedRow
 from fedkme.errors import ProtocolError
+from fedkme.exchange import Offer
 from fedkme.features.fixed_point import MeanVector
 from fedkme.privacy.events import (
     CONSUMER,
@@ -32,7 +33,9 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
-from fedkme.privacy.rows import row_disclosures
+from fedkme.privacy.rows import ROWS, row_disclosures
+from fedkme.privacy.told import MEAN, NOT_TOLD, auction_nonce, mean_nonce
+from fedkme.protocol import Broadcast
 from fedkme.sealed import AnyRow, HashedRow
 from fedkme.tables.row import Row
 
@@ -50,6 +53,39 @@ def row_lines(run: str, number: int, owner: str, rows: Sequence[AnyRow], consume
     return lines
 
 
+def validation_lines(
+    run: str, consumer: str, offer: Offer, nonce: str, undeclared: ExactStatistic
+) -> list[Disclosure]:
+    """Lines about what came of D_v: as the consumer declared it, and at the worst where it did not.
+
+    Args:
+        run: the run's name.
+        consumer: whose D_v it is.
+        offer: what came.
+        nonce: of the vector that came, by its bytes.
+        undeclared: what the vector is where no line is about it.
+
+    Raises:
+        ProtocolError: the consumer declared what is not about this request.
+    """
+    protected, parties = validation_of(consumer), (CURATOR, OWNERS)
+    for about in offer.disclosures:
+        here = about.run in (run, REQUEST) and about.round == 0
+        if not here or about.protected != protected or about.observer not in parties:
+            raise ProtocolError("the consumer declared an event that is not about its request")
+    lines = [about for about in offer.disclosures if about.nonce != ROWS]
+    told = {about.observer for about in lines if about.nonce == nonce}
+    events: list[tuple[str, Event, str]] = [
+        (observer, undeclared, nonce) for observer in parties if observer not in told
+    ]
+    if offer.validation is not None:  # counted here, whatever was declared
+        events.append((CURATOR, RawRows(len(offer.validation)), ROWS))
+    return lines + [
+        Disclosure(run, 0, protected, observer, event, "replace-one", None, nonce)
+        for observer, event, nonce in events
+    ]
+
+
 class SummaryDisclosures:
     """The curator's side of one run's disclosures."""
 
@@ -64,8 +100,8 @@ class SummaryDisclosures:
         self._run = run
         self._ledger = ledger
         self._consumer = consumer
-        self._validation = validation_of(consumer)
         self._auction: Event | None = None
+        self._auction_nonce = ""
         self._exchanged = 1
         self._last_auction = 0
         self._mean: Cost | None = None
@@ -75,54 +111,37 @@ class SummaryDisclosures:
         """Length and last hash of the ledger so far."""
         return None if self._ledger is None else self._ledger.head()
 
-    def receive_target(self, target: MeanVector, declared: Sequence[Disclosure]) -> None:
+    def receive_target(self, target: MeanVector, offer: Offer) -> None:
         """Take in g~, which goes on to owners, under the mechanism that the consumer declared.
 
         Raises:
             ProtocolError: the consumer declared what is not about this request.
         """
-        self._check(declared)
-        nonce = nonce_of(target)
-        for about in declared:
+        for about in validation_lines(self._run, self._consumer, offer, nonce_of(target), _UNDECLARED):
             self._append(about)
-        for observer in (CURATOR, OWNERS):
-            if not any(about.nonce == nonce and about.observer == observer for about in declared):
-                self._write(0, self._validation, observer, _UNDECLARED, None, nonce)
 
-    def receive_validation(self, count: int, declared: Sequence[Disclosure]) -> None:
-        """Take in D_v itself, whose size the curator sees.
-
-        Raises:
-            ProtocolError: the consumer declared what is not about this request.
-        """
-        self._check(declared)
-        for about in declared:
-            if about.nonce != "rows":
-                self._append(about)
-        self._write(0, self._validation, CURATOR, RawRows(count), None, "rows")
-
-    def pass_target(self, target: MeanVector, cost: Cost) -> None:
-        """Let owners have g~, made here of rows of D_v."""
-        self._write(0, self._validation, OWNERS, cost.event, cost.sensitivity, nonce_of(target))
-
-    def open(self, auction: Event | None, exchanged: int = 1) -> None:
+    def open(self, auction: Event | None, target: MeanVector, exchanged: int = 1) -> None:
         """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.
 
         Args:
             auction: what being asked, or not, tells owners; written in every round with questions.
+            target: g~.
             exchanged: rows of the summary that one replaced row of an owner may replace.
         """
-        self._auction, self._exchanged = auction, exchanged
+        self._auction, self._auction_nonce, self._exchanged = auction, auction_nonce(target), exchanged
+        # Exact, and the rows as they are further down: nothing is drawn that an equal line could hide.
         self._write(0, OWNERS, self._consumer, _PROGRESS, None, "progress")
 
-    def to_be_heard(self, mean: Cost, question: Event) -> tuple[Disclosure, ...]:
+    def to_be_heard(self, mean: Cost, question: Event, target: MeanVector) -> tuple[Disclosure, ...]:
         """Disclosures of each other's rows that owners will hear, as lines of round 1 for their own ledgers.
 
         Args:
-            mean: cost of a broadcast, for the rows that one replaced row exchanges.
+            mean: cost of a broadcast, for the rows that one replaced row exchanges; its nonce will be of the
+                broadcast.
             question: of being asked, or not.
+            target: g~.
         """
-        heard = [(mean.event, mean.sensitivity, "mean"), (question, None, "auction")]
+        heard = [(mean.event, mean.sensitivity, MEAN), (question, None, auction_nonce(target))]
         return tuple(
             Disclosure(self._run, 1, OWNERS, OWNERS, event, "replace-one", sensitivity, nonce)
             for event, sensitivity, nonce in heard
@@ -134,18 +153,25 @@ class SummaryDisclosures:
             self._untold += 1
             self._mean = cost.of_rows(self._exchanged)
 
-    def pass_mean(self, number: int) -> None:
+    def pass_mean(self, broadcast: Broadcast) -> None:
         """Let every release since the last one out to owners, as one event; see the head of the module."""
+        self._tell_means(broadcast.round, mean_nonce(broadcast.mean))
+
+    def pass_untold(self, number: int) -> None:
+        """Count the releases since the last one that was told: they decided what the consumer gets."""
+        self._tell_means(number, NOT_TOLD)
+
+    def _tell_means(self, number: int, nonce: str) -> None:
         if self._untold and self._mean is not None:
             event, sensitivity = repeated(self._mean.event, self._untold), self._mean.sensitivity
-            self._write(number, OWNERS, OWNERS, event, sensitivity, "mean")
+            self._write(number, OWNERS, OWNERS, event, sensitivity, nonce)
         self._untold = 0
 
     def pass_questions(self, number: int) -> None:
         """Let owners know whom the auction asks: once a round, however often it asks."""
         if self._auction is not None and number != self._last_auction:
             self._last_auction = number
-            self._write(number, OWNERS, OWNERS, self._auction, None, "auction")
+            self._write(number, OWNERS, OWNERS, self._auction, None, self._auction_nonce)
 
     def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
         """Take in rows that did not come before; what is sealed is the consumer's from then on."""
@@ -156,12 +182,6 @@ class SummaryDisclosures:
         """Let the summary out to the consumer, as it is; sealed rows were written down when they came."""
         for owner, count in sorted(Counter(row.owner for row in selected if row.sealed is None).items()):
             self._write(number, owner, self._consumer, RawRows(count), None, "summary")
-
-    def _check(self, declared: Sequence[Disclosure]) -> None:
-        for about in declared:
-            here = about.run in (self._run, REQUEST) and about.round == 0
-            if not here or about.protected != self._validation or about.observer not in (CURATOR, OWNERS):
-                raise ProtocolError("the consumer declared an event that is not about its request")
 
     def _write(
         self,

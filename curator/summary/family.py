@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from curator.runs.context import RunContext
-from curator.runs.families import RunBody
+from curator.runs.families import RunBody, alone
 from curator.runs.public_draws import reference_rows
 from curator.runs.queue import Run
 from curator.summary.disclosures import SummaryDisclosures
@@ -13,11 +13,9 @@ from curator.summary.run import run_summary
 from curator.summary.secret_draws import check_secret_draw, content_of
 from curator.summary.task import SummaryTask
 from fedkme.exchange import Offer
-from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.privacy.settings import release_target
 from fedkme.wire.journals import RunDocument
 
 
@@ -56,6 +54,9 @@ class SummaryFamily:
         settings, plan, offer = context.settings.summary, document.planned, document.offered
         h1 = RandomFourier(plan.features)
         gate = SummaryDisclosures(run.name, ledger, run.consumer)
+        if offer.target is None:
+            raise alone(run.name)
+        gate.receive_target(offer.target, offer)
         gifts = offer.gifts if plan.sealed else None
         hashed = content_of(plan, offer.gifts, context.schema) if plan.secret_draw else None
         seeds = context.encoded_seeds
@@ -67,7 +68,7 @@ class SummaryFamily:
             document.summary.rows,
             context.schema,
             h1,
-            self._target(offer, h1, gate, noise_for),
+            offer.target,
             h1.fixed_point(seeds if hashed is None else seeds[:0]),
             count_seeds=settings.seed_set == "counted",
             reference=reference,
@@ -78,17 +79,3 @@ class SummaryFamily:
         return lambda sessions, record, observer: run_summary(
             task, settings, sessions, noise_for, record, observer, gate
         )
-
-    def _target(
-        self, offer: Offer, h1: RandomFourier, gate: SummaryDisclosures, noise_for: NoiseFor
-    ) -> MeanVector:
-        """g~ for the owners, made here where D_v itself came."""
-        if offer.target is not None:
-            gate.receive_target(offer.target, offer.disclosures)
-            return offer.target
-        assert offer.validation is not None, "an offer without g~ is D_v"
-        gate.receive_validation(len(offer.validation), offer.disclosures)
-        settings, encoded = self._context.settings.summary, self._context.schema.encode(offer.validation)
-        target, cost = release_target(settings.target, h1, encoded, noise_for("target"))
-        gate.pass_target(target, cost)
-        return target

@@ -59,7 +59,7 @@ class Market:
 
     async def bids(self) -> dict[str, Bid]:
         """Every owner's best unsent row (Algorithm 3, step 6); owners that ran dry have none."""
-        self._gate.pass_mean(self.broadcast.round)
+        self._gate.pass_mean(self.broadcast)
         answers = await self._roster.ask(
             self.broadcast.round,
             lambda owner, said: owner.bid(said),
@@ -92,7 +92,7 @@ class Market:
 
         No row is touched for it: each owner counts its own.
         """
-        self._gate.pass_mean(self.broadcast.round)
+        self._gate.pass_mean(self.broadcast)
         answers = await self._roster.ask(
             self.broadcast.round,
             lambda owner, said: owner.quote(said, prices),

@@ -55,14 +55,14 @@ async def run_summary(
             f"Ask for p <= {available}.",
         )
     elif h2 is None:
-        gate.open(None)  # what owners are asked for follows from the public sizes
+        gate.open(None, task.target)  # what owners are asked for follows from the public sizes
         drawn = min(settings.drawn(task.rows), available)
         await uniform(replace(task, rows=drawn), roster, record, observer, gate)
     else:
-        gate.open(settings.auction.event(task.rows, owners), settings.auction.exchanged_rows)
+        gate.open(settings.auction.event(task.rows, owners), task.target, settings.auction.exchanged_rows)
         auction = settings.auction.make(len(roster), noise_for("auction"))
         await algorithm3(task, roster, h2, auction, record, observer, gate)
-    gate.pass_mean(len(record.rounds))
+    gate.pass_untold(len(record.rounds))
     await close(roster, record)
     gate.pass_summary(len(record.rounds), record.selected)
 
@@ -79,7 +79,7 @@ def _invitation(
     if h2 is not None:
         auction = settings.auction
         mean = later_cost(h2).of_rows(auction.exchanged_rows)
-        heard = gate.to_be_heard(mean, auction.event(task.rows, owners))
+        heard = gate.to_be_heard(mean, auction.event(task.rows, owners), task.target)
     features = task.h1.spec if task.hashed is None else task.hashed.spec
     return Invitation(
         task.run,

@@ -31,7 +31,7 @@ def check_secret_draw(plan: Plan, offer: Offer, schema: Schema) -> None:
     Raises:
         ProtocolError: it has no secret or no reference hashes, or is D_v itself, which is of no use here.
     """
-    if offer.target is None or offer.reference is None:
+    if offer.validation is not None or offer.reference is None:
         raise ProtocolError("D_v itself came, and the curator has no draw to make g~ with")
     why = fault_of_hashes(offer.reference, content_of(plan, offer.gifts, schema).spec)
     if why:

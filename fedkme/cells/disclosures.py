@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedkme.cells.histogram import SENSITIVITY
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, validation_of
+from fedkme.privacy.ledger import nonce_of
+
+Counts = NDArray[np.int64]
 
 HISTOGRAM = "histogram"
-"""The nonce of its lines."""
+"""Word with which the nonces of its lines begin; what comes after it is of the released counts."""
 
 
 def sketch_of(run: str) -> str:
@@ -14,19 +20,31 @@ def sketch_of(run: str) -> str:
     return f"{run}/cells"
 
 
-def histogram_disclosures(run: str, owner: str, event: Event) -> list[Disclosure]:
-    """An owner's histogram: the curator sees it, and orders that follow from it go to other owners."""
-    return [
-        Disclosure(run, 1, owner, observer, event, "replace-one", float(SENSITIVITY), HISTOGRAM)
-        for observer in (CURATOR, OWNERS)
-    ]
+def histogram_disclosures(run: str, owner: str, event: Event, counts: Counts) -> list[Disclosure]:
+    """An owner's histogram: the curator sees it, and orders that follow from it go to other owners.
+
+    Args:
+        run: the run's name.
+        owner: whose rows are counted.
+        event: of the noise.
+        counts: as they leave, with noise; both sides have them.
+    """
+    return _lines(run, 1, owner, event, counts)
 
 
-def validation_disclosures(run: str, consumer: str, event: Event) -> list[Disclosure]:
+def validation_disclosures(run: str, consumer: str, event: Event, counts: Counts) -> list[Disclosure]:
     """D_v's histogram: towards the curator, then towards the owners, whose orders follow from it."""
+    return _lines(run, 0, validation_of(consumer), event, counts)
+
+
+def histogram_nonce(counts: Counts) -> str:
+    """Nonce of a histogram's lines."""
+    return f"{HISTOGRAM} {nonce_of(counts)}"
+
+
+def _lines(run: str, number: int, protected: str, event: Event, counts: Counts) -> list[Disclosure]:
+    nonce, moved = histogram_nonce(counts), float(SENSITIVITY)
     return [
-        Disclosure(
-            run, 0, validation_of(consumer), observer, event, "replace-one", float(SENSITIVITY), HISTOGRAM
-        )
+        Disclosure(run, number, protected, observer, event, "replace-one", moved, nonce)
         for observer in (CURATOR, OWNERS)
     ]

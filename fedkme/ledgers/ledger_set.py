@@ -14,7 +14,7 @@ from pathlib import Path
 from fedkme.errors import ConfigError
 from fedkme.ledgers.reconcile import by_run, locate
 from fedkme.privacy.events import REQUEST, Disclosure
-from fedkme.privacy.ledger import read_ledger
+from fedkme.privacy.ledger import merged, read_ledger
 
 _SIMULATED = re.compile(r"run-\d+")
 
@@ -24,7 +24,7 @@ class LedgerSet:
     """Disclosures and runs that some ledgers hold.
 
     Attributes:
-        lines: every disclosure with the run that it belongs to; a disclosure may be there twice.
+        lines: every draw with the run that it belongs to, see `merged`; lines of two draws may be equal.
         rosters: owners of a run, where a run's folder has the ledger of each.
         lifetimes: runs of an owner, where its own ledger was given.
     """
@@ -50,7 +50,7 @@ class LedgerSet:
         return replace(self, lines=[line for line in self.lines if line[0] == run])
 
     def disclosures(self) -> list[Disclosure]:
-        """Every disclosure, with runs called as they are here."""
+        """Every draw, with runs called as they are here."""
         return [about for _, about in self.lines]
 
     def present(self, owner: str, run: str) -> bool:
@@ -84,21 +84,22 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
         same = [other for other in homes[run] if other.name == home.name]
         return f"{home.name if len(same) == 1 else home}/{run}"
 
-    lines: list[tuple[str, Disclosure]] = []
+    ledgers: list[list[tuple[str, Disclosure]]] = []
     rosters: dict[str, set[str]] = {}
     lifetimes: dict[str, set[str]] = {}
     for path, home, entries in read:
         runs = dict.fromkeys(label(home, run) for run, _ in by_run(entries))
+        ledgers.append([])
         for run, entry in by_run(entries):
             about, name = entry.disclosure, label(home, run)
-            lines.append((name, about if about.run in (REQUEST, name) else replace(about, run=name)))
+            ledgers[-1].append((name, about if about.run in (REQUEST, name) else replace(about, run=name)))
         if path.is_dir() and (path / "owners").is_dir():
             for run in runs:
                 rosters.setdefault(run, set()).update(file.stem for file in (path / "owners").glob("*.jsonl"))
         elif path.is_file() and entries and entries[0].disclosure.protected == entries[0].party:
             lifetimes.setdefault(entries[0].party, set()).update(runs)
     return LedgerSet(
-        lines,
+        merged(ledgers),
         {run: frozenset(names) for run, names in rosters.items()},
         {owner: frozenset(runs) for owner, runs in lifetimes.items()},
     )

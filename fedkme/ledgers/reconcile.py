@@ -29,7 +29,7 @@ from fedkme.privacy.events import (
     is_validation,
     validation_of,
 )
-from fedkme.privacy.ledger import Entry, check_chain, read_ledger
+from fedkme.privacy.ledger import Entry, check_chain, merged, read_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
 
 
 def disclosures(directory: Path) -> list[Disclosure]:
-    """Disclosures in all ledgers of a run, or in one ledger.
+    """Draws of which the ledgers of a run tell, or one ledger.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
         LedgerError: a ledger cannot be read, or is not whole.
     """
     files = [directory] if directory.is_file() else [path for _, path in locate(directory)]
-    return [entry.disclosure for path in files for entry in read_ledger(path)]
+    return merged([entry.disclosure for entry in read_ledger(path)] for path in files)
 
 
 def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
@@ -178,8 +178,6 @@ def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
     """Compare two ledgers over these runs: a ledger may hold others, with another curator."""
     theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
-    if any(_is_shared(entry.disclosure) for entry in theirs):
-        ours = [e for e in ours if e.disclosure.observer != OWNERS or e.disclosure.run == REQUEST]
     heard = [entry for run, entry in by_run(party.entries) if run in runs and _is_heard(entry, party)]
     faults = [
         f"{here.path}, line {entry.seq}: {_spelled(entry.disclosure)} is not in {there.path}"
@@ -206,12 +204,7 @@ def _is_sums(about: Disclosure) -> bool:
 
 def _is_histogram(about: Disclosure) -> bool:
     """Check that it is an owner's histogram by cells, towards the curator or, by orders, towards others."""
-    return about.nonce == HISTOGRAM and not is_validation(about.protected)
-
-
-def _is_shared(about: Disclosure) -> bool:
-    """Check that it is D_v itself: then the curator makes g~ of it, and writes that alone."""
-    return is_validation(about.protected) and isinstance(about.event, RawRows)
+    return about.nonce.startswith(HISTOGRAM) and not is_validation(about.protected)
 
 
 def _is_mirrored(entry: Entry, party: Found) -> bool:

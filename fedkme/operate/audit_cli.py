@@ -138,9 +138,9 @@ def _number(epsilon: float) -> str:
 
 
 def _published_cells(found: list[Disclosure]) -> dict[tuple[str, str], list[Disclosure]]:
-    """Pairs for which the paper has arithmetic; an entry in two ledgers counts once."""
+    """Pairs for which the paper has arithmetic."""
     cells: dict[tuple[str, str], list[Disclosure]] = {}
-    for about in dict.fromkeys(found):
+    for about in found:
         if isinstance(about.event, MwemCall | PrivAuction):
             cells.setdefault((about.protected, about.observer), []).append(about)
     return cells

@@ -105,7 +105,7 @@ class Spending:
         self._store = store
         self._say = say
         self._read = 0
-        self._found: dict[Disclosure, None] = {}
+        self._found: list[Disclosure] = []
         self._due = threading.Event()
         self._over = threading.Event()
         labels = ("protected", "observer")
@@ -147,7 +147,7 @@ class Spending:
         lines = self._store.ledger(self._read)
         if not lines:
             return
-        self._found.update(dict.fromkeys(disclosures_in(kept.line for kept in lines)))
+        self._found += disclosures_in(kept.line for kept in lines)
         self._read = lines[-1].seq
         for row in matrix(self._found, Sound(), DELTA):
             self._epsilon.labels(row.protected, row.observer).set(row.figure.epsilon)

@@ -12,7 +12,7 @@ from fedkme.privacy.events import OWNERS, Disclosure, Event, is_validation
 
 
 class Budget(Settings):
-    """A total (epsilon, delta), over everything that a party's ledgers hold; by the sound accountant."""
+    """A total (epsilon, delta), over everything that a party's ledger holds; by the sound accountant."""
 
     epsilon: float = Field(gt=0)
     delta: float = Field(gt=0, lt=1)
@@ -27,7 +27,7 @@ def check_budget(
         budget: the total.
         protected: the data set.
         observer: who learns of it.
-        spent: what the ledgers hold; of other data sets and observers too.
+        spent: every line of the party's ledger; of other data sets and observers too.
         planned: what is about to be released.
 
     Raises:
@@ -35,7 +35,7 @@ def check_budget(
     """
     from fedkme.privacy.accountants import paid
 
-    about = [d for d in dict.fromkeys(spent) if (d.protected, d.observer) == (protected, observer)]
+    about = [d for d in spent if (d.protected, d.observer) == (protected, observer)]
     check_cost(
         budget,
         f"{protected} towards {observer}",
@@ -58,7 +58,7 @@ def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[
     """
     from fedkme.privacy.accountants import paid
 
-    told = [d for d in dict.fromkeys(spent) if d.observer == OWNERS and not is_validation(d.protected)]
+    told = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
     names = {d.protected for d in told if d.protected != OWNERS} or {OWNERS}
     remedy = "Ask for a smaller epsilon, or agree on a larger budget."
     events = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in sorted(names)}

@@ -17,10 +17,11 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,9 +208,30 @@ def check_chain(path: Path) -> ChainFault | None:
     return _follow(path)[1]
 
 
-def nonce_of(vector: NDArray[np.int32]) -> str:
-    """A nonce for a released vector: the same release has the same, on every host."""
-    return hashlib.sha256(vector.astype("<i4").tobytes()).hexdigest()[:32]
+def nonce_of(vector: NDArray[np.int32] | NDArray[np.int64]) -> str:
+    """A nonce for a released vector: the same draw has the same, on every host, and another draw another."""
+    return hashlib.sha256(vector.astype(vector.dtype.newbyteorder("<")).tobytes()).hexdigest()[:32]
+
+
+Line = TypeVar("Line", bound=Hashable)
+
+
+def merged(ledgers: Iterable[Iterable[Line]]) -> list[Line]:
+    """The draws that several parties' ledgers tell of, in the order in which they are met.
+
+    Within one ledger every line is a draw. Both sides of an exchange write the same line about a draw, with a
+    nonce that is of its bytes: each distinct line counts as often as in the ledger that has it most often.
+    """
+    found: Counter[Line] = Counter()
+    lines: list[Line] = []
+    for ledger in ledgers:
+        here: Counter[Line] = Counter()
+        for line in ledger:
+            here[line] += 1
+            if here[line] > found[line]:
+                found[line] += 1
+                lines.append(line)
+    return lines
 
 
 def _text(path: Path) -> bytes:

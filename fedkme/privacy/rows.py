@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from fedkme.privacy.events import CURATOR, Disclosure, Event, HashedRows, RawRows, SealedRows
 
+ROWS = "rows"
+"""Nonce of the line about D_v itself, where the curator is trusted with it."""
 _ROW = RawRows(1)
 _HASHED = HashedRows(1)
 _SEALED = SealedRows(1)
@@ -15,6 +17,8 @@ def row_disclosures(
     run: str, number: int, owner: str, tokens: Iterable[int], sealed_for: str = "", hashed: bool = False
 ) -> list[Disclosure]:
     """One line a row; sealed ones have two, since the consumer can read what it gets.
+
+    The nonce is the row's token: nothing is drawn, and a row that leaves again in a run tells nothing more.
 
     Args:
         run: the run's name.

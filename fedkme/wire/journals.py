@@ -86,8 +86,7 @@ class RunDocument:
             return RunDocument(releases.request_from_wire(message.release), None, None, owners, missing)
         plan, offer = summaries.plan_from_wire(message.plan, message.plan.features.width), None
         if message.offer:
-            rows = message.offer[0].validation.rows
-            offer = summaries.offer_from_messages(message.offer, plan, len(rows[0].values) if rows else 0)
+            offer = summaries.offer_from_messages(message.offer, plan)
         return RunDocument(summaries.request_from_wire(message.request), plan, offer, owners, missing)
 
 
@@ -152,8 +151,7 @@ class OpenRequest:
                 sealed=bool(message.secret),
                 secret_draw=bool(message.offer[0].reference),
             )
-            rows = message.offer[0].validation.rows
-            offer = summaries.offer_from_messages(message.offer, plan, len(rows[0].values) if rows else 0)
+            offer = summaries.offer_from_messages(message.offer, plan)
         if message.secret:
             keys = PartyKeys(request.consumer, message.run, message.box_key, message.signing_key)
             secrets = keys, GroupSecret(message.run, message.secret)

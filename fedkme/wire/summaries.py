@@ -88,28 +88,30 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
 
 def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
     """Encode an offer; D_v itself goes in parts."""
+    first = pb.ConsumerMessage(with_validation=offer.validation is not None)
     if offer.target is not None:
-        messages = [pb.ConsumerMessage(target=codecs.mean_to_wire(offer.target))]
+        first.target.CopyFrom(codecs.mean_to_wire(offer.target))
     elif offer.histogram is not None:
-        messages = [pb.ConsumerMessage(histogram=types_pb2.Histogram(cells=offer.histogram.tolist()))]
-    else:
-        assert offer.validation is not None, "an offer has one of the three"
-        rows = [Row(index, values, None) for index, values in enumerate(offer.validation)]
-        messages = [pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(rows)]
-    messages[0].disclosures.extend(codecs.disclosure_to_wire(about) for about in offer.disclosures)
-    messages[0].gifts.extend(GIFT.to_wire(gift) for gift in offer.gifts.values())
+        first.histogram.CopyFrom(types_pb2.Histogram(cells=offer.histogram.tolist()))
+    first.disclosures.extend(codecs.disclosure_to_wire(about) for about in offer.disclosures)
+    first.gifts.extend(GIFT.to_wire(gift) for gift in offer.gifts.values())
     if offer.reference is not None:
-        messages[0].reference = hashes_to_wire(offer.reference)
-    return messages
+        first.reference = hashes_to_wire(offer.reference)
+    if offer.validation is None:
+        return [first]
+    rows = [Row(index, values, None) for index, values in enumerate(offer.validation)]
+    return [first, *(pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(rows))]
 
 
-def offer_from_messages(messages: Sequence[pb.ConsumerMessage], plan: Plan, columns: int) -> Offer:
+def offer_from_messages(
+    messages: Sequence[pb.ConsumerMessage], plan: Plan, columns: int | None = None
+) -> Offer:
     """Decode an offer.
 
     Args:
         messages: what the consumer says; several for the parts of D_v.
         plan: what it answers.
-        columns: of a row of D_v.
+        columns: of a row of D_v; None: those of its first row.
 
     Raises:
         ProtocolError: it does not have the form that the plan asks for.
@@ -123,9 +125,11 @@ def offer_from_messages(messages: Sequence[pb.ConsumerMessage], plan: Plan, colu
             reference = hashes_from_wire(first.reference, REFERENCE_HASHES, plan.features.dimension)
     elif first.HasField("histogram"):
         histogram = codecs.cells_from_wire(first.histogram.cells)
-    else:
-        rows = codecs.rows_from_wire(message.validation for message in messages)
-        validation = codecs.values_of(rows, columns)
+    parts = [message.validation for message in messages if message.HasField("validation")]
+    if parts:
+        rows = codecs.rows_from_wire(parts)
+        width = len(rows[0].values) if columns is None and rows else columns or 0
+        validation = codecs.values_of(rows, width)
     return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference)
 
 

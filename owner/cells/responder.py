@@ -124,7 +124,7 @@ class HistogramResponder:
             raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
         how = HistogramNoise(terms.scale)
         counts = noisy_counts(self._cells(terms, book), _size(terms, book), how, self._noise)
-        self._gate.pass_histogram(invitation.run, how.event)
+        self._gate.pass_histogram(invitation.run, how.event, counts)
         self._counted = True
         return counts
 

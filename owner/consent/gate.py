@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fedkme.cells.disclosures import histogram_disclosures
+from fedkme.cells.disclosures import Counts, histogram_disclosures
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
 from fedkme.privacy.events import (
     CURATOR,
@@ -19,11 +19,13 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.rows import row_disclosures
-from fedkme.protocol import AuctionTerms, Invitation, SumTerms
+from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce
+from fedkme.protocol import AuctionTerms, Broadcast, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosures
 from owner.consent.policy import Policy
 from owner.settings import MOST_SUMS
 
+# Numbers as they are: nothing is drawn, so that equal lines say the same once more, at an infinite epsilon.
 _BID = ExactStatistic("best marginal gain")
 _COUNTS = ExactStatistic("counts at public prices")
 MOST_SILENT = 2**10
@@ -131,7 +133,7 @@ class OwnerGate:
         """Go on with a run that was opened by another process."""
         self._invitation = invitation
         heard = invitation.terms.heard if isinstance(invitation.terms, AuctionTerms) else ()
-        self._heard = {about.nonce: about for about in heard}
+        self._heard = {about.nonce.partition(" ")[0]: about for about in heard}
         self._heard_until.clear()
 
     def restore_sums(self, number: int, asked: bytes) -> None:
@@ -168,17 +170,17 @@ class OwnerGate:
         self._sums[number] = asked
         self._write(lines)
 
-    def pass_histogram(self, run: str, event: Event) -> None:
+    def pass_histogram(self, run: str, event: Event, counts: Counts) -> None:
         """Let counts of cells out, with their noise: the curator sees them, and others what follows."""
-        self._write(histogram_disclosures(run, self._owner, event))
+        self._write(histogram_disclosures(run, self._owner, event, counts))
 
-    def restore_heard(self, round_number: int, nonce: str) -> None:
+    def restore_heard(self, round_number: int, what: str) -> None:
         """Take up what another process wrote down of a round."""
-        self._heard_until[nonce] = max(round_number, self._heard_until.get(nonce, 0))
+        self._heard_until[what] = max(round_number, self._heard_until.get(what, 0))
 
     def close(self, last_round: int) -> None:
         """The run is over: write down what was decided since this owner was last told."""
-        self._write(self._hear(last_round, "mean"))
+        self._write(self._hear(last_round, MEAN, NOT_TOLD))
 
     def restore_rows(self, tokens: Sequence[int]) -> None:
         """Rows that another process let out."""
@@ -199,7 +201,7 @@ class OwnerGate:
             run: the run's name.
             round_number: the round.
             tokens: of the rows.
-            question: what being asked for them says of other owners' rows, by its nonce.
+            question: what being asked for them says of other owners' rows: AUCTION, or nothing.
             sealed_for: the consumer who alone can open them; none: the curator sees them.
             hashed: whether sealed rows have h1 of them beside.
 
@@ -218,13 +220,13 @@ class OwnerGate:
         self._allowance.rows += len(new)
         self._write(lines)
 
-    def pass_bid(self, run: str, round_number: int) -> None:
+    def pass_bid(self, run: str, broadcast: Broadcast) -> None:
         """Let the best marginal gain out, exact as it is."""
-        self._write([*self._hear(round_number, "mean"), self._about(run, round_number, _BID, "bid")])
+        self._write([*self._hear_mean(broadcast), self._about(run, broadcast.round, _BID, "bid")])
 
-    def pass_counts(self, run: str, round_number: int) -> None:
+    def pass_counts(self, run: str, broadcast: Broadcast) -> None:
         """Let out how many rows are worth each price."""
-        self._write([*self._hear(round_number, "mean"), self._about(run, round_number, _COUNTS, "counts")])
+        self._write([*self._hear_mean(broadcast), self._about(run, broadcast.round, _COUNTS, "counts")])
 
     def _tell(self, run: str, error: FedkmeError) -> None:
         if self._refused is not None:
@@ -246,25 +248,29 @@ class OwnerGate:
                     "Look at the curator's software.",
                 )
 
-    def _hear(self, round_number: int, nonce: str) -> list[Disclosure]:
+    def _hear_mean(self, broadcast: Broadcast) -> list[Disclosure]:
+        return self._hear(broadcast.round, MEAN, mean_nonce(broadcast.mean))
+
+    def _hear(self, round_number: int, what: str, nonce: str = "") -> list[Disclosure]:
         """Lines about what this owner is told of others' rows, in the curator's words; once a round.
 
         A broadcast tells of all rounds since the last one: what was decided in silence could have been said.
         The first reads the public seed set alone.
         """
-        about = self._heard.get(nonce)
-        first = 2 if nonce == "mean" else round_number
-        new = round_number + 1 - max(first, self._heard_until.get(nonce, 0) + 1)
+        about = self._heard.get(what)
+        first = 2 if what == MEAN else round_number
+        new = round_number + 1 - max(first, self._heard_until.get(what, 0) + 1)
         if about is None or new < 1:
-            self.restore_heard(round_number, nonce)
+            self.restore_heard(round_number, what)
             return []
         if new > MOST_SILENT and isinstance(repeated(about.event, 2), Composed):
             raise ProtocolError(
                 f"{self._owner} is told of round {round_number} after {new - 1} rounds of silence",
                 "Look at the curator's software.",
             )
-        self.restore_heard(round_number, nonce)
-        return [dataclasses.replace(about, round=round_number, event=repeated(about.event, new))]
+        self.restore_heard(round_number, what)
+        event = repeated(about.event, new)
+        return [dataclasses.replace(about, round=round_number, event=event, nonce=nonce or about.nonce)]
 
     def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
         return Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)

@@ -11,6 +11,7 @@ from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.told import AUCTION
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.protocols import is_hashed, is_sealed
 from fedkme.sealed import AnyRow, check_same
@@ -145,9 +146,9 @@ class Bidder:
         """Take up a quote whose counts have left already."""
         self._gains = self._gains_after(broadcast)
 
-    def restore_heard(self, round_number: int, nonce: str) -> None:
-        """Take up what was written down of others' rows in a round: the mean told, or the question."""
-        self._gate.restore_heard(round_number, nonce)
+    def restore_heard(self, round_number: int, what: str) -> None:
+        """Take up what was written down of others' rows in a round: MEAN, or AUCTION."""
+        self._gate.restore_heard(round_number, what)
 
     def skip_draw(self) -> None:
         """Leave seeded noise as after `draw`."""
@@ -174,21 +175,21 @@ class Bidder:
         gains = self._gains_after(broadcast)
         if not self._left:
             return None
-        self._gate.pass_bid(self._run, broadcast.round)
+        self._gate.pass_bid(self._run, broadcast)
         best = int(gains.argmax())
         return Bid(gains.item(best), self._token(best))
 
     def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count unsent rows that have a marginal gain of at least each price, (k,)."""
         self._gains = self._gains_after(broadcast)
-        self._gate.pass_counts(self._run, broadcast.round)
+        self._gate.pass_counts(self._run, broadcast)
         unsent = np.sort(self._gains[~self._sent])
         return len(unsent) - np.searchsorted(unsent, prices, side="left")
 
     def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
         """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
         worth = np.flatnonzero(~self._sent & (self._gains >= price))
-        return self._send(round_number, worth.tolist(), "auction")
+        return self._send(round_number, worth.tolist(), AUCTION)
 
     def reveal(self, round_number: int, token: int) -> AnyRow:
         """The row behind a token; it is not bid again (step 16).
@@ -198,7 +199,7 @@ class Bidder:
         """
         if not 0 <= token < len(self._rows):
             raise OwnerFaultError(f"{self.name} never bid a row {token}", "Check the curator's software.")
-        (row,) = self._send(round_number, [self._rows[token]], "auction")
+        (row,) = self._send(round_number, [self._rows[token]], AUCTION)
         return row
 
     def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:

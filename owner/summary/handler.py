@@ -20,6 +20,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import check_dimension
+from fedkme.privacy.told import AUCTION, MEAN
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation
 from owner.handler import RunHandler
 from owner.summary.bidder import Bidder
@@ -72,13 +73,13 @@ class SummaryHandler(RunHandler):
                 self._accept(invitation)
                 bidder.restore_invitation(invitation)
             case Broadcast() | Close():
-                bidder.restore_heard(number, "mean")
+                bidder.restore_heard(number, MEAN)
             case Quote(broadcast, prices):
-                bidder.restore_heard(number, "mean")
+                bidder.restore_heard(number, MEAN)
                 bidder.restore_quote(broadcast)
                 self._prices = frozenset(prices.tolist())
             case Ask() | Sell():
-                bidder.restore_heard(number, "auction")
+                bidder.restore_heard(number, AUCTION)
                 self._prices = frozenset()
             case DrawRows():
                 bidder.skip_draw()

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from curator.summary.disclosures import SummaryDisclosures
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
+from fedkme.exchange import Offer
 from fedkme.ledgers.reconcile import Verdict, disclosures, verify
 from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import Sound, matrix
@@ -216,8 +217,8 @@ def test_what_is_not_declared_counts_as_exact() -> None:
     file = io.StringIO()
     gate = SummaryDisclosures("run-1", Ledger("curator", file_writer(file)))
     target = np.arange(4, dtype=np.int32)
-    gate.receive_target(target, [])
+    gate.receive_target(target, Offer(target))
     assert file.getvalue().count('"kind":"exact-statistic"') == 2
     stranger = Disclosure("run-1", 0, "owner-1", "curator", ExactStatistic("x"), "replace-one", None, "x")
     with pytest.raises(ProtocolError, match="not about its request"):
-        gate.receive_target(target, [stranger])
+        gate.receive_target(target, Offer(target, disclosures=(stranger,)))

@@ -48,6 +48,7 @@ def d_v(*rows: Sequence[float], last: bool = True) -> pb.ConsumerMessage:
 
 GOOD = (0.5, 0.5, 0.5)
 TARGET = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))
+WITH_ROWS = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
 SHORT = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * 3))
 HUGE = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[2**31 - 1] * DIMENSION))
 SPOKEN = codecs.VERSIONS.newest
@@ -66,13 +67,15 @@ BAD: list[tuple[list[pb.ConsumerMessage | bytes], type[FedkmeError], str]] = [
     ([b"\xff\xff"], ProtocolError, "no message of this protocol"),
     ([asked(), SHORT], ProtocolError, "3 coordinates and the run 8"),
     ([asked(), HUGE], ProtocolError, "out of range"),
-    ([asked(), asked()], ProtocolError, "did not send its target or validation"),
-    ([asked(), d_v(GOOD, last=False), TARGET], ProtocolError, "did not send its validation"),
-    ([asked(), d_v(GOOD)], ProtocolError, "another size"),
-    ([asked(), d_v(GOOD, GOOD, GOOD, last=False)], ProtocolError, "another size"),
-    ([asked(), d_v(GOOD, (0.5, 0.5))], ProtocolError, "does not have the schema's 3 columns"),
-    ([asked(), d_v(GOOD, (0.5, float("nan"), 0.5))], DataError, "NaN, infinity"),
-    ([asked(), d_v(GOOD, (0.5, 7.5, 0.5))], DataError, "outside the public bounds"),
+    ([asked(), asked()], ProtocolError, "did not send its target when"),
+    ([asked(), d_v(GOOD, GOOD)], ProtocolError, "did not send its target when"),
+    ([asked(), WITH_ROWS, d_v(GOOD, last=False), TARGET], ProtocolError, "did not send its validation"),
+    ([asked(), WITH_ROWS, d_v(GOOD)], ProtocolError, "another size"),
+    ([asked(), WITH_ROWS, d_v(GOOD, GOOD, GOOD, last=False)], ProtocolError, "another size"),
+    ([asked(), WITH_ROWS, d_v()], ProtocolError, "empty parts"),
+    ([asked(), WITH_ROWS, d_v(GOOD, (0.5, 0.5))], ProtocolError, "does not have the schema's 3 columns"),
+    ([asked(), WITH_ROWS, d_v(GOOD, (0.5, float("nan"), 0.5))], DataError, "NaN, infinity"),
+    ([asked(), WITH_ROWS, d_v(GOOD, (0.5, 7.5, 0.5))], DataError, "outside the public bounds"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,13 +44,13 @@ def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: flo
 
 
 def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
-    """Disclosures of each data set to each observer.
+    """Disclosures of each data set to each observer; a broadcast has one for each observer.
 
-    A broadcast has one disclosure for each observer. An entry that occurs twice, as in the ledgers of both
-    sides of an exchange or after a replay, counts once: it has the same nonce.
+    Each one is a draw, also where two are equal. Lines of several ledgers come here through `merged`
+    (fedkme.privacy.ledger), or what both sides of an exchange wrote would count twice.
     """
     cells: dict[tuple[str, str], list[Disclosure]] = {}
-    for disclosure in dict.fromkeys(disclosures):
+    for disclosure in disclosures:
         cells.setdefault((disclosure.protected, disclosure.observer), []).append(disclosure)
     return cells
 
@@ -116,12 +117,19 @@ def composed(cells: Cells, accountant: Accountant, delta: float) -> list[MatrixC
 
 
 def paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
-    """Events that one observer saw of one data set, without `Composed`; a whole run's event once a run."""
-    seen: set[tuple[str, Event]] = set()
+    """Events that one observer saw of one data set, without `Composed`; a whole run's event once a run.
+
+    A run is known by its name and by the nonce of the event, which is of what was drawn for the run. Where
+    equal lines say that it was there twice, it is paid twice.
+    """
+    lines: Counter[Disclosure] = Counter()
+    times: Counter[tuple[str, str, Event]] = Counter()
     for disclosure in cell:
+        lines[disclosure] += 1
         for event in leaves([disclosure.event]):
             if event.whole_run:
-                if (disclosure.run, event) in seen:
+                run = disclosure.run, disclosure.nonce, event
+                if times[run] >= lines[disclosure]:
                     continue
-                seen.add((disclosure.run, event))
+                times[run] += 1
             yield event

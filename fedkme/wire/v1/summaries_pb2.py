@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fedkme.wire.v1 import types_pb2 as fedkme_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x66\x65\x64kme/v1/summaries.proto\x12\tfedkme.v1\x1a\x15\x66\x65\x64kme/v1/types.proto\"\xb1\x02\n\x0f\x43onsumerMessage\x12,\n\x07request\x18\x01 \x01(\x0b\x32\x19.fedkme.v1.SummaryRequestH\x00\x12\'\n\x06target\x18\x02 \x01(\x0b\x32\x15.fedkme.v1.MeanVectorH\x00\x12%\n\nvalidation\x18\x03 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12)\n\thistogram\x18\x06 \x01(\x0b\x32\x14.fedkme.v1.HistogramH\x00\x12%\n\x06\x61ttach\x18\x05 \x01(\x0b\x32\x13.fedkme.v1.RunQueryH\x00\x12\x13\n\x0b\x64isclosures\x18\x04 \x03(\t\x12\x1e\n\x05gifts\x18\x07 \x03(\x0b\x32\x0f.fedkme.v1.Gift\x12\x11\n\treference\x18\x08 \x01(\x0c\x42\x06\n\x04\x62ody\"\xd2\x01\n\x0eSummaryRequest\x12)\n\x08versions\x18\x01 \x01(\x0b\x32\x17.fedkme.v1.VersionRange\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rschema_digest\x18\x03 \x01(\t\x12\x0f\n\x05gamma\x18\x04 \x01(\x01H\x00\x12\x1a\n\x10gamma_from_seeds\x18\x05 \x01(\x08H\x00\x12\x17\n\x0fvalidation_rows\x18\x06 \x01(\x04\x12\x0c\n\x04name\x18\x07 \x01(\t\x12\x12\n\nrequest_id\x18\x08 \x01(\x0c\x42\x08\n\x06kernel\"%\n\x08RunQuery\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\"M\n\x07RunList\x12!\n\x04runs\x18\x01 \x03(\x0b\x32\x13.fedkme.v1.RunState\x12\x1f\n\x05\x66\x61ult\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.Fault\"t\n\x08RunState\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x10\n\x08selected\x18\x04 \x01(\x04\x12\x0e\n\x06opened\x18\x05 \x01(\x01\x12\r\n\x05\x61head\x18\x06 \x01(\r\x12\x0c\n\x04kind\x18\x07 \x01(\t\"\xd0\x01\n\x0e\x43uratorMessage\x12\x1f\n\x04plan\x18\x01 \x01(\x0b\x32\x0f.fedkme.v1.PlanH\x00\x12\'\n\x08progress\x18\x02 \x01(\x0b\x32\x13.fedkme.v1.ProgressH\x00\x12\"\n\x07summary\x18\x03 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12%\n\x07outcome\x18\x04 \x01(\x0b\x32\x12.fedkme.v1.OutcomeH\x00\x12!\n\x05\x66\x61ult\x18\x05 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x42\x06\n\x04\x62ody\"\xcd\x01\n\x04Plan\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\'\n\x08\x66\x65\x61tures\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12\x0f\n\x07offered\x18\x04 \x01(\x08\x12#\n\x05\x63\x65lls\x18\x05 \x01(\x0b\x32\x14.fedkme.v1.CellsPlan\x12\x0e\n\x06hashed\x18\x06 \x01(\x08\x12#\n\x06offers\x18\x07 \x03(\x0b\x32\x13.fedkme.v1.KeyOffer\x12\x13\n\x0bsecret_draw\x18\x08 \x01(\x08\"D\n\x08Progress\x12\r\n\x05round\x18\x01 \x01(\r\x12\x10\n\x08selected\x18\x02 \x01(\x04\x12\x17\n\x0fpoints_accessed\x18\x03 \x01(\x04\"\xc7\x01\n\x07Outcome\x12)\n\x06status\x18\x01 \x01(\x0e\x32\x19.fedkme.v1.Outcome.Status\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0e\n\x06rounds\x18\x03 \x01(\r\x12\x17\n\x0fpoints_accessed\x18\x04 \x01(\x04\x12\r\n\x05prune\x18\x05 \x01(\x08\"I\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATUS_COMPLETE\x10\x01\x12\x12\n\x0eSTATUS_STOPPED\x10\x02\x32\xbe\x01\n\tSummaries\x12\x46\n\tSummarize\x12\x1a.fedkme.v1.ConsumerMessage\x1a\x19.fedkme.v1.CuratorMessage(\x01\x30\x01\x12\x33\n\x08ListRuns\x12\x13.fedkme.v1.RunQuery\x1a\x12.fedkme.v1.RunList\x12\x34\n\tCancelRun\x12\x13.fedkme.v1.RunQuery\x1a\x12.fedkme.v1.RunListb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x66\x65\x64kme/v1/summaries.proto\x12\tfedkme.v1\x1a\x15\x66\x65\x64kme/v1/types.proto\"\xca\x02\n\x0f\x43onsumerMessage\x12,\n\x07request\x18\x01 \x01(\x0b\x32\x19.fedkme.v1.SummaryRequestH\x00\x12\'\n\x06target\x18\x02 \x01(\x0b\x32\x15.fedkme.v1.MeanVectorH\x00\x12%\n\nvalidation\x18\x03 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12)\n\thistogram\x18\x06 \x01(\x0b\x32\x14.fedkme.v1.HistogramH\x00\x12%\n\x06\x61ttach\x18\x05 \x01(\x0b\x32\x13.fedkme.v1.RunQueryH\x00\x12\x13\n\x0b\x64isclosures\x18\x04 \x03(\t\x12\x1e\n\x05gifts\x18\x07 \x03(\x0b\x32\x0f.fedkme.v1.Gift\x12\x11\n\treference\x18\x08 \x01(\x0c\x12\x17\n\x0fwith_validation\x18\t \x01(\x08\x42\x06\n\x04\x62ody\"\xd2\x01\n\x0eSummaryRequest\x12)\n\x08versions\x18\x01 \x01(\x0b\x32\x17.fedkme.v1.VersionRange\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rschema_digest\x18\x03 \x01(\t\x12\x0f\n\x05gamma\x18\x04 \x01(\x01H\x00\x12\x1a\n\x10gamma_from_seeds\x18\x05 \x01(\x08H\x00\x12\x17\n\x0fvalidation_rows\x18\x06 \x01(\x04\x12\x0c\n\x04name\x18\x07 \x01(\t\x12\x12\n\nrequest_id\x18\x08 \x01(\x0c\x42\x08\n\x06kernel\"%\n\x08RunQuery\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\"M\n\x07RunList\x12!\n\x04runs\x18\x01 \x03(\x0b\x32\x13.fedkme.v1.RunState\x12\x1f\n\x05\x66\x61ult\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.Fault\"t\n\x08RunState\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x10\n\x08selected\x18\x04 \x01(\x04\x12\x0e\n\x06opened\x18\x05 \x01(\x01\x12\r\n\x05\x61head\x18\x06 \x01(\r\x12\x0c\n\x04kind\x18\x07 \x01(\t\"\xd0\x01\n\x0e\x43uratorMessage\x12\x1f\n\x04plan\x18\x01 \x01(\x0b\x32\x0f.fedkme.v1.PlanH\x00\x12\'\n\x08progress\x18\x02 \x01(\x0b\x32\x13.fedkme.v1.ProgressH\x00\x12\"\n\x07summary\x18\x03 \x01(\x0b\x32\x0f.fedkme.v1.RowsH\x00\x12%\n\x07outcome\x18\x04 \x01(\x0b\x32\x12.fedkme.v1.OutcomeH\x00\x12!\n\x05\x66\x61ult\x18\x05 \x01(\x0b\x32\x10.fedkme.v1.FaultH\x00\x42\x06\n\x04\x62ody\"\xcd\x01\n\x04Plan\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\'\n\x08\x66\x65\x61tures\x18\x03 \x01(\x0b\x32\x15.fedkme.v1.FeatureMap\x12\x0f\n\x07offered\x18\x04 \x01(\x08\x12#\n\x05\x63\x65lls\x18\x05 \x01(\x0b\x32\x14.fedkme.v1.CellsPlan\x12\x0e\n\x06hashed\x18\x06 \x01(\x08\x12#\n\x06offers\x18\x07 \x03(\x0b\x32\x13.fedkme.v1.KeyOffer\x12\x13\n\x0bsecret_draw\x18\x08 \x01(\x08\"D\n\x08Progress\x12\r\n\x05round\x18\x01 \x01(\r\x12\x10\n\x08selected\x18\x02 \x01(\x04\x12\x17\n\x0fpoints_accessed\x18\x03 \x01(\x04\"\xc7\x01\n\x07Outcome\x12)\n\x06status\x18\x01 \x01(\x0e\x32\x19.fedkme.v1.Outcome.Status\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0e\n\x06rounds\x18\x03 \x01(\r\x12\x17\n\x0fpoints_accessed\x18\x04 \x01(\x04\x12\r\n\x05prune\x18\x05 \x01(\x08\"I\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATUS_COMPLETE\x10\x01\x12\x12\n\x0eSTATUS_STOPPED\x10\x02\x32\xbe\x01\n\tSummaries\x12\x46\n\tSummarize\x12\x1a.fedkme.v1.ConsumerMessage\x1a\x19.fedkme.v1.CuratorMessage(\x01\x30\x01\x12\x33\n\x08ListRuns\x12\x13.fedkme.v1.RunQuery\x1a\x12.fedkme.v1.RunList\x12\x34\n\tCancelRun\x12\x13.fedkme.v1.RunQuery\x1a\x12.fedkme.v1.RunListb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,25 +33,25 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedkme.v1.summaries_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CONSUMERMESSAGE']._serialized_start=64
-  _globals['_CONSUMERMESSAGE']._serialized_end=369
-  _globals['_SUMMARYREQUEST']._serialized_start=372
-  _globals['_SUMMARYREQUEST']._serialized_end=582
-  _globals['_RUNQUERY']._serialized_start=584
-  _globals['_RUNQUERY']._serialized_end=621
-  _globals['_RUNLIST']._serialized_start=623
-  _globals['_RUNLIST']._serialized_end=700
-  _globals['_RUNSTATE']._serialized_start=702
-  _globals['_RUNSTATE']._serialized_end=818
-  _globals['_CURATORMESSAGE']._serialized_start=821
-  _globals['_CURATORMESSAGE']._serialized_end=1029
-  _globals['_PLAN']._serialized_start=1032
-  _globals['_PLAN']._serialized_end=1237
-  _globals['_PROGRESS']._serialized_start=1239
-  _globals['_PROGRESS']._serialized_end=1307
-  _globals['_OUTCOME']._serialized_start=1310
-  _globals['_OUTCOME']._serialized_end=1509
-  _globals['_OUTCOME_STATUS']._serialized_start=1436
-  _globals['_OUTCOME_STATUS']._serialized_end=1509
-  _globals['_SUMMARIES']._serialized_start=1512
-  _globals['_SUMMARIES']._serialized_end=1702
+  _globals['_CONSUMERMESSAGE']._serialized_end=394
+  _globals['_SUMMARYREQUEST']._serialized_start=397
+  _globals['_SUMMARYREQUEST']._serialized_end=607
+  _globals['_RUNQUERY']._serialized_start=609
+  _globals['_RUNQUERY']._serialized_end=646
+  _globals['_RUNLIST']._serialized_start=648
+  _globals['_RUNLIST']._serialized_end=725
+  _globals['_RUNSTATE']._serialized_start=727
+  _globals['_RUNSTATE']._serialized_end=843
+  _globals['_CURATORMESSAGE']._serialized_start=846
+  _globals['_CURATORMESSAGE']._serialized_end=1054
+  _globals['_PLAN']._serialized_start=1057
+  _globals['_PLAN']._serialized_end=1262
+  _globals['_PROGRESS']._serialized_start=1264
+  _globals['_PROGRESS']._serialized_end=1332
+  _globals['_OUTCOME']._serialized_start=1335
+  _globals['_OUTCOME']._serialized_end=1534
+  _globals['_OUTCOME_STATUS']._serialized_start=1461
+  _globals['_OUTCOME_STATUS']._serialized_end=1534
+  _globals['_SUMMARIES']._serialized_start=1537
+  _globals['_SUMMARIES']._serialized_end=1727
 # @@protoc_insertion_point(module_scope)

@@ -55,7 +55,7 @@ class SummariesServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Summarize(self, request_iterator, context):
-        """Request, plan, g~ (or D_v), progress, then the rows and how the run ended.
+        """Request, plan, g~ or a histogram (and D_v), progress, then the rows and how the run ended.
         The run does not end with the call: asking again with the same id, or attaching to the run, goes on with it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,6 +36,7 @@ from fedkme.privacy.events import (
     SubsampledGaussian,
 )
 from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.privacy.ledger import merged
 
 SOUND, PUBLISHED = Sound(), Published()
 D_V = MwemCall(0.01, 1656)
@@ -471,20 +472,28 @@ def test_the_matrix_composes_what_each_observer_saw() -> None:
     assert found["D_v", "owner-2"].figure == SOUND.epsilon([Gaussian(4.0)], 1e-5)
 
 
-def test_a_replay_and_the_other_sides_copy_count_once() -> None:
-    # DESIGN.md, decision 2: a replay returns the same bytes; decision 3: both sides hold the entry.
+def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_none() -> None:
+    # Issue 12, A1: 60 equal lines were 60 draws, and cost as much as one.
+    # DESIGN.md, decision 3: both sides hold the entry.
     once = entry("owner-2", Gaussian(5.0), "1")
-    (row,) = matrix([once, once, replace(once)], SOUND, 1e-5)
-    assert row.figure == SOUND.epsilon([Gaussian(5.0)], 1e-5)
+    (row,) = matrix([once] * 60, SOUND, 1e-5)
+    assert row.figure == SOUND.epsilon([Gaussian(5.0, 60)], 1e-5)
+    (row,) = matrix(merged([[once, once], [once, replace(once), once], []]), SOUND, 1e-5)
+    assert row.figure == SOUND.epsilon([Gaussian(5.0, 3)], 1e-5)
 
 
 def test_a_runs_clocks_are_paid_once() -> None:
     # SARPATWAR.md, section 6: eps for ALL clocks of the run together; the next run pays again.
-    stops = [entry("owner-2", Clock(0.2), str(i), round=i) for i in range(10)]
+    stops = [entry("owner-2", Clock(0.2), "auction 1", round=i) for i in range(10)]
     (row,) = matrix(stops, SOUND, 0.0)
     assert row.figure.epsilon == pytest.approx(0.4)
-    (row,) = matrix([*stops, entry("owner-2", Clock(0.2), "11", run="run-2")], SOUND, 0.0)
-    assert row.figure.epsilon == pytest.approx(0.8)
+    # Another run, or one of the same name with another g~, or the same lines again: another clock.
+    clock = entry("owner-2", Clock(0.2), "auction 1", round=3)
+    for other in (replace(clock, run="run-2"), replace(clock, nonce="auction 2"), clock):
+        (row,) = matrix([*stops, other], SOUND, 0.0)
+        assert row.figure.epsilon == pytest.approx(0.8)
+    (row,) = matrix(stops * 3, SOUND, 0.0)
+    assert row.figure.epsilon == pytest.approx(1.2)
 
 
 def test_disclosures_under_different_relations_have_no_common_figure() -> None:
