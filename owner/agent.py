@@ -108,7 +108,7 @@ async def join(
     """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
-    table = load_table(settings.data, schema, settings.name)
+    table = load_table(settings.data, schema, settings.name, of_persons=True)
     schema.check(table, settings.name)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
 

@@ -146,7 +146,7 @@ async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
 async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
     """Ask for a summary and write it with its evaluation."""
     schema = load_schema(settings.schema_file)
-    validation = load_table(settings.validation, schema, settings.name)
+    validation = load_table(settings.validation, schema, settings.name, of_persons=True)
     if not len(validation):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     schema.check(validation, settings.name)

@@ -119,7 +119,7 @@ def make_offer(
         )
     if plan.cells is not None:
         book = code_book_from_json(plan.cells.code_book, schema)
-        how = histogram_noise(request.privacy.epsilon)
+        how = histogram_noise(request.privacy.of_row)
         cells = book.cells_of(schema.encode(validation.values))
         histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
         gate.pass_histogram(plan.run, how.event, histogram)

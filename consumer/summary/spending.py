@@ -16,7 +16,7 @@ from fedkme.privacy.settings import target_event
 
 def shared_event(request: RequestSettings, by_cells: bool) -> Event:
     """Event by which curator and owners get D_v's mean or its histogram, as the plan says."""
-    return histogram_noise(request.privacy.epsilon).event if by_cells else target_event(request.target)
+    return histogram_noise(request.privacy.of_row).event if by_cells else target_event(request.target)
 
 
 def check_request(settings: ConsumerSettings) -> None:

@@ -20,6 +20,7 @@ from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.sums import Layout
+from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocol import Invitation, Security, SumTerms
 from fedkme.protocols import SKETCH
 from fedkme.sums.values import SumQuery
@@ -63,7 +64,7 @@ def of_seeds(
     """
     bits = settings.cells.bits
     if bits is None:
-        epsilon = settings.privacy.epsilon
+        epsilon = settings.privacy.of_row
         bits = bits_for(validation_rows, [MOST_OWNER_ROWS], epsilon, epsilon)
     if len(seeds) < 2**bits:
         raise ConfigError(
@@ -100,12 +101,13 @@ async def of_owners(
     spec = spec_for(schema, seed, settings.cells.dimension)
     labelled = labels_help(rows, classes, spec.dimension, noise.sketch_deviation)
     query = SumQuery((), Layout(classes if labelled else None), sketch=spec)
-    of_sketch = SKETCH_SHARE * settings.privacy.epsilon
-    sketch = await pool.sketch(query, noise.multiplier or 0.0, of_sketch, settings.privacy.delta)
+    privacy = settings.privacy
+    of_sketch = row_epsilon(SKETCH_SHARE * privacy.epsilon, privacy.delta, privacy.group)
+    sketch = await pool.sketch(query, noise.multiplier or 0.0, of_sketch, privacy.delta)
     bits = settings.cells.bits
     if bits is None:
         sizes = list(pool.sizes.values())
-        epsilon = settings.privacy.epsilon
+        epsilon = privacy.of_row
         bits = bits_for(validation_rows, sizes, epsilon, noise.histogram.epsilon, classes if labelled else 1)
     return PublicCells(sketch_book(sketch, bits, spec, schema), classes if labelled else 0)
 

@@ -87,7 +87,7 @@ class SummarySettings(Settings):
         """Noise on an owner's rows in the cells protocol, its sketch and its histogram together."""
         sketched = self.cells.code_book != "seeds"
         share = SKETCH_SHARE if sketched else 0.0
-        return owner_noise(self.privacy.epsilon, self.privacy.delta, share)
+        return owner_noise(self.privacy.epsilon, self.privacy.delta, share).for_group(self.privacy.group)
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:
         """Events that owners will learn of each other in a run of `rows` rows over `owners` owners."""

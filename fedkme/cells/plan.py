@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.special import log_ndtr
 
@@ -72,7 +72,7 @@ class OwnerNoise:
     Attributes:
         multiplier: deviation of the sketch's noise over its sensitivity; None without a sketch.
         histogram: noise of the owner's histogram.
-        epsilon: of both together, at
+        epsilon: of both together, for a row or for the group, at
         delta: 0 without a sketch.
     """
 
@@ -80,6 +80,11 @@ class OwnerNoise:
     histogram: HistogramNoise
     epsilon: float
     delta: float
+
+    def for_group(self, rows: int) -> OwnerNoise:
+        """Multiply the noise: what held for one row holds for so many (fedkme/privacy/events/groups.py)."""
+        multiplier = None if self.multiplier is None else rows * self.multiplier
+        return replace(self, multiplier=multiplier, histogram=HistogramNoise(rows * self.histogram.scale))
 
     @property
     def sketch_event(self) -> Gaussian | None:

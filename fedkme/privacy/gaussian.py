@@ -82,6 +82,15 @@ def gaussian_epsilon(sigma: float, delta: float) -> float:
     return _least(lambda epsilon: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
 
 
+def row_epsilon(epsilon: float, delta: float, rows: int) -> float:
+    """Epsilon for one row at which a Gaussian mechanism gives (epsilon, delta) for so many rows at once.
+
+    Whatever is mu-GDP together, adaptive or not, then is (epsilon, delta)-DP for the group (Dong, Roth, Su
+    2019, theorem 2.14).
+    """
+    return epsilon if rows == 1 else gaussian_epsilon(rows * gaussian_sigma(epsilon, delta), delta)
+
+
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
         raise ConfigError(f"delta {delta} is not a probability of failure", "Take 0 < delta < 1.")

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fedkme.config import Settings
-from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from fedkme.privacy.gaussian import row_epsilon
 
 Preset = Literal["sound", "published"]
 
@@ -29,8 +29,15 @@ class PrivacyTarget(Settings):
 
     epsilon: float = Field(1.0, gt=0)
     delta: float = Field(1e-5, gt=0, lt=1)
+    group: int = Field(1, ge=1)
+    """Rows that epsilon holds for together, such as those of one person (docs/decisions/017)."""
     clock_share: float = Field(0.5, gt=0, lt=1)
     """Part of epsilon that the auction gets; the rest is for the broadcasts."""
+
+    @property
+    def of_row(self) -> float:
+        """Pure epsilon that one row of a group may cost."""
+        return self.epsilon / self.group
 
 
 def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,13 +59,22 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
         seed_set = "counted"
     else:
         defaults = {
-            "target": {"mechanism": "gaussian", "epsilon": target.epsilon, "delta": target.delta},
-            "broadcast": {
+            "target": {
                 "mechanism": "gaussian",
-                "epsilon": _for_two_rows(target.epsilon * (1.0 - target.clock_share), target.delta),
+                "epsilon": row_epsilon(target.epsilon, target.delta, target.group),
                 "delta": target.delta,
             },
-            "auction": {"kind": "clock", "epsilon": target.epsilon * target.clock_share / 2.0},
+            "broadcast": {
+                "mechanism": "gaussian",
+                "epsilon": row_epsilon(
+                    target.epsilon * (1.0 - target.clock_share), target.delta, 2 * target.group
+                ),
+                "delta": target.delta,
+            },
+            "auction": {
+                "kind": "clock",
+                "epsilon": target.epsilon * target.clock_share / (2.0 * target.group),
+            },
         }
         seed_set = "subtracted"
     filled.setdefault("seed_set", seed_set)
@@ -69,8 +85,3 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
             same = written.get(discriminator, default[discriminator]) == default[discriminator]
             filled[key] = default | dict(written) if same else dict(written)
     return filled
-
-
-def _for_two_rows(epsilon: float, delta: float) -> float:
-    """The epsilon for one row at which a Gaussian mechanism gives (epsilon, delta) for two rows."""
-    return gaussian_epsilon(2.0 * gaussian_sigma(epsilon, delta), delta)

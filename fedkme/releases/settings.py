@@ -36,6 +36,7 @@ from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError
 from fedkme.extensions import Kinds
 from fedkme.features.domain import Units
+from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocols import configured
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
@@ -86,10 +87,17 @@ class ReleaseSettings(Settings):
     without noise and without any guarantee, for simulations and for owners whose policy says so."""
     delta: float = Field(1e-5, ge=1e-30, le=0.1)
     """Of the whole release."""
+    group: int = Field(1, ge=1)
+    """Rows that epsilon holds for together, such as those of one person (docs/decisions/017)."""
     seed: int | None = Field(None, ge=0, lt=2**63)
     """Public seed of features, points and training; none: the curator draws one."""
     rows: int | None = Field(None, ge=1, le=10_000_000)
     """Synthetic rows to make; see each method for the default."""
+
+    @property
+    def of_row(self) -> float:
+        """Epsilon that one row of a group may cost, at delta."""
+        return self.epsilon if math.isinf(self.epsilon) else row_epsilon(self.epsilon, self.delta, self.group)
 
 
 class SeedPoints(Settings):

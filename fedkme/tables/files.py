@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.tables.persons import within_bound
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, table_from_arrays
 
@@ -24,8 +25,14 @@ Cells = NDArray[Any] | list[str]
 """A column of a file: numbers with NaN for an empty cell, or text with "" for one."""
 
 
-def load_table(path: Path, schema: Schema, party: str) -> Table:
+def load_table(path: Path, schema: Schema, party: str, *, of_persons: bool = False) -> Table:
     """Read a .npz, .csv or .parquet file and check it against the schema.
+
+    Args:
+        path: the file.
+        schema: of the rows.
+        party: whose they are, for errors.
+        of_persons: they are private: where the schema names a person, no more rows of one than it allows.
 
     Raises:
         DataError: the file cannot be read or does not fit; names party and column, never a value.
@@ -33,12 +40,33 @@ def load_table(path: Path, schema: Schema, party: str) -> Table:
     """
     if path.suffix == ".npz":
         arrays = read_arrays(path, party)
-        _check_names(arrays, ["x"], ["y", *schema.ignore], "array", party)
-        table = table_from_arrays(arrays["x"], arrays.get("y"))
+        needed = ["x", *_person(schema)] if of_persons else ["x"]
+        _check_names(arrays, needed, ["y", *_person(schema), *schema.ignore], "array", party)
+        table, cells = table_from_arrays(arrays["x"], arrays.get("y")), dict[str, Cells](arrays)
     else:
-        table = table_from_columns(read_columns(path, party), schema, party)
+        cells = read_columns(path, party)
+        table = table_from_columns(cells, schema, party, of_persons=of_persons)
     schema.check(table, party)
-    return table
+    return bounded(table, schema, cells, party) if of_persons else table
+
+
+def bounded(table: Table, schema: Schema, cells: Mapping[str, Cells], party: str) -> Table:
+    """Leave out rows beyond what the schema allows one person; `cells` has the column that tells them apart.
+
+    Raises:
+        DataError: it is empty in a row, or of another length.
+    """
+    if schema.person is None:
+        return table
+    persons = cells[schema.person.column]
+    unknown = np.asarray(persons) == "" if isinstance(persons, list) else persons != persons
+    if len(persons) != len(table) or np.any(unknown):
+        raise DataError(
+            f"{party}: column '{schema.person.column}' does not tell of each row whose it is",
+            "Fill the empty cells: a row of nobody could be anybody's.",
+        )
+    kept = within_bound(persons, schema.person.rows)
+    return table if kept.all() else table.take(kept)
 
 
 def save_table(path: Path, table: Table) -> None:
@@ -133,14 +161,22 @@ def _arrow_cells(column: Any) -> Cells:
     return ["" if cell is None else str(cell).strip() for cell in column.to_pylist()]
 
 
-def table_from_columns(columns: Mapping[str, Cells], schema: Schema, party: str) -> Table:
+def _person(schema: Schema) -> list[str]:
+    return [schema.person.column] if schema.person else []
+
+
+def table_from_columns(
+    columns: Mapping[str, Cells], schema: Schema, party: str, *, of_persons: bool = False
+) -> Table:
     """Build a table from the columns of a file: names become indices, the dtype the narrowest common one.
 
     Raises:
         DataError: a missing or undescribed column, text for a number, an unknown category or class.
     """
     label = [schema.label.name] if schema.label else []
-    _check_names(columns, schema.names, [*label, *schema.ignore], "column", party)
+    person = _person(schema)
+    needed = [*schema.names, *person] if of_persons else schema.names
+    _check_names(columns, needed, [*label, *person, *schema.ignore], "column", party)
     parts: list[NDArray[Any]] = []
     for spec in schema.columns:
         for name in spec.names:

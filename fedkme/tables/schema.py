@@ -177,6 +177,22 @@ class Label(Settings):
         return self
 
 
+class Person(Settings):
+    """Column that tells whose a row is, with the bounds for statements about a person; it never leaves."""
+
+    column: Name
+    """Of an owner's file and of D_v's; equal cells are one person."""
+    rows: int = Field(ge=1)
+    """Rows of one person that count at an owner, or in D_v: the first in the file."""
+    owners: int = Field(1, ge=1)
+    """Owners at which the same person may be."""
+
+    @property
+    def group(self) -> int:
+        """Rows of one person in all."""
+        return self.rows * self.owners
+
+
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]
 
 
@@ -185,13 +201,16 @@ class Schema(Settings):
 
     columns: tuple[Column, ...] = Field(min_length=1)
     label: Label | None = None
+    person: Person | None = None
+    """Whose rows are; without it every statement is about one row."""
     ignore: tuple[str, ...] = ()
     """Columns of a file that are not used; any other column that is not described above is an error."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         label = [self.label.name] if self.label else []
-        used = Counter([*self.names, *label, *self.ignore])
+        person = [self.person.column] if self.person else []
+        used = Counter([*self.names, *label, *person, *self.ignore])
         twice = [name for name, times in used.items() if times > 1]
         if twice:
             raise ValueError(f"the name '{twice[0]}' is used twice")
@@ -219,7 +238,10 @@ class Schema(Settings):
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, for two parties to compare; without `ignore`, each one's own."""
-        domain = self.model_dump(mode="json", exclude={"ignore"})
+        own = (
+            {"ignore"} if self.person else {"ignore", "person"}
+        )  # the digests of schemas that name nobody stay
+        domain = self.model_dump(mode="json", exclude=own)
         canonical = json.dumps(domain, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -71,7 +71,7 @@ def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
         validation_rows=len(scenario.validation),
         owner_rows=tuple(sorted(len(table) for table in scenario.owners.values() if len(table))),
         rows=summary.p,
-        epsilon=summary.privacy.epsilon,
+        epsilon=summary.privacy.of_row,
         delta=summary.privacy.delta,
         dimension=summary.features.dimension,
         seed_rows=0 if scenario.seeds is None else len(scenario.seeds),

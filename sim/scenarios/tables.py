@@ -71,8 +71,8 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     """
     schema = load_schema(locate(config.schema_file, "schema_file", base_dir))
 
-    def table(path: Path, key: str, party: str) -> Table:
-        return load_table(locate(path, key, base_dir), schema, party)
+    def table(path: Path, key: str, party: str, of_persons: bool = False) -> Table:
+        return load_table(locate(path, key, base_dir), schema, party, of_persons=of_persons)
 
     if isinstance(config.seeds, int):
         seeds = random_rows(schema, config.seeds, generator(seed, "csv", "seeds"))
@@ -82,9 +82,10 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     owners = sorted(config.owners, key=lambda owner: owner.name)
     return Scenario(
         name="csv",
-        schema=schema,
-        owners={owner.name: table(owner.path, f"owners.{owner.name}", owner.name) for owner in owners},
-        validation=Table(table(config.validation, "validation", "consumer").values),
+        schema=schema.model_copy(update={"person": None}),  # the rows below are within its bound
+        person=schema.person,
+        owners={owner.name: table(owner.path, f"owners.{owner.name}", owner.name, True) for owner in owners},
+        validation=Table(table(config.validation, "validation", "consumer", True).values),
         test=table(config.test, "test", "test") if config.test else nothing,
         seeds=seeds,
     )

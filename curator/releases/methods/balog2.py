@@ -43,7 +43,7 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
         spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, units=settings.units)
         self._map = spec.make(schema)
-        self.question(1, settings.epsilon).check(schema)
+        self.question(1, settings.of_row).check(schema)
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:

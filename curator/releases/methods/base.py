@@ -109,7 +109,7 @@ class EmbeddingMethod(Generic[SettingsT]):
         """Events that each owner's rows will cost towards the consumer, in all."""
         if math.isinf(self.settings.epsilon):
             return (ExactStatistic("sums of features of all rows"),)
-        return (Gaussian(gaussian_sigma(self.settings.epsilon, self.settings.delta)),)
+        return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
     def question(self, rows: int, epsilon: float) -> Question:
         """Question to ask.
@@ -155,7 +155,7 @@ class EmbeddingMethod(Generic[SettingsT]):
         return Finished({"release.npz": release, **finished.files}, finished.rows)
 
     def _usable(self, rows: int, noise_ratio: float) -> Question:
-        epsilon, delta = self.settings.epsilon, self.settings.delta
+        epsilon, delta = self.settings.of_row, self.settings.delta
         question = self.question(rows, epsilon)
         question.check(self.schema)
         usable = needed = question.usable_epsilon(rows, noise_ratio)
@@ -163,9 +163,11 @@ class EmbeddingMethod(Generic[SettingsT]):
             usable = needed
             needed = self.question(rows, usable).usable_epsilon(rows, noise_ratio)
         if usable:
+            one = " for one row" if self.settings.group > 1 else ""
             raise NotEnoughRowsError(
-                f"{rows} rows are too few at epsilon {epsilon:g}: the release would be nothing but noise",
-                f"Use epsilon {usable:g} or more at delta {delta:g}, more rows or fewer features.",
+                f"{rows} rows are too few at epsilon {epsilon:g}{one}: the release would be nothing but "
+                "noise",
+                f"Use epsilon {usable:g}{one} or more at delta {delta:g}, more rows or fewer features.",
             )
         return question
 

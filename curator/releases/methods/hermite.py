@@ -32,7 +32,7 @@ class Hermite(EmbeddingMethod[HermiteSettings]):
         check_image(settings, schema)
         seed = as_seed(settings, public_seed)
         super().__init__(settings.model_copy(update={"seed": seed}), schema)
-        self.question(1, settings.epsilon).check(schema)
+        self.question(1, settings.of_row).check(schema)
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
@@ -44,7 +44,7 @@ class Hermite(EmbeddingMethod[HermiteSettings]):
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
         settings = self.settings
         training = training_of(settings, "expectation")
-        plan, network = self._plan(settings.epsilon), network_of(settings, self.schema)
+        plan, network = self._plan(settings.of_row), network_of(settings, self.schema)
         trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
         return finished_rows(stored, NAME, trained, settings)
 

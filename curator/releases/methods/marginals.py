@@ -77,7 +77,7 @@ class MarginalsMethod:
 
     def planned(self) -> tuple[Event, ...]:
         """Cost of the whole release as one Gaussian, whatever is chosen in it."""
-        return (Gaussian(gaussian_sigma(self.settings.epsilon, self.settings.delta)),)
+        return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
     async def ask(self, oracle: SumOracle) -> bytes:
         """Measure marginals, by AIM or under secure aggregation.
@@ -103,7 +103,7 @@ class MarginalsMethod:
 
     async def _run(self, mechanism: str, counts: Counts, oracle: SumOracle) -> MarginalRelease:
         sizes, rows = self._binning.sizes, oracle.rows
-        epsilon, delta = self.settings.epsilon, self.settings.delta
+        epsilon, delta = self.settings.of_row, self.settings.delta
         if mechanism == "aim":
             how = AimSettings(ways=min(self.settings.ways, len(sizes)))
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how)

@@ -59,7 +59,7 @@ class Merf(EmbeddingMethod[MerfSettings]):
             )
         else:
             self._spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, scales=scales)
-        self.question(1, settings.epsilon).check(schema)
+        self.question(1, settings.of_row).check(schema)
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
@@ -71,7 +71,7 @@ class Merf(EmbeddingMethod[MerfSettings]):
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
         settings = self.settings
         training = training_of(settings, "gumbel" if self._gumbel else "expectation")
-        plan, network = self._plan(settings.epsilon), network_of(settings, self.schema)
+        plan, network = self._plan(settings.of_row), network_of(settings, self.schema)
         trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
         return finished_rows(stored, NAME, trained, settings)
 

@@ -1,0 +1,62 @@
+"""Group privacy: events as they bound the replacement of several rows at once, of one person or of one owner.
+
+Relation: g rows are replaced, the number of rows is public; row level is g = 1. *Proof*, for each event by
+itself, so that composition stays adaptive: there are g - 1 data sets between the two, each a neighbour of the
+next. A query of sensitivity D moves by at most g D (triangle inequality), so noise of multiplier s over D has
+multiplier s/g over g D: Gaussian and Laplace keep their own law. A mechanism of pure epsilon has a loss of at
+most g epsilon. A choice whose loss lies, for neighbours, in an interval of length r has a loss that is a sum
+of g such, hence in an interval of length g r. h2 and the clock are taken apart into such pieces first.
+
+A histogram's `PureDp(1/b, count=2)` becomes `PureDp(g/b, count=2)`: its loss for g rows is a sum of at most
+2 g terms, each that of a randomised response of 1/b, and g of these are dominated by one of g/b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fedkme.errors import ConfigError
+from fedkme.privacy.events.mechanisms import (
+    BoundedRange,
+    Clock,
+    Event,
+    ExactStatistic,
+    Gaussian,
+    Laplace,
+    MwemCall,
+    PureDp,
+    SubsampledGaussian,
+    leaves,
+)
+
+_SAMPLED = ExactStatistic(
+    "noise on samples of rows, for which no bound of several rows at once is known here"
+)
+
+
+def for_group(events: Iterable[Event], rows: int) -> list[Event]:
+    """Events that bound the replacement of so many rows; events without a bound stay as they are.
+
+    Raises:
+        ConfigError: no group has so many rows.
+    """
+    if rows < 1:
+        raise ConfigError(f"a group of {rows} rows", "A group has at least one row.")
+    if rows == 1:
+        return list(events)
+    return [each for event in leaves(events) for each in _grouped(event, rows)]
+
+
+def _grouped(event: Event, rows: int) -> list[Event]:
+    match event:
+        case Gaussian() | Laplace():
+            return [replace(event, noise_multiplier=event.noise_multiplier / rows)]
+        case BoundedRange() | PureDp():
+            return [replace(event, epsilon=event.epsilon * rows)]
+        case MwemCall() | Clock():
+            return [each for piece in event.pieces() for each in _grouped(piece, rows)]
+        case SubsampledGaussian():
+            return [_SAMPLED]
+        case _:
+            return [event]
