@@ -53,17 +53,15 @@ class CellTerms:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Secure aggregation, docs/decisions/006.
+    """Secure aggregation, docs/decisions/006: the curator sees totals with the owners' noise in them alone.
 
     Attributes:
         dropouts: D, owners that may be missing at the end.
         colluders: T, owners that may side with the curator.
-        distributed_noise: owners add the noise; else the curator sees the exact total.
     """
 
     dropouts: int = 0
     colluders: int = 0
-    distributed_noise: bool = True
 
 
 @dataclass(frozen=True, slots=True)

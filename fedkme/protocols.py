@@ -28,9 +28,15 @@ RowsLeave = Literal["raw", "hashed", "none"]
 """What of a row may reach the curator: the row, h1 of it at most (with the row sealed for the consumer), or
 numbers about all rows alone."""
 
-SumsLeave = Literal["exact", "aggregated", "noisy"]
-"""What of sums over an owner's rows the curator may see: them as they are, only a total over all owners by
-secure aggregation, or only a total in which the owners' noise is already."""
+SumsLeave = Literal["exact", "noisy"]
+"""What of sums over an owner's rows the curator may see: them as they are, or only a total over all owners in
+which the owners' noise is already, by secure aggregation."""
+
+NO_EXACT_TOTALS = (
+    "is withdrawn: the difference of two exact totals, over other owners or of nearly the same question, was "
+    "one owner's exact sums (docs/decisions/014)"
+)
+"""Reason why secure aggregation without owners' noise is no setting any more."""
 
 Question = Literal[
     "broadcast", "ask", "quote", "sell", "draw", "histogram", "fill_order", "embed", "aggregate"

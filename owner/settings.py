@@ -12,7 +12,7 @@ from fedkme.features.fixed_point import MAX_DIMENSION
 from fedkme.party import ConsumerName, OwnerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import OWNERS
-from fedkme.protocols import RowsLeave, SumsLeave, fault_of_protocol
+from fedkme.protocols import NO_EXACT_TOTALS, RowsLeave, SumsLeave, fault_of_protocol
 from fedkme.secagg.parameters import MAX_LENGTH
 
 MOST_SUMS = 2**21
@@ -23,6 +23,12 @@ def _known_protocol(name: str) -> str:
     if fault := fault_of_protocol(name):
         raise ValueError(fault)
     return name
+
+
+def _noisy(sums: object) -> object:
+    if sums == "aggregated":
+        raise ValueError(f"'aggregated' {NO_EXACT_TOTALS}; use \"noisy\"")
+    return sums
 
 
 def _limited(observer: object) -> object:
@@ -64,9 +70,12 @@ class PolicySettings(Settings):
     them hold."""
     rows: RowsLeave = "raw"
     """What of a row may leave: the row, h1 of it, or neither."""
-    sums: SumsLeave = "exact"
-    """What of sums over all rows the curator may see: `exact`, this owner's as they are; `aggregated`, only
-    the total over all owners, by secure aggregation; `noisy`, only that total with owners' noise in it."""
+    sums: Annotated[SumsLeave, BeforeValidator(_noisy)] = "exact"
+    """What of sums over all rows the curator may see: `exact`, this owner's as they are; `noisy`, only the
+    total over all owners with owners' noise in it, by secure aggregation."""
+    colluders: int = Field(0, ge=0)
+    """Owners that this one thinks may side with the curator: secure aggregation whose noise is for fewer is
+    refused."""
     approval: Literal["automatic", "manual"] = "automatic"
     """`manual`: a run needs `fedkme owner approve` first."""
     most_dimension: int = Field(2048, ge=2, le=MAX_DIMENSION)

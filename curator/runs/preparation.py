@@ -211,8 +211,11 @@ class Preparation:
             settings = settings.model_copy(update={"seed": public_seed(curator.simulation_seed) >> 1})
         most = curator.release.most_epsilon
         if math.isinf(settings.epsilon):
-            if curator.simulation_seed is None:
-                raise ConfigError("a release without noise is asked for", "Only simulations make one.")
+            if curator.simulation_seed is None or curator.release.security is not None:
+                raise ConfigError(
+                    "a release without noise is asked for",
+                    "Only simulations with a trusted curator make one.",
+                )
         elif most is not None and settings.epsilon > most:
             raise ConfigError(
                 f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}",

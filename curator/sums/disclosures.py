@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from fedkme.privacy.events import Disclosure, Event
 from fedkme.protocol import Invitation
-from fedkme.sums.disclosures import release_disclosures, vector_disclosures
+from fedkme.sums.disclosures import release_disclosures, vector_disclosure
+from fedkme.sums.vector import SumVector
 
 
 class SumDisclosures:
@@ -31,38 +32,21 @@ class SumDisclosures:
         self._lines: list[Disclosure] = []
         self._expected: list[Disclosure] = []
 
-    def receive_vector(
-        self,
-        number: int,
-        owner: str,
-        length: int,
-        event: Event | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
+    def receive_vector(self, number: int, owner: str, vector: SumVector, event: Event | None = None) -> None:
         """An owner's vector came; with its first one, what the run costs it towards the consumer.
 
         Args:
             number: of the question.
             owner: whose it is.
-            length: of the vector.
-            event: what the total of all of them tells, with distributed noise.
-            sensitivity: L2 diameter of the vector in steps, with distributed noise.
+            vector: what was asked for.
+            event: of the total under secure aggregation; None: the vector came as it is.
         """
-        self._lines += self._of(number, owner, length, event, sensitivity)
+        self._lines += self._of(number, owner, vector, event)
         self._seen.add(owner)
 
-    def expect(
-        self,
-        number: int,
-        owners: Iterable[str],
-        length: int,
-        event: Event | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
+    def expect(self, number: int, owners: Iterable[str], vector: SumVector, event: Event) -> None:
         """Owners are about to be asked for vectors under masks; for the rest see `receive_vector`."""
-        self._expected = [
-            line for owner in owners for line in self._of(number, owner, length, event, sensitivity)
-        ]
+        self._expected = [line for owner in owners for line in self._of(number, owner, vector, event)]
 
     def at_most(self) -> list[Disclosure]:
         """The lines so far and those of vectors that may be on their way."""
@@ -73,13 +57,11 @@ class SumDisclosures:
         lines, self._lines = _sorted(self._lines), []
         return unwritten(lines, self._written)
 
-    def _of(
-        self, number: int, owner: str, length: int, event: Event | None, sensitivity: float | None
-    ) -> list[Disclosure]:
+    def _of(self, number: int, owner: str, vector: SumVector, event: Event | None) -> list[Disclosure]:
         said = self._invitation
         # What the run costs comes with an owner's first vector, which need not be of question 1: where an
         # owner gave no key, the question was asked again under the next number.
-        line = vector_disclosures(owner, said, number, length, said.security, event, sensitivity)[0]
+        line = vector_disclosure(owner, said, number, vector, event)
         return [line] if owner in self._seen else [line, *release_disclosures(owner, said)]
 
 

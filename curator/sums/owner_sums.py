@@ -1,10 +1,9 @@
 """Owners' rows as a method of release sees them: sums over all of them, with noise that is added once.
 
-With a trusted curator, and under secure aggregation without distributed noise, the curator has the exact
-total and adds the noise of `curator.releases.joint`: the same bits for any partition of the rows among
-owners. With distributed noise the total comes with the shares of all survivors in it. The shares are planned
-for those of n - D - T owners alone, so what comes is at least as private as planned, and noisier by up to
-n / (n - D - T) in variance.
+A trusted curator has the exact total and adds the noise of `curator.releases.joint`: the same bits for any
+partition of the rows among owners. Under secure aggregation the total comes with the noise of all survivors
+in it (docs/decisions/014). It is planned for that of n - D - T owners alone, so what comes is at least as
+private as planned, and noisier by up to n / (n - D - T) in variance.
 """
 
 from __future__ import annotations
@@ -116,13 +115,13 @@ class OwnerSums:
     @property
     def exact_sums(self) -> bool:
         """Trust of owners in the curator with exact sums."""
-        return self._security is None or not self._security.distributed_noise
+        return self._security is None
 
     @property
     def noise_ratio(self) -> float:
         """Deviation of a total's noise over the planned one."""
         security, owners = self._security, len(self._round.owners)
-        if security is None or not security.distributed_noise:
+        if security is None:
             return 1.0
         return math.sqrt(owners / max(1, owners - security.dropouts - security.colluders))
 
@@ -139,10 +138,12 @@ class OwnerSums:
         query = _checked(query)
         if release is not None and len(release.queries) != len(query.specs) + query.counts:
             raise ConfigError("the noise was calibrated for other queries", "Calibrate for what is asked.")
-        if release is not None and self._security is not None and self._security.distributed_noise:
+        if self._security is not None:
+            if release is None:
+                raise _no_exact_sums()
             return await self._with_shares(query, release, self._security)
         vector = await asyncio.to_thread(SumVector, query, self._schema)  # maps may be large
-        return await self._with_noise(vector, await self._exact(vector), release)
+        return await self._with_noise(vector, await self._round.plain_total(vector), release)
 
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
         """Second moments of all rows with noise, docs/decisions/008.
@@ -160,13 +161,13 @@ class OwnerSums:
         if spec is None:
             raise ConfigError("a sketch is asked for without its projection", "Ask for a sketch.")
         vector = SumVector(query, self._schema)
-        if multiplier and self._security is not None and self._security.distributed_noise:
+        if self._security is not None:
             plan_for = self._shares(vector, epsilon, delta, self._security)
             total = await self._round.secure_total(vector, self._security, plan_for)
             noisy = total.steps.astype(np.float64)
             deviation = total.deviation / DIAMETER_STEPS
             return from_coordinates(noisy, total.rows, spec.dimension, classes, deviation)
-        total = await self._exact(vector)
+        total = await self._round.plain_total(vector)
         return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self._noise)
 
     @property
@@ -178,23 +179,19 @@ class OwnerSums:
         self, marginals: Marginals, sigmas: Sequence[float] | None
     ) -> list[NDArray[np.float64]]:
         """Ask for tables of counts, with noise where sigmas are given."""
-        if sigmas is None and not self.exact_sums:
-            raise ConfigError(
-                "exact counts are asked for and owners add noise to all of them",
-                "Choose a mechanism that needs none, such as 'mst', or trust the curator.",
-            )
         query = SumQuery((), Layout(), marginals=marginals)
-        if sigmas is None or self.exact_sums:
-            vector = SumVector(query, self._schema)
-            exact = vector.tables((await self._exact(vector)).steps)
+        if self._security is not None:
             if sigmas is None:
-                return exact
-            return [
-                counts + self._noise.gaussian(sigma, counts.size)
-                for counts, sigma in zip(exact, sigmas, strict=True)
-            ]
-        assert self._security is not None, "exact sums are for trusted curators"
-        return await self._noisy_tables(query, sigmas, self._security)
+                raise _no_exact_sums()
+            return await self._noisy_tables(query, sigmas, self._security)
+        vector = SumVector(query, self._schema)
+        exact = vector.tables((await self._round.plain_total(vector)).steps)
+        if sigmas is None:
+            return exact
+        return [
+            counts + self._noise.gaussian(sigma, counts.size)
+            for counts, sigma in zip(exact, sigmas, strict=True)
+        ]
 
     async def _noisy_tables(
         self, query: SumQuery, sigmas: Sequence[float], security: Security
@@ -217,18 +214,7 @@ class OwnerSums:
 
     async def exact(self, query: SumQuery) -> JointRelease:
         """Ask without noise."""
-        if not self.exact_sums:
-            raise ConfigError(
-                "an exact sum is asked for and owners add noise to all of them",
-                "Trust the curator with exact sums, or choose a method that needs none.",
-            )
-        vector = await asyncio.to_thread(SumVector, _checked(query), self._schema)
-        return await self._with_noise(vector, await self._exact(vector), None)
-
-    async def _exact(self, vector: SumVector) -> SumTotal:
-        if self._security is None:
-            return await self._round.plain_total(vector)
-        return await self._round.secure_total(vector, self._security)
+        return await self.joint(query, None)
 
     async def _with_noise(
         self, vector: SumVector, total: SumTotal, release: PooledRelease | None
@@ -307,6 +293,13 @@ class OwnerSums:
         factor = 2 ** math.ceil(math.log2(LEAST_SHARE / share))
         weights = tuple(weight * factor for weight in vector.weights)
         return SumVector(replace(query, weights=weights), self._schema, vector.maps)
+
+
+def _no_exact_sums() -> ConfigError:
+    return ConfigError(
+        "exact sums are asked for and owners add noise to all of them",
+        "Trust the curator with exact sums, or choose a method that needs none, such as 'mst' for marginals.",
+    )
 
 
 def _checked(query: SumQuery) -> SumQuery:

@@ -61,8 +61,8 @@ class SumTotal:
         owners: whose vectors are in it.
         rows: N, how many rows these have.
         steps: (length,) int64.
-        deviation: of the noise that owners have put in it, in steps; 0 without.
-        event: what it discloses of any row, by that noise; None without.
+        deviation: of the noise that owners have put in it, in steps; 0 where it came in the clear.
+        event: what it discloses of any row, by that noise; None likewise.
     """
 
     owners: tuple[str, ...]
@@ -156,7 +156,7 @@ class SumRound:
         async def add(port: SumPort, said: SumVector) -> None:
             async with slots:
                 answer = await port.embed(number, said.query, said.length)
-                self._gate.receive_vector(number, port.name, said.length)
+                self._gate.receive_vector(number, port.name, said)
                 try:
                     said.check(answer, self.rows[port.name])
                 except DataError as error:
@@ -165,15 +165,13 @@ class SumRound:
 
         return self._total(await self._ask(number, add, vector), total)
 
-    async def secure_total(
-        self, vector: SumVector, security: Security, plan_for: PlanFor | None = None
-    ) -> SumTotal:
+    async def secure_total(self, vector: SumVector, security: Security, plan_for: PlanFor) -> SumTotal:
         """Ask for the total alone, in the phases of docs/decisions/006.
 
         Args:
             vector: what is asked for.
             security: how many owners may drop out, and how many collude.
-            plan_for: noise that owners add; None: the total is exact.
+            plan_for: noise that owners add.
 
         Raises:
             QuorumError: too few owners are left.
@@ -184,7 +182,6 @@ class SumRound:
         parameters, plan, keys = await self._agree(vector, security, plan_for)
         number, length = self._number, vector.length
         aggregator = CuratorAggregator(parameters, {name: key for name, (_, key) in keys.items()})
-        seen = (None, None) if plan is None else (plan.event, vector.diameter)
         slots = _slots(length)
 
         async def advertise(port: SumPort, said: Sequence[KeyBinding]) -> None:
@@ -198,13 +195,13 @@ class SumRound:
 
         await self._phase(number, share, [each.sender for each in roster.advertisements])
         deliveries = aggregator.deliveries()
-        self._gate.expect(number, deliveries, length, *seen)
+        self._gate.expect(number, deliveries, vector, plan.event)
         self._begin_aggregation()
 
         async def mask(port: SumPort, name: str) -> None:
             async with slots:
                 message = _of(port, await port.mask(number, deliveries[name], length))
-                self._gate.receive_vector(number, name, length, *seen)
+                self._gate.receive_vector(number, name, vector, plan.event)
                 aggregator.masked(message)
 
         await self._phase(number, mask, list(deliveries))
@@ -222,15 +219,13 @@ class SumRound:
         await self._phase(number, unmask, survivors.owners)
         found = await asyncio.to_thread(aggregator.total)  # seconds, for a hundred owners
         total = self._total(found.owners, found.steps)
-        if plan is None:
-            return total
         # Every survivor's share is in it, also those that the plan does not count on.
         deviation = plan.share * math.sqrt(len(total.owners))
         return dataclasses.replace(total, deviation=deviation, event=plan.event)
 
     async def _agree(
-        self, vector: SumVector, security: Security, plan_for: PlanFor | None
-    ) -> tuple[Parameters, NoisePlan | None, dict[str, SignedWith]]:
+        self, vector: SumVector, security: Security, plan_for: PlanFor
+    ) -> tuple[Parameters, NoisePlan, dict[str, SignedWith]]:
         """Open an aggregation with every owner that is there.
 
         Nobody can take part without everybody's signing key, so an owner that gives none is left out and the
@@ -248,8 +243,8 @@ class SumRound:
             self._check_rows(vector)
             self._check_quorum()
             self._number += 1
-            plan = None if plan_for is None else plan_for(len(self._roster))
-            parameters = self._parameters(vector, security, 0.0 if plan is None else plan.share)
+            plan = plan_for(len(self._roster))
+            parameters = self._parameters(vector, security, plan.share)
             keys = await self._ask(self._number, propose, parameters)
             if len(keys) == len(parameters.owners):
                 return parameters, plan, keys

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.protocol import Security
+from fedkme.protocols import NO_EXACT_TOTALS
 
 
 class SecuritySettings(Settings):
-    """Secure aggregation, docs/decisions/006: the curator sees sums over all owners alone."""
+    """Secure aggregation, docs/decisions/006: the curator sees totals with owners' noise in them alone."""
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
     colluders: int = Field(0, ge=0)
     """T: owners that may side with the curator without anything but their own rows being known."""
-    distributed_noise: bool = True
-    """Owners add the noise, so that not even the exact total is seen by anybody."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _always_noise(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "distributed_noise" in values:
+            raise ValueError(f"'distributed_noise' {NO_EXACT_TOTALS}; remove it, owners always add noise")
+        return values
 
     def value(self) -> Security:
         """Security as owners are told of it."""
-        return Security(self.dropouts, self.colluders, self.distributed_noise)
+        return Security(self.dropouts, self.colluders)
 
 
 class SumSettings(Settings):

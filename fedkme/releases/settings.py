@@ -293,7 +293,7 @@ class MarginalsSettings(ReleaseSettings):
     kind: Literal["marginals"] = "marginals"
     mechanism: Literal["auto", "aim", "mst", "independent"] = "auto"
     """`aim` chooses marginals by exact counts at a trusted curator; `mst` needs noisy counts alone, as secure
-    aggregation with distributed noise has them; `independent`: each column by itself. `auto`: AIM where it
+    aggregation has them; `independent`: each column by itself. `auto`: AIM where it
     can be."""
     bins: int = Field(16, ge=1, le=4096)
     """Of a numeric column, of equal width between its public bounds."""

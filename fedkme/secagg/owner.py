@@ -165,24 +165,25 @@ class OwnerAggregator:
                 )
             return SealedShares(self.name, self._context, tuple(sealed))
 
-    def mask(self, delivery: Delivery, steps: Steps, noise: NoiseSource | None = None) -> MaskedInput:
+    def mask(self, delivery: Delivery, steps: Steps, noise: NoiseSource) -> MaskedInput:
         """Phase 3: the vector plus this owner's noise, the self-mask and a mask for every owner that shared.
 
         Args:
             delivery: the shares for this owner.
             steps: the vector, (length,) int64 within the bound.
-            noise: source of this owner's noise; needed if the parameters ask for noise, and only then.
+            noise: source of this owner's noise.
 
         Raises:
             SecureAggregationError: too few owners, a share that does not open, or a vector out of range.
-            ConfigError: noise is asked for and there is no source, or the other way round.
+            ConfigError: the deviation is not one for which the source draws on the integers.
         """
         with self._step(Phase.MASK, Phase.ENDORSE):
             ours = self._held()
             self._check_context(delivery.context)
             self._open(delivery)
             check_steps(steps, self._parameters)
-            words = to_words(self._noised(steps, noise), self._parameters.bits).copy()
+            noised = steps + draw_share(noise, self._parameters.noise, len(steps))
+            words = to_words(noised, self._parameters.bits)
             plus, minus = [expand(ours.seed, self._context, SELF_MASK)], list[bytes]()
             for peer in self._shares:
                 if peer != self.name:
@@ -294,16 +295,6 @@ class OwnerAggregator:
                 shamir.from_bytes(part)
             self._shares[sender] = parts
         self._check_count(len(self._shares), self._parameters.least_survivors, "shared")
-
-    def _noised(self, steps: Steps, noise: NoiseSource | None) -> Steps:
-        if (noise is None) != (self._parameters.noise == 0.0):
-            raise ConfigError(
-                "an aggregation with noise has no source of noise, or one without noise has one",
-                "Give a source of noise exactly where the parameters ask for noise.",
-            )
-        if noise is None:
-            return steps
-        return steps + draw_share(noise, self._parameters.noise, len(steps))
 
     def _sealing_key(self, peer: str, about: bytes) -> bytes:
         """One key for each direction: `about` names sender and recipient, and each seals once."""

@@ -43,7 +43,8 @@ class Parameters:
     step: float
     """What one step is worth; a power of two, so that scaling rounds nothing."""
     noise: float
-    """Standard deviation of the noise that each owner adds to each coordinate, in steps; 0 without."""
+    """Standard deviation of the noise that each owner adds to each coordinate, in steps; without any, two
+    totals over other owners would tell one owner's vector (docs/decisions/014)."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -57,7 +58,7 @@ class Parameters:
             raise _wrong(f"a length outside 1 to {MAX_LENGTH}, bits outside 8 to 64, or no bound")
         if not (_positive(self.step) and math.frexp(self.step)[0] == 0.5):
             raise _wrong("a step that is no power of two")
-        if not (self.noise == 0.0 or _positive(self.noise)):
+        if not _positive(self.noise):
             raise _wrong("noise of no finite deviation")
         if self.largest_total >= 2 ** (self.bits - 1):
             needed = math.ceil(math.log2(self.largest_total)) + 1

@@ -1,59 +1,38 @@
-"""Disclosures of a vector of sums: the owner and the curator write the same lines, by this function alone."""
+"""Disclosures of a vector of sums: the owner and the curator write the same lines, by this module alone."""
 
 from __future__ import annotations
 
 from fedkme.errors import ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, ExactStatistic, Relation
-from fedkme.protocol import Invitation, Security
+from fedkme.protocol import Invitation
 from fedkme.protocols import SKETCH
+from fedkme.sums.vector import SumVector
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 """What a run costs for which nothing was planned."""
+SUMS = "sums "
+"""Begin of the nonces of lines of vectors."""
 
 
-def vector_disclosures(
-    owner: str,
-    invitation: Invitation,
-    number: int,
-    query_length: int,
-    security: Security | None,
-    event: Event | None,
-    sensitivity: float | None,
-) -> list[Disclosure]:
-    """Lines of one owner's vector, to be written before it leaves; docs/decisions/007.
+def vector_disclosure(
+    owner: str, invitation: Invitation, number: int, vector: SumVector, event: Event | None
+) -> Disclosure:
+    """The line of one owner's vector towards the curator, to be written before it leaves.
+
+    Its nonce has the number and the whole question: no other question passes for this one.
 
     Args:
         owner: whose rows.
         invitation: of the run.
-        number: of the question, from 1. With the first goes what the whole run costs towards the consumer.
-        query_length: numbers of the vector.
-        security: how the vector leaves; None: in the clear.
-        event: what the curator sees with distributed noise, a Gaussian; None otherwise.
-        sensitivity: L2 diameter of the vector in steps, replace-one; None without noise.
-
-    Raises:
-        ProtocolError: the run's plan has an event that no neighbouring relation is given for.
+        number: of the question, from 1.
+        vector: what is asked for.
+        event: of the total that the curator sees under secure aggregation, with the owners' noise in it,
+            replace-one; None: it sees the vector as it is.
     """
-    if security is None:
-        seen: Event = ExactStatistic(f"sums of {query_length} features")
-    elif event is None or not security.distributed_noise:
-        seen = ExactStatistic(f"total over all owners of sums of {query_length} features")
-    else:
-        seen = event
-    exact = isinstance(seen, ExactStatistic)
-    lines = [
-        Disclosure(
-            invitation.run,
-            number,
-            owner,
-            CURATOR,
-            seen,
-            "replace-one",
-            None if exact else sensitivity,
-            sums_nonce(number),
-        )
-    ]
-    return lines + (release_disclosures(owner, invitation) if number == 1 else [])
+    seen = ExactStatistic(f"sums of {vector.length} features") if event is None else event
+    sensitivity = None if event is None else vector.diameter
+    nonce = f"{SUMS}{number} {vector.digest[:32]}"
+    return Disclosure(invitation.run, number, owner, CURATOR, seen, "replace-one", sensitivity, nonce)
 
 
 def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
@@ -71,11 +50,6 @@ def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
         for n, event in enumerate(invitation.planned or NO_PROMISE)
         for observer in observers
     ]
-
-
-def sums_nonce(number: int) -> str:
-    """Nonce that tells the line of a question's vector from others."""
-    return f"sums {number}"
 
 
 def relation_of(event: Event) -> Relation:

@@ -5,11 +5,14 @@ docs/decisions/007 has the protocol: an invitation, then one question after anot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.errors import ConfigError
-from fedkme.features.maps import MapSpec
+from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
 
 MOST_MAPS = 256
@@ -91,3 +94,21 @@ class SumQuery:
                 "the weights of a question do not fit its blocks",
                 "Give a whole number of 1 or more for each.",
             )
+
+    def canonical(self) -> bytes:
+        """The one spelling of everything that the vector depends on, beside schema and rows: every field."""
+        return json.dumps(_plain(self), sort_keys=True, separators=(",", ":"), allow_nan=False).encode(
+            "ascii"
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical spelling, in hexadecimal: two questions are one where theirs are equal."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, MapSpec):
+        return spec_to_json(value)
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value

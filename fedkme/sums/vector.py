@@ -99,6 +99,11 @@ class SumVector:
         return self.query.weights or (1,) * len(self._sizes)
 
     @cached_property
+    def digest(self) -> str:
+        """Digest of the question."""
+        return self.query.digest()
+
+    @cached_property
     def distances(self) -> tuple[Query, ...]:
         """Largest move of each block when one row is replaced, in the units of the sums."""
         embeddings = [embedding_query(each, self.query.layout) for each in self.maps]

@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedkme.cells.disclosures import Counts, histogram_disclosures
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
+from fedkme.errors import (
+    BudgetError,
+    ConfigError,
+    FedkmeError,
+    PolicyError,
+    ProtocolError,
+    SecureAggregationError,
+)
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -21,7 +28,8 @@ from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.rows import row_disclosures
 from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, SumTerms
-from fedkme.sums.disclosures import release_disclosures, vector_disclosures
+from fedkme.sums.disclosures import release_disclosures, vector_disclosure
+from fedkme.sums.vector import SumVector
 from owner.consent.policy import Policy
 from owner.settings import MOST_SUMS
 
@@ -97,7 +105,7 @@ class OwnerGate:
         self._heard_until: dict[str, int] = {}
         self._sent: set[int] = set()
         self._invitation: Invitation | None = None
-        self._sums: dict[int, bytes] = {}
+        self._sums: dict[int, str] = {}
 
     @property
     def most_sums(self) -> int:
@@ -136,39 +144,54 @@ class OwnerGate:
         self._heard = {about.nonce.partition(" ")[0]: about for about in heard}
         self._heard_until.clear()
 
-    def restore_sums(self, number: int, asked: bytes) -> None:
+    def restore_sums(self, number: int, vector: SumVector) -> None:
         """A vector that another process let out."""
-        self._sums[number] = asked
+        self._sums[number] = vector.digest
 
-    def pass_sums(
-        self,
-        number: int,
-        asked: bytes,
-        length: int,
-        event: Event | None = None,
-        sensitivity: float | None = None,
-    ) -> None:
-        """Let a vector of sums out; one that left before is no new disclosure.
+    def check_question(self, number: int, asked: str) -> None:
+        """Hold a number to one question, before anything is computed for it.
 
         Args:
             number: of the question.
-            asked: a digest of the question.
-            length: of the vector.
-            event: what the total tells, where owners add noise.
-            sensitivity: L2 diameter of the vector in steps, likewise.
+            asked: digest of the question.
+
+        Raises:
+            ProtocolError: the number is none, or another question's.
+        """
+        assert self._invitation is not None, "nothing is asked before"
+        run = self._invitation.run
+        if number < 1:
+            raise ProtocolError(f"{run} asks a question without a number", "Look at the curator's software.")
+        if self._sums.get(number, asked) != asked:
+            raise ProtocolError(
+                f"{run} asks a question under the number {number}, which had another question",
+                "Ask it under the next number; it costs again.",
+            )
+
+    def pass_sums(self, number: int, vector: SumVector, event: Event | None = None) -> None:
+        """Let a vector of sums out. In the clear it may leave again, with the same bits and no further line.
+
+        Args:
+            number: of the question.
+            vector: what is asked for.
+            event: what the total tells under secure aggregation; None: the vector leaves as it is.
+
+        Raises:
+            ProtocolError: the number is another question's.
+            SecureAggregationError: it was answered under masks before: its noise would be new.
         """
         invitation = self._invitation
         assert invitation is not None, "nothing is computed before"
-        if self._sums.get(number) == asked:
-            return
-        lines = vector_disclosures(
-            self._owner, invitation, number, length, invitation.security, event, sensitivity
-        )
+        self.check_question(number, vector.digest)
+        if number in self._sums:
+            if event is None:
+                return
+            raise answered(number, invitation.run)
         # What the run costs towards the consumer is written once, with its first vector: that of question 1,
         # unless no vector of that one came to leave.
-        lines = [lines[0], *([] if self._sums else release_disclosures(self._owner, invitation))]
-        self._sums[number] = asked
-        self._write(lines)
+        first = [] if self._sums else release_disclosures(self._owner, invitation)
+        self._sums[number] = vector.digest
+        self._write([vector_disclosure(self._owner, invitation, number, vector, event), *first])
 
     def pass_histogram(self, run: str, event: Event, counts: Counts) -> None:
         """Let counts of cells out, with their noise: the curator sees them, and others what follows."""
@@ -278,3 +301,10 @@ class OwnerGate:
     def _write(self, disclosures: Sequence[Disclosure]) -> None:
         if self._ledger is not None and disclosures:
             self._ledger.extend(disclosures)
+
+
+def answered(number: int, run: str) -> SecureAggregationError:
+    """Error for an aggregation under a number that one had already."""
+    return SecureAggregationError(
+        f"question {number} of {run} was under way before; no aggregation is done twice", "Start another run."
+    )

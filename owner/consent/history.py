@@ -27,7 +27,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.store import OPEN, Store
-from fedkme.sums.disclosures import sums_nonce
+from fedkme.sums.disclosures import SUMS
 
 _ADMITTED = "admitted/"
 
@@ -124,7 +124,7 @@ class History:
             elif (about.protected, about.observer) == (self._owner, CURATOR):
                 if isinstance(about.event, RawRows | HashedRows | SealedRows):
                     told.rows += about.event.count
-                elif about.nonce == sums_nonce(about.round):
+                elif about.nonce.startswith(SUMS):
                     told.sums += 1
 
     @property

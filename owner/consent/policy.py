@@ -157,17 +157,17 @@ class Policy:
         check_columns(owner, settings, self._schema)
 
     def _check_sums(self, security: Security | None) -> None:
-        sums = self._settings.sums
-        if sums != "exact" and security is None:
+        if security is None:
+            if self._settings.sums != "exact":
+                raise PolicyError(
+                    f"{self._owner} sends sums under secure aggregation alone, and is asked for them plainly",
+                    "Let the curator use secure aggregation, or let the owner set 'sums' of its policy.",
+                )
+        elif security.colluders < (most := self._settings.colluders):
             raise PolicyError(
-                f"{self._owner} sends sums under secure aggregation alone, and is asked for them plainly",
-                "Let the curator use secure aggregation, or let the owner set 'sums' of its policy.",
-            )
-        if sums == "noisy" and not (security is not None and security.distributed_noise):
-            raise PolicyError(
-                f"{self._owner} sends sums with noise of the owners in them alone, and the curator would see "
-                "the exact total",
-                "Let the curator use distributed noise, or let the owner set 'sums' of its policy.",
+                f"{self._owner} adds noise for {most} owners that side with the curator, and the run is for "
+                f"{security.colluders}",
+                "Raise 'colluders' of the curator's [release.security], or let the owner lower its own.",
             )
 
     def _let_in(self, admission: Admission) -> None:

@@ -2,7 +2,8 @@
 
 An owner builds every feature map itself. Length, bound and diameter of a vector are what it finds, not what
 the curator says; of an aggregation's noise it asks itself what that promises. 1/multiplier^2 of Gaussian
-releases is additive, which is how a run is held to its plan.
+releases is additive, which is how a run is held to its plan. What its noise promises is reckoned with the
+owners that the curator names (n) and with what its policy let in (D, T): a run's owners only grow fewer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ _REMEDY = "Look at the curator's software."
 
 
 def check_parameters(
-    invitation: Invitation, number: int, parameters: Parameters, vector: SumVector, owner: str, rows: int
+    invitation: Invitation,
+    number: int,
+    parameters: Parameters,
+    vector: SumVector,
+    owner: str,
+    rows: int,
+    roster: frozenset[str] | None,
 ) -> None:
     """Refuse an aggregation that is not the one of a question, as the run was agreed on.
 
@@ -39,6 +46,7 @@ def check_parameters(
         vector: of the question, by the owner's own reckoning.
         owner: its name.
         rows: how many it has.
+        roster: owners of the run's last aggregation; None before the first.
 
     Raises:
         ProtocolError: says what does not agree.
@@ -49,11 +57,12 @@ def check_parameters(
     agreed = (
         (parameters.run == f"{run}/{number}", "has another name"),
         (owner in parameters.owners, f"is not of {owner}"),
+        # Who comes in later would be counted on for noise, and nobody of the run has heard of it.
+        (roster is None or roster.issuperset(parameters.owners), "has owners that were not in it before"),
         (parameters.dropouts <= security.dropouts, "lets more owners drop out than were agreed"),
         # With fewer, the noise would be sized for more honest owners than there may be.
         (parameters.colluders == security.colluders, "counts other colluders than were agreed"),
-        ((parameters.noise > 0) == security.distributed_noise, "has noise, or none, against the agreement"),
-        (not parameters.noise or parameters.noise >= LEAST_SHARE, "has shares of noise that are too small"),
+        (parameters.noise >= LEAST_SHARE, "has shares of noise that are too small"),
         (parameters.length == vector.length, f"has another length than {vector.length}"),
         (parameters.step == ROW_UNIT, "has another step than sums have"),
         (parameters.bound >= vector.bound(rows), f"has a bound that sums of {owner} may exceed"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, PolicyError, ProtocolError, SchemaError, SecureAggregationError
-from fedkme.features.maps import spec_to_json
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource
@@ -39,7 +36,7 @@ from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from owner.consent.gate import OwnerGate
+from owner.consent.gate import OwnerGate, answered
 from owner.sums.checks import check_parameters, gaussian_cost, multiplier, vector_of
 
 _TOLERANCE = 1e-9  # of sums of costs, for their rounding
@@ -59,16 +56,14 @@ class _Aggregation:
     party: OwnerAggregator | None = None
 
     @property
-    def event(self) -> Gaussian | None:
-        """Event that the curator sees, where owners add noise."""
-        if not self.parameters.noise:
-            return None
+    def event(self) -> Gaussian:
+        """Event that the curator sees: the total with the noise that this owner can rely on."""
         return plan_of(self.parameters, self.vector.diameter).event
 
     @property
     def cost(self) -> float:
-        """1/multiplier^2; 0 without noise, where nothing is claimed."""
-        return 0.0 if (event := self.event) is None else event.noise_multiplier**-2
+        """1/multiplier^2."""
+        return self.event.noise_multiplier**-2
 
 
 class SumResponder:
@@ -110,7 +105,7 @@ class SumResponder:
         self._invitation: Invitation | None = None
         self._spent = 0.0
         self._used: set[int] = set()
-        self._masked: set[bytes] = set()
+        self._roster: frozenset[str] | None = None
         self._open: _Aggregation | None = None
         self._built: SumVector | None = None  # maps may take seconds to make
 
@@ -142,18 +137,19 @@ class SumResponder:
         """The vector of a question as it is, (length,), for a trusted curator; the same bits each time.
 
         Raises:
-            ProtocolError: the run is under secure aggregation, or the question has no vector.
+            ProtocolError: the run is under secure aggregation, the question has no vector, or its number was
+                another question's.
             PolicyError: it asks for more numbers than the owner computes.
             DataError: this owner's rows cannot be embedded.
         """
         invitation = self._let_in()
         if invitation.security is not None:
             raise self._odd("asks for a plain vector under secure aggregation")
-        _check_number(number, invitation.run)
+        self._gate.check_question(number, query.digest())
         found = self._vector(query)
-        vector = self._sums(found)
-        self._gate.pass_sums(number, _digest(query), found.length)
-        return vector
+        sums = self._sums(found)
+        self._gate.pass_sums(number, found)
+        return sums
 
     def length(self, query: SumQuery) -> int:
         """Numbers of a question's vector, by this owner's own reckoning.
@@ -170,23 +166,14 @@ class SumResponder:
         Raises:
             ProtocolError: the parameters are not those of the run, or of the question.
             PolicyError: it would cost more than the run was planned to.
-            SecureAggregationError: one of this number was opened before, or, where owners add no noise, the
-                question was answered before.
+            SecureAggregationError: one of this number was opened before.
         """
         invitation = self._let_in()
-        _check_number(number, self._run)
-        vector = self._vector(query)
-        check_parameters(invitation, number, parameters, vector, self.name, len(self._table))
+        self._gate.check_question(number, query.digest())
         if number in self._used:
-            raise SecureAggregationError(
-                f"question {number} of {self._run} was under way before; no aggregation is done twice",
-                _ASK_AGAIN,
-            )
-        if not parameters.noise and _digest(query, weights=False) in self._masked:
-            raise SecureAggregationError(
-                f"{self._run} asks for the same total twice, and the difference would be of few owners",
-                _ASK_AGAIN,
-            )
+            raise answered(number, self._run)
+        vector = self._vector(query)
+        check_parameters(invitation, number, parameters, vector, self.name, len(self._table), self._roster)
         key = Ed25519PrivateKey.generate()
         opened = _Aggregation(number, vector, parameters, key)
         self._check_cost(opened)
@@ -194,8 +181,7 @@ class SumResponder:
             binding = bind(self._identity, key.public_key(), parameters.run)
         else:
             binding = KeyBinding(b"", key.public_key().public_bytes_raw(), b"", self.name)
-        self._used.add(number)
-        self._open = opened
+        self._begin(opened)
         return binding
 
     def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
@@ -223,15 +209,12 @@ class SumResponder:
     def mask(self, number: int, delivery: Delivery) -> MaskedInput:
         """Phase 3: the vector with noise and masks, its lines written down."""
         party, opened = self._party(number), self._opened(number)
-        noise = self._noise if opened.parameters.noise else None
         try:
-            masked = party.mask(delivery, self._sums(opened.vector), noise)
+            masked = party.mask(delivery, self._sums(opened.vector), self._noise)
         except ConfigError as error:
             raise SecureAggregationError(error.cause, error.remedy) from None
-        query, event = opened.vector.query, opened.event
-        sensitivity = None if event is None else opened.vector.diameter
-        self._gate.pass_sums(number, _digest(query), opened.vector.length, event, sensitivity)
-        self._count(opened)
+        self._gate.pass_sums(number, opened.vector, opened.event)
+        self._spent += opened.cost
         return masked
 
     def endorse(self, number: int, survivors: Survivors) -> Endorsement:
@@ -249,19 +232,18 @@ class SumResponder:
 
     def restore_embedded(self, number: int, query: SumQuery) -> None:
         """Take up a question that another process answered in the clear."""
-        self._gate.restore_sums(number, _digest(query))
+        self._gate.restore_sums(number, self._vector(query))
 
     def restore_proposed(self, number: int, parameters: Parameters, query: SumQuery) -> None:
         """Take up an aggregation that another process opened; its secrets died with it."""
-        self._used.add(number)
-        self._open = _Aggregation(number, self._vector(query), parameters, None)
+        self._begin(_Aggregation(number, self._vector(query), parameters, None))
 
     def restore_masked(self, number: int) -> None:
         """Take up that another process let the masked vector out."""
         opened = self._open
         if opened is not None and opened.number == number:
-            self._gate.restore_sums(number, _digest(opened.vector.query))
-            self._count(opened)
+            self._gate.restore_sums(number, opened.vector)
+            self._spent += opened.cost
 
     def lost(self, number: int) -> SecureAggregationError:
         """Error for an aggregation that another process began and that cannot go on."""
@@ -272,8 +254,6 @@ class SumResponder:
         )
 
     def _check_cost(self, opened: _Aggregation) -> None:
-        if not opened.parameters.noise:
-            return
         planned = gaussian_cost(self._let_in().planned)
         try:
             after = self._spent + opened.cost
@@ -286,9 +266,10 @@ class SumResponder:
                 "Ask for what was planned, or plan for what is asked.",
             )
 
-    def _count(self, opened: _Aggregation) -> None:
-        self._spent += opened.cost
-        self._masked.add(_digest(opened.vector.query, weights=False))
+    def _begin(self, opened: _Aggregation) -> None:
+        self._used.add(opened.number)
+        self._roster = frozenset(opened.parameters.owners)
+        self._open = opened
 
     def _peers(self, keys: Sequence[KeyBinding], run: str) -> dict[str, Ed25519PublicKey]:
         if self._identity is not None:
@@ -338,19 +319,3 @@ class SumResponder:
 
     def _odd(self, what: str) -> ProtocolError:
         return ProtocolError(f"{self._run} {what}", _REMEDY)
-
-
-def _check_number(number: int, run: str) -> None:
-    if number < 1:
-        raise ProtocolError(f"{run} asks a question without a number", _REMEDY)
-
-
-def _digest(query: SumQuery, *, weights: bool = True) -> bytes:
-    """SHA-256 of a question, with or without its public weights."""
-    plain = [
-        [spec_to_json(spec) for spec in query.specs],
-        query.layout.classes,
-        query.counts,
-        query.weights if weights else (),
-    ]
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode("ascii")).digest()

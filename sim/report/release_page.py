@@ -87,8 +87,7 @@ def _trust(m: Metrics) -> tuple[str, str]:
     security = m.get("security")
     if not security:
         return "trusted curator", "with a trusted curator"
-    noise = "owners' noise" if security.get("distributed_noise", True) else "the curator's noise"
-    return "secure sums", f"under secure aggregation with {noise}"
+    return "secure sums", "under secure aggregation with owners' noise"
 
 
 def _tiles(run: ReleaseFolder) -> str:

@@ -94,10 +94,6 @@ def test_a_release_s_places_agree(tmp_path: Path, method: str) -> None:
     [
         ((), "released without noise: sums of"),
         (("pooling.security.dropouts=1",), "exact Gaussian"),
-        (
-            ("pooling.security.dropouts=1", "pooling.security.distributed_noise=false"),
-            "released without noise: total over all owners of sums of",
-        ),
     ],
 )
 def test_the_curator_of_a_release_sees_what_the_trust_level_says(

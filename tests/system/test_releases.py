@@ -91,7 +91,7 @@ def test_a_line_that_one_side_alone_wrote_is_found(spoiled: Path, path: str, lef
     # Decision 007: "Both sides write the same line, so that ledgers can be compared."
     entries = read_ledger(spoiled / path)
     lines = [entry.disclosure for entry in entries]
-    hidden = [line for line in lines if (line.protected, line.nonce) == ("south", left_out)]
+    hidden = [line for line in lines if line.protected == "south" and line.nonce.startswith(left_out)]
     assert len(hidden) == 1
     (spoiled / "record.json").unlink()  # which has the curator's last hash, and finds it already
     file = io.StringIO()
@@ -100,7 +100,7 @@ def test_a_line_that_one_side_alone_wrote_is_found(spoiled: Path, path: str, lef
     (spoiled / path).write_text(file.getvalue())
     (fault,) = [verdict for verdict in verify(spoiled) if verdict.fault]
     assert fault.about.startswith("south and curator")
-    assert f"of south in run-1, round 1 ({left_out}) is not in {spoiled / path}" in fault.fault
+    assert f"of south in run-1, round 1 ({hidden[0].nonce}) is not in {spoiled / path}" in fault.fault
 
 
 def test_a_ledger_that_is_not_there_is_missed(spoiled: Path) -> None:

@@ -261,6 +261,12 @@ async def test_what_a_curator_refuses_before_anybody_is_asked(tmp_path: Path) ->
         assert not (tmp_path / "consumer" / "release.open").exists()
 
 
+async def test_under_secure_aggregation_not_even_a_simulation_does_without_noise(tmp_path: Path) -> None:
+    async with release_market(tmp_path, TOLERANT) as at:
+        await refused(at, ConfigError, "without noise", epsilon=math.inf)
+        assert not list((tmp_path / "runs").glob("run-*"))
+
+
 async def test_a_simulation_may_do_without_noise_and_ledgers_say_so(tmp_path: Path) -> None:
     async with release_market(tmp_path) as at:
         come(at)
@@ -278,7 +284,7 @@ async def test_owners_that_do_not_take_part_leave_with_a_line(tmp_path: Path) ->
     async with release_market(tmp_path, owners=(*OWNERS, "owner-4", "owner-5")) as at:
         come(at, "owner-1")
         come(at, "owner-2", policy=PolicySettings(budgets=(PeriodBudget(epsilon=4.0, delta=1e-5),)))
-        come(at, "owner-3", policy=PolicySettings(sums="aggregated"))
+        come(at, "owner-3", policy=PolicySettings(sums="noisy"))
         at.owner("owner-4", 0)
         come(at, "owner-5")
         await at.asks()

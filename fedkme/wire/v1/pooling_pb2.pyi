@@ -7,14 +7,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Security(_message.Message):
-    __slots__ = ("dropouts", "colluders", "distributed_noise")
+    __slots__ = ("dropouts", "colluders")
     DROPOUTS_FIELD_NUMBER: _ClassVar[int]
     COLLUDERS_FIELD_NUMBER: _ClassVar[int]
-    DISTRIBUTED_NOISE_FIELD_NUMBER: _ClassVar[int]
     dropouts: int
     colluders: int
-    distributed_noise: bool
-    def __init__(self, dropouts: _Optional[int] = ..., colluders: _Optional[int] = ..., distributed_noise: _Optional[bool] = ...) -> None: ...
+    def __init__(self, dropouts: _Optional[int] = ..., colluders: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals")

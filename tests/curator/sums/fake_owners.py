@@ -29,6 +29,7 @@ from fedkme.secagg import (
     KeyBinding,
     KeyRoster,
     MaskedInput,
+    NoisePlan,
     OwnerAggregator,
     Parameters,
     SealedShares,
@@ -148,8 +149,7 @@ class FakeOwner:
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
         self._be_there("mask", number)
         assert self.vector is not None
-        noise = self._noise if self.parameters[-1].noise else None
-        masked = self._there.mask(delivery, self.vector.of(self.table), noise)
+        masked = self._there.mask(delivery, self.vector.of(self.table), self._noise)
         self.words[number] = masked.words
         said: MaskedInput = self._answer("mask", number, masked)
         return said
@@ -176,10 +176,16 @@ def changed(**fields: Any) -> Change:
     return lambda said: dataclasses.replace(said, **fields)
 
 
-def fakes(owners: int, rows: int = 0, seed: int = 0) -> list[FakeOwner]:
+def fakes(owners: int, rows: int = 0, seed: int = 0, noise: NoiseSource | None = None) -> list[FakeOwner]:
     """Owners of the same rows however many they are."""
     deal = dealt(table(rows or 40 * owners, seed), owners)
-    return [FakeOwner(f"o{number:03d}", part) for number, part in enumerate(deal)]
+    return [FakeOwner(f"o{number:03d}", part, noise) for number, part in enumerate(deal)]
+
+
+def shares(vector: SumVector, security: Security) -> Callable[[int], NoisePlan]:
+    """Noise of some deviation, for as many owners as there are."""
+    missing = security.dropouts + security.colluders
+    return lambda owners: NoisePlan(2.0**30, owners - missing, vector.length, vector.diameter)
 
 
 def invitation(security: Security | None = None, **more: Any) -> Invitation:

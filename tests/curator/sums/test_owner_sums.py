@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease, calibrate
+from curator.sums.settings import SumSettings
+from fedkme.config import validate
 from fedkme.errors import ConfigError, QuorumError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import ROW_UNIT, Layout, pooled_sum
@@ -40,7 +42,6 @@ from tests.curator.sums.fake_owners import (
 
 QUERY = SumQuery((MIXED, HERMITE), BY_CLASS, counts=True)
 SHARED = Security(dropouts=1, colluders=1)
-HIDDEN = Security(dropouts=1, colluders=1, distributed_noise=False)
 
 
 def plan(query: SumQuery = QUERY, epsilon: float = 1.0, delta: float = 1e-5) -> PooledRelease:
@@ -64,13 +65,10 @@ async def released(at: At, query: SumQuery = QUERY, release: PooledRelease | Non
     return await at.pool.joint(query, release)
 
 
-@pytest.mark.parametrize("security", [None, HIDDEN], ids=["trusted", "hidden"])
 @pytest.mark.parametrize("query", [QUERY, SumQuery((FOURIER,), Layout())], ids=["by class", "plain"])
-async def test_pooling_over_owners_is_one_owner_to_the_last_bit(
-    query: SumQuery, security: Security | None
-) -> None:
+async def test_pooling_over_owners_is_one_owner_to_the_last_bit(query: SumQuery) -> None:
     # "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything (same seed; to
-    # float64 rounding)": not only to rounding, with a trusted curator and with an exact total under masks.
+    # float64 rounding)": not only to rounding, with a trusted curator.
     whole, release = table(700), plan(query)
     maps = [spec.make(SCHEMA) for spec in query.specs]
     alone = joint.release(
@@ -82,9 +80,9 @@ async def test_pooling_over_owners_is_one_owner_to_the_last_bit(
         simulated(0, "curator", "release"),
         query.counts,
     )
-    for count in (5, 20, 100) if security is None else (5, 20):  # the masks of a hundred owners take seconds
+    for count in (5, 20, 100):
         owners = [FakeOwner(f"o{n:03d}", part) for n, part in enumerate(dealt(whole, count))]
-        found = await released(At(owners, security), query, release)
+        found = await released(At(owners), query, release)
         assert same(found, alone)
         assert found.event == alone.event == Gaussian(release.multiplier)
     single = At([FakeOwner("o", whole)])
@@ -185,21 +183,26 @@ async def test_shares_of_small_noise_are_taken_in_finer_steps() -> None:
     assert np.abs(noise).max() < 6 * found.embeddings[0].sigma
 
 
+@pytest.mark.parametrize("said", [False, True])
+def test_a_configuration_with_the_mode_that_is_withdrawn_is_told_why(said: bool) -> None:
+    words = "'security' is wrong: 'distributed_noise' is withdrawn: .* exact sums .*; remove it"
+    with pytest.raises(ConfigError, match=words):
+        validate(SumSettings, {"security": {"dropouts": 1, "distributed_noise": said}}, "curator.toml")
+
+
 async def test_what_the_curator_may_see() -> None:
     # "with distributed noise not even the exact sum": no method gets one, whatever it asks.
-    exact = {None: True, HIDDEN: True, SHARED: False}
-    for security, seen in exact.items():
-        at = At(fakes(5), security)
+    trusted, secure = At(fakes(5)), At(fakes(5), SHARED)
+    for at in (trusted, secure):
         await at.pool.invite()
-        assert at.pool.exact_sums is seen
-        if seen:
-            found = await at.pool.exact(QUERY)
-            assert found.event is None
-            assert all(each.sigma == 0.0 for each in found.embeddings)
-        else:
-            with pytest.raises(ConfigError, match="an exact sum is asked for"):
-                await at.pool.exact(QUERY)
-            assert not any(owner.words for owner in at.owners.values())
+        assert at.pool.exact_sums is (at is trusted)
+    found = await trusted.pool.exact(QUERY)
+    assert found.event is None
+    assert all(each.sigma == 0.0 for each in found.embeddings)
+    for ask in (secure.pool.exact(QUERY), secure.pool.joint(QUERY, None)):
+        with pytest.raises(ConfigError, match="exact sums are asked for"):
+            await ask
+    assert not any(owner.parameters for owner in secure.owners.values())
 
 
 @pytest.mark.parametrize("security", [None, SHARED])
@@ -239,13 +242,12 @@ async def test_questions_that_do_not_fit_their_noise() -> None:
 
 
 async def test_a_simulation_without_noise() -> None:
-    # release None: the exact sums, and no event; under secure aggregation the total alone.
-    for security in (None, SHARED):
-        at = At(fakes(5), security)
-        found = await released(at, QUERY, None)
-        assert found.event is None
-        assert {line.event.kind for line in at.gate.take()} == {"exact-statistic"}
-        assert same(found, await released(At(fakes(5)), QUERY, None))
+    # release None: the exact sums, and no event.
+    at = At(fakes(5))
+    found = await released(at, QUERY, None)
+    assert found.event is None
+    assert {line.event.kind for line in at.gate.take()} == {"exact-statistic"}
+    assert same(found, await released(At(fakes(5)), QUERY, None))
 
 
 async def test_owners_that_leave_take_their_rows_along() -> None:

@@ -26,7 +26,7 @@ from fedkme.errors import (
 )
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.events import Disclosure, Gaussian
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Security
 from fedkme.secagg import Advertisement, Delivery, NoisePlan, Survivors, plan_noise
 from fedkme.sums.values import SumQuery
@@ -39,8 +39,18 @@ from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
 from owner.sums.handler import SumHandler
 from owner.sums.responder import SumResponder
-from tests.curator.sums.fake_owners import BY_CLASS, FOURIER, HERMITE, SCHEMA, dealt, invitation, table
+from tests.curator.sums.fake_owners import (
+    BY_CLASS,
+    FOURIER,
+    HERMITE,
+    SCHEMA,
+    dealt,
+    invitation,
+    shares,
+    table,
+)
 from tests.faults.virtual import run_virtual
+from tests.silence import Silence
 
 LONG = SumQuery((FourierMapSpec(dimension=50_000, gamma=1.0, seed=0),), BY_CLASS)
 QUERY = SumQuery((FOURIER, HERMITE), BY_CLASS, counts=True)
@@ -67,9 +77,9 @@ class Party:
         heard: directives that came.
     """
 
-    def __init__(self, name: str, rows: Table, breaks: Sequence[int] = ()) -> None:
+    def __init__(self, name: str, rows: Table, noise: NoiseSource, breaks: Sequence[int] = ()) -> None:
         self.lines = Lines()
-        noise, gate = simulated(1, name, "shares"), OwnerGate(name, self.lines)
+        gate = OwnerGate(name, self.lines)
         self.handler = SumHandler("run-1", SumResponder(name, rows, SCHEMA, noise, gate))
         self.connection = OwnerConnection(name, 60, 60)
         self.heard: list[Directive] = []
@@ -122,10 +132,13 @@ def same(plan: NoisePlan, count: int) -> NoisePlan:
 
 
 async def opened(
-    count: int, security: Security | None, breaks: Sequence[int] = ()
+    count: int, security: Security | None, breaks: Sequence[int] = (), noise: NoiseSource | None = None
 ) -> tuple[list[Party], SumRound, SumDisclosures]:
-    deal = dealt(table(6 * count), count)
-    parties = [Party(f"o{n:03d}", rows, breaks if n == 1 else ()) for n, rows in enumerate(deal)]
+    parties = []
+    for number, rows in enumerate(dealt(table(6 * count), count)):
+        name = f"o{number:03d}"
+        drawn = noise or simulated(1, name, "shares")
+        parties.append(Party(name, rows, drawn, breaks if number == 1 else ()))
     for party in parties:
         await party.join()
     said = invitation(security, planned=(Gaussian(2.0),))
@@ -143,19 +156,18 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
     vector = SumVector(query, SCHEMA)
     deviation = 2.0 * vector.diameter
     totals: list[NDArray[np.int64]] = []
-    for security in (None, Security(1, 0, False), Security(1, 0)):
-        parties, owners, gate = await opened(4, security)
+    plan = plan_noise(
+        0.5, 1e-5, owners=4, dropouts=1, colluders=0, length=vector.length, diameter=vector.diameter
+    )
+    for security, noise in ((None, None), (Security(1), Silence()), (Security(1), None)):
+        parties, owners, gate = await opened(4, security, noise=noise)
         if security is None:
             total = await owners.plain_total(vector)
-        elif not security.distributed_noise:
-            total = await owners.secure_total(vector, security)
         else:
-            plan = plan_noise(
-                0.5, 1e-5, owners=4, dropouts=1, colluders=0, length=vector.length, diameter=vector.diameter
-            )
             total = await owners.secure_total(vector, security, functools.partial(same, plan))
-            assert 0 < np.abs(total.steps - totals[0]).max() < 10 * total.deviation
             assert total.deviation > deviation
+        if security is not None and noise is None:
+            assert 0 < np.abs(total.steps - totals[0]).max() < 10 * total.deviation
         totals.append(total.steps)
         written = gate.take()
         for party in parties:
@@ -166,15 +178,15 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
     assert np.array_equal(totals[0], totals[1])
 
 
-@pytest.mark.parametrize("security", [None, Security(1, 0, False)])
+@pytest.mark.parametrize("security", [None, Security(1)])
 async def test_a_vector_whose_stream_breaks_comes_again_whole(security: Security | None) -> None:
     # "A directive that waits for its answer when a stream ends is sent again": parts that came are forgotten.
     vector = SumVector(LONG, SCHEMA)
-    parties, owners, gate = await opened(4, security, breaks=(3, 6))
+    parties, owners, gate = await opened(4, security, breaks=(3, 6), noise=Silence())
     if security is None:
         total = await owners.plain_total(vector)
     else:
-        total = await owners.secure_total(vector, security)
+        total = await owners.secure_total(vector, security, shares(vector, security))
     assert total.owners == tuple(party.connection.name for party in parties)
     assert len(parties[1].heard) > len(parties[0].heard)
     exact = sum(SumVector(LONG, SCHEMA).of(rows) for rows in dealt(table(24), 4))

@@ -25,7 +25,6 @@ BINNING = Binning(SCHEMA, 4)
 LAST = len(BINNING.sizes) - 1
 MARGINALS = Marginals(4, ((0,), (LAST,), (0, LAST)))
 SHARED = Security(dropouts=1, colluders=1)
-HIDDEN = Security(distributed_noise=False)
 
 
 def owners(count: int, rows: int = 300) -> list[FakeOwner]:
@@ -33,10 +32,9 @@ def owners(count: int, rows: int = 300) -> list[FakeOwner]:
     return [FakeOwner(f"owner-{i:03}", part) for i, part in enumerate(parts)]
 
 
-@pytest.mark.parametrize("security", [None, HIDDEN], ids=["trusted", "hidden"])
-async def test_pooled_marginals_are_those_of_the_whole_table(security: Security | None) -> None:
+async def test_pooled_marginals_are_those_of_the_whole_table() -> None:
     codes = BINNING.encode(table(300), "all")
-    at = At(owners(5), security)
+    at = At(owners(5))
     await at.pool.invite()
     found = await at.pool.marginals(MARGINALS, None)
     for clique, counts in zip(MARGINALS.cliques, found, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from curator.sums.round import least_owners
+from curator.sums.round import PlanFor, least_owners
 from fedkme.errors import DataError, QuorumError, SecureAggregationError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
@@ -32,8 +32,10 @@ from tests.curator.sums.fake_owners import (
     FakeOwner,
     changed,
     fakes,
+    shares,
     table,
 )
+from tests.silence import Silence
 
 QUERIES = [
     SumQuery((FOURIER,), Layout()),
@@ -42,7 +44,13 @@ QUERIES = [
     SumQuery((), BY_CLASS, counts=True),
 ]
 QUERY = QUERIES[1]
-OPEN = Security(dropouts=2, colluders=0, distributed_noise=False)
+OPEN = Security(dropouts=2)
+
+
+def asked(query: SumQuery, security: Security) -> tuple[SumVector, Security, PlanFor]:
+    """A question under secure aggregation."""
+    vector = SumVector(query, SCHEMA)
+    return vector, security, shares(vector, security)
 
 
 def exact(owners: list[FakeOwner], query: SumQuery, names: tuple[str, ...]) -> NDArray[np.int64]:
@@ -58,12 +66,12 @@ def exact(owners: list[FakeOwner], query: SumQuery, names: tuple[str, ...]) -> N
 async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
     # "result equals the plain sum to quantization": the vectors are quantized already, so exactly.
     owners = fakes(6)
-    plain, secure = At(owners), At(fakes(6), OPEN)
+    plain, secure = At(owners), At(fakes(6, noise=Silence()), OPEN)
     for at in (plain, secure):
         await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
     clear = await plain.round.plain_total(vector)
-    masked = await secure.round.secure_total(vector, OPEN)
+    masked = await secure.round.secure_total(*asked(query, OPEN))
     assert clear.owners == masked.owners == tuple(plain.owners)
     assert clear.rows == masked.rows == 240
     assert np.array_equal(clear.steps, exact(owners, query, clear.owners))
@@ -78,7 +86,7 @@ async def test_questions_of_a_run_have_names_of_their_own() -> None:
     at = At(owners, OPEN)
     await at.round.invite_all()
     for query in QUERIES:
-        await at.round.secure_total(SumVector(query, SCHEMA), OPEN)
+        await at.round.secure_total(*asked(query, OPEN))
     for owner in owners:
         assert [each.run for each in owner.parameters] == [f"run-1/{n}" for n in (1, 2, 3, 4)]
         for each in owner.parameters:
@@ -90,12 +98,12 @@ async def test_questions_of_a_run_have_names_of_their_own() -> None:
 @pytest.mark.parametrize("phase", PHASES)
 async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
     # "drop-out at every phase": D of them; whoever sent a masked vector is in the sum, and out of the rest.
-    owners = fakes(7)
+    owners = fakes(7, noise=Silence())
     for owner in owners[1:3]:
         owner.lost_at[phase] = 0
     at = At(owners, OPEN)
     await at.round.invite_all()
-    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
+    total = await at.round.secure_total(*asked(QUERY, OPEN))
     staying = tuple(owner.name for owner in owners if owner not in owners[1:3])
     assert total.owners == (tuple(at.owners) if phase in ("endorse", "unmask") else staying)
     assert total.rows == sum(len(at.owners[name].table) for name in total.owners)
@@ -103,7 +111,7 @@ async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
     assert [fault.owner for fault in at.faults] == ["o001", "o002"]
     assert at.observed == at.faults
     assert tuple(at.round.owners) == staying
-    again = await at.round.secure_total(SumVector(QUERIES[0], SCHEMA), OPEN)
+    again = await at.round.secure_total(*asked(QUERIES[0], OPEN))
     assert again.owners == staying
     assert owners[0].parameters[-1].owners == staying
 
@@ -139,7 +147,7 @@ async def test_too_many_drop_outs_open_nothing(phase: str) -> None:
     at = At(owners, OPEN)
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError, match=rf"{7 - gone} owners sent .* for 'run-1/1'"):
-        await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
+        await at.round.secure_total(*asked(QUERY, OPEN))
     assert len(at.faults) == gone
     if phase != "unmask":
         assert not any(owner.opened for owner in owners)
@@ -168,11 +176,11 @@ LIES = {
 async def test_an_owner_that_sends_what_does_not_fit_leaves(lie: str) -> None:
     # And the others get their sum: it is one of the D that may be missing.
     phase, change = LIES[lie]
-    owners = fakes(5)
+    owners = fakes(5, noise=Silence())
     owners[1].changes[phase] = change
-    at = At(owners, Security(1, 0, False))
+    at = At(owners, Security(1))
     await at.round.invite_all()
-    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), Security(1, 0, False))
+    total = await at.round.secure_total(*asked(QUERY, Security(1)))
     assert [fault.owner for fault in at.faults] == ["o001"]
     assert [name for name in total.owners if name != "o001"] == ["o000", "o002", "o003", "o004"]
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
@@ -182,7 +190,7 @@ async def test_certificates_vouch_for_signing_keys() -> None:
     # "signed key advertisements": with an authority no owner is believed about its key.
     authority = Authority()
     owners = [
-        FakeOwner(owner.name, owner.table, identity=authority.issue(owner.name, role=Role.OWNER))
+        FakeOwner(owner.name, owner.table, Silence(), authority.issue(owner.name, role=Role.OWNER))
         for owner in fakes(5)
     ]
     other = Authority()
@@ -192,7 +200,7 @@ async def test_certificates_vouch_for_signing_keys() -> None:
     bare.changes["propose"] = lambda said: KeyBinding(b"", said.key, b"", "o007")
     at = At([*owners, stranger, liar, bare], OPEN, identity=authority.issue("curator", role=Role.CURATOR))
     await at.round.invite_all()
-    total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN)
+    total = await at.round.secure_total(*asked(QUERY, OPEN))
     assert total.owners == tuple(owner.name for owner in owners)
     assert sorted(fault.owner for fault in at.faults) == ["o005", "o006", "o007"]
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
@@ -312,15 +320,15 @@ async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
     owners = fakes(5)
     owners[4].lost_at["endorse"] = owners[3].lost_at["endorse"] = owners[2].lost_at["endorse"] = 0
     owners[1].lost_at["mask"] = 0
-    security = Security(1, 0, False)
+    security = Security(1)
     at = At(owners, security, planned=(Gaussian(5.0),))
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError):
-        await at.round.secure_total(SumVector(QUERY, SCHEMA), security)
+        await at.round.secure_total(*asked(QUERY, security))
     lines = at.gate.take()
-    total = ExactStatistic(f"total over all owners of sums of {SumVector(QUERY, SCHEMA).length} features")
+    noisy = shares(SumVector(QUERY, SCHEMA), security)(5).event
     assert [(line.protected, line.event) for line in lines] == [
-        (name, event) for name in ("o000", "o002", "o003", "o004") for event in (total, Gaussian(5.0))
+        (name, event) for name in ("o000", "o002", "o003", "o004") for event in (noisy, Gaussian(5.0))
     ]
 
 
@@ -328,12 +336,13 @@ async def test_what_a_run_costs_is_written_with_the_first_vector_of_an_owner() -
     # Also where that is not of question 1, which nobody answered because one owner gave no key.
     owners = fakes(4)
     owners[0].lost_at["propose"] = 1
-    at = At(owners, Security(0, 0, False), planned=(Gaussian(5.0),))
+    at = At(owners, Security(0), planned=(Gaussian(5.0),))
     await at.round.invite_all()
-    await at.round.secure_total(SumVector(QUERIES[0], SCHEMA), Security(0, 0, False))
-    await at.round.secure_total(SumVector(QUERIES[1], SCHEMA), Security(0, 0, False))
+    await at.round.secure_total(*asked(QUERIES[0], Security(0)))
+    await at.round.secure_total(*asked(QUERIES[1], Security(0)))
     mine = [(line.nonce, line.observer) for line in at.gate.take() if line.protected == "o001"]
-    assert mine == [("release 0", "lab"), ("sums 2", CURATOR), ("sums 3", CURATOR)]
+    sums = [f"sums {number} {QUERIES[number - 2].digest()[:32]}" for number in (2, 3)]
+    assert mine == [("release 0", "lab"), *((nonce, CURATOR) for nonce in sums)]
 
 
 LIMIT = 380.0  # of chi-square with 255 degrees of freedom, exceeded with probability 5e-7
@@ -350,11 +359,11 @@ async def test_any_one_masked_message_is_uniform() -> None:
     # "any one owner's message is uniform", as it comes to the curator in a run of sums.
     query = SumQuery((FourierMapSpec(dimension=4096, gamma=1.0, seed=1),), Layout(), weights=(8,))
     owners = fakes(3, rows=60)
-    security = Security(0, 0, False)
+    security = Security(0)
     at = At(owners, security)
     await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
-    await at.round.secure_total(vector, security)
+    await at.round.secure_total(*asked(query, security))
     bits = owners[0].parameters[0].bits
     for owner in owners:
         assert chi_square(owner.words[1], bits) < LIMIT

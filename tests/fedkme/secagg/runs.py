@@ -23,6 +23,7 @@ from fedkme.secagg import (
     least_threshold,
 )
 from fedkme.secagg.ring import Steps
+from tests.silence import Silence
 
 Lost = Mapping[str, Collection[str]]
 """By phase (advertise, share, mask, endorse, unmask): who is lost before it answers."""
@@ -50,7 +51,7 @@ def parameters(
         "bits": bits,
         "bound": 1000,
         "step": 2.0**-6,
-        "noise": 0.0,
+        "noise": 2.0**24,
     }
     return Parameters(**(given | more))
 
@@ -76,7 +77,7 @@ class Run:
     inputs: dict[str, NDArray[np.int64]]
     seed: int = 1
     lost: Lost = field(default_factory=dict)
-    noise: Callable[[str], NoiseSource | None] = lambda name: None
+    noise: Callable[[str], NoiseSource] = lambda name: Silence()
     masked: dict[str, MaskedInput] = field(default_factory=dict)
     unmaskings: dict[str, Unmasking] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ from fedkme.secagg import (
 from fedkme.secagg.keys import public_bytes
 from fedkme.secagg.messages import advertised
 from tests.fedkme.secagg.runs import Run, parameters, party, signing_key, vectors
+from tests.silence import Silence
 
 AGREED = parameters(owners=5, dropouts=1)
 CONTEXT = AGREED.context
@@ -142,7 +143,11 @@ def test_shares_that_their_owner_did_not_seal_for_this_one_are_refused(lie: str)
     mail = run.curator.deliveries()
     owner = run.owners["o000"]
     with pytest.raises(SecureAggregationError):
-        owner.mask(Delivery("o000", CONTEXT, DELIVERIES[lie](mail["o000"], mail["o001"])), run.inputs["o000"])
+        owner.mask(
+            Delivery("o000", CONTEXT, DELIVERIES[lie](mail["o000"], mail["o001"])),
+            run.inputs["o000"],
+            Silence(),
+        )
     assert owner.phase is Phase.LEFT
 
 
@@ -220,7 +225,7 @@ def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -
         kept = tuple(each for each in mail["o000"].shares if each.sender != "o004")
         mail["o000"] = Delivery("o000", CONTEXT, kept)
     for name, owner in run.owners.items():
-        owner.mask(mail[name], run.inputs[name])
+        owner.mask(mail[name], run.inputs[name], Silence())
     survivors = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
     signed = [run.owners[name].endorse(survivors) for name in survivors.owners]
     with pytest.raises(SecureAggregationError, match="told 'o001' something else"):
@@ -252,7 +257,7 @@ def test_survivors_that_never_shared_are_refused() -> None:
 @pytest.mark.parametrize("what", ["run", "dropouts", "bound", "length", "noise", "owners"])
 def test_owners_that_were_told_other_parameters_do_not_understand_each_other(what: str) -> None:
     # Every message is bound to all parameters: a curator cannot tell one owner of less noise than another.
-    values: dict[str, Any] = {"run": "run-2", "dropouts": 0, "bound": 999, "length": 9, "noise": 2.0**24}
+    values: dict[str, Any] = {"run": "run-2", "dropouts": 0, "bound": 999, "length": 9, "noise": 2.0**25}
     other = (
         parameters(owners=6, dropouts=1, bits=64)
         if what == "owners"

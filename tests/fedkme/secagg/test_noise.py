@@ -246,11 +246,6 @@ def test_the_sum_of_an_aggregation_has_the_noise_of_all_its_survivors() -> None:
     assert plan.epsilon(1e-6) <= 1.0
 
 
-def test_an_owner_finds_that_parameters_without_noise_promise_nothing() -> None:
-    with pytest.raises(ConfigError):
-        plan_of(parameters(), 2.0**26)
-
-
 def test_a_sum_wraps_with_a_probability_below_what_is_stated() -> None:
     # "the modular wrap-around probability": the tail that the parameters reserve, against the normal law's.
     agreed = parameters(owners=10, dropouts=1, length=1000, bits=64, noise=2.0**30)

@@ -100,6 +100,7 @@ def test_the_largest_bound_is_met_exactly() -> None:
         {"bits": 65},
         {"bits": 12},  # 5 * 1000 do not fit
         {"bits": 16, "noise": 20000.0},
+        {"noise": 0.0},
         {"noise": -1.0},
         {"noise": float("nan")},
         {"length": 0},

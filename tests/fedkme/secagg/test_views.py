@@ -28,7 +28,7 @@ def chi_square(words: NDArray[np.uint64], bits: int) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-@pytest.mark.parametrize("bits", [8, 32, 64])
+@pytest.mark.parametrize("bits", [30, 32, 64])
 def test_any_one_masked_message_is_uniform_over_seeds(bits: int) -> None:
     # The same constant vector each time, the most telling there is; every message of each of 8 runs.
     agreed = parameters(owners=3, dropouts=0, length=LENGTH, bits=bits, bound=10)
@@ -79,7 +79,7 @@ def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
 ) -> None:
     # n = 4, the curator and two owners together take off every mask that they know at the end. What remains
     # of each honest owner is uniform, and only both together say something: the sum of their vectors.
-    agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=8, bound=10, threshold=4)
+    agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=32, bound=10, threshold=4)
     inputs = {name: np.full(LENGTH, number, dtype=np.int64) for number, name in enumerate(agreed.owners)}
     run = Run(agreed, inputs, seed).until("mask")
     mask_keys = {name: run.owners[name]._held().mask_key for name in colluders}
@@ -87,17 +87,17 @@ def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
     run.unmask()
     honest = [name for name in agreed.owners if name not in colluders]
     one, other = (what_is_left(run, name, mask_keys) for name in honest)
-    assert chi_square(one, 8) < LIMIT
-    assert chi_square(other, 8) < LIMIT
+    assert chi_square(one, 32) < LIMIT
+    assert chi_square(other, 32) < LIMIT
     together = int(inputs[honest[0]][0] + inputs[honest[1]][0])
-    np.testing.assert_array_equal(reduce_words(one + other, 8), together)
+    np.testing.assert_array_equal(reduce_words(one + other, 32), together)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(seed: int) -> None:
     # The curator holds the private mask key of the owner that it calls lost, and all else that was opened:
     # without the self-mask's seed the message stays uniform. With the seed it would be the vector.
-    agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=8, bound=10)
+    agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=32, bound=10)
     inputs = {name: np.full(LENGTH, 7, dtype=np.int64) for name in agreed.owners}
     run = Run(agreed, inputs, seed).until("mask")
     victim = run.owners["o001"]._held()
@@ -107,9 +107,9 @@ def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(se
         mine, theirs = (PublicKey(name, keys[name].mask_key) for name in ("o001", peer))
         key = pair_key(victim.mask_key, mine, theirs, agreed.context, PAIR_MASK)
         add_keystreams(rest, *(([], [key]) if peer > "o001" else ([key], [])))
-    assert chi_square(reduce_words(rest, 8), 8) < LIMIT
+    assert chi_square(reduce_words(rest, 32), 32) < LIMIT
     add_keystreams(rest, [], [expand(victim.seed, agreed.context, SELF_MASK)])
-    np.testing.assert_array_equal(reduce_words(rest, 8), 7)
+    np.testing.assert_array_equal(reduce_words(rest, 32), 7)
 
 
 def test_keys_are_of_one_pair_one_use_and_one_aggregation() -> None:

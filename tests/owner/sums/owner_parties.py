@@ -18,7 +18,7 @@ from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.sums import ROW_UNIT, Layout
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure, Gaussian
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Invitation, Security, SumTerms
 from fedkme.secagg import (
     CuratorAggregator,
@@ -48,8 +48,7 @@ OTHER = SumQuery((MixedSpec(dimension=6, gamma=0.5, seed=4),), Layout())
 VECTOR = SumVector(QUERY, SCHEMA)
 MULTIPLIER = 5.0
 PLANNED = (Gaussian(MULTIPLIER, count=2),)
-NOISY = Security(dropouts=1, colluders=0, distributed_noise=True)
-TOTALS = Security(dropouts=1, colluders=0, distributed_noise=False)
+NOISY = Security(dropouts=1)
 
 
 def invitation(run: str = "r", **changes: Any) -> Invitation:
@@ -64,7 +63,7 @@ def share(multiplier: float, diameter: float, honest: int = 2) -> float:
     return math.sqrt(((multiplier * diameter) ** 2 + 16.0) / honest)
 
 
-def parameters(number: int = 1, query: SumQuery = QUERY, noisy: bool = True, **changes: Any) -> Parameters:
+def parameters(number: int = 1, query: SumQuery = QUERY, **changes: Any) -> Parameters:
     vector = SumVector(query, SCHEMA)
     values: dict[str, Any] = {
         "run": f"r/{number}",
@@ -76,7 +75,7 @@ def parameters(number: int = 1, query: SumQuery = QUERY, noisy: bool = True, **c
         "bits": 64,
         "bound": vector.bound(20),
         "step": ROW_UNIT,
-        "noise": share(MULTIPLIER, vector.diameter) if noisy else 0.0,
+        "noise": share(MULTIPLIER, vector.diameter),
     }
     return Parameters(**(values | changes))
 
@@ -94,8 +93,9 @@ def sum_responder(
     identity: Identity | None = None,
     revoked: Callable[[bytes], None] | None = None,
     lines: Lines | None = None,
+    noise: NoiseSource | None = None,
 ) -> SumResponder:
-    noise, gate = simulated(0, name, "sums"), OwnerGate(name, lines)
+    noise, gate = noise or simulated(0, name, "sums"), OwnerGate(name, lines)
     return SumResponder(name, rows() if table is None else table, SCHEMA, noise, gate, identity, revoked)
 
 
@@ -180,7 +180,7 @@ class Asker:
         """An aggregation with two other owners, up to a step or to this one's first refusal."""
         others = [sum_responder(name) for name in NAMES[1:]]
         for each in others:
-            each.invite(invitation(self.run, security=NOISY if agreed.noise else TOTALS))
+            each.invite(invitation(self.run, security=NOISY))
         steps = _steps(others, number, agreed, query)
         step, message = next(steps)
         while True:

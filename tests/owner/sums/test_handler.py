@@ -30,9 +30,9 @@ from fedkme.wire.v1 import owners_pb2 as pb
 from owner.consent.approvals import approve
 from tests.owner.consent.host import Host, host, rows
 from tests.owner.sums.owner_parties import (
+    NAMES,
     NOISY,
     OTHER,
-    TOTALS,
     VECTOR,
     Asker,
     fault_of,
@@ -49,7 +49,9 @@ def asked(folder: Path, **policy: Any) -> Iterator[tuple[Host, Asker]]:
 
 
 def nonces(at: Host) -> list[str]:
-    return [about.nonce for about in disclosures_in(line.line for line in at.store.ledger())]
+    """Nonces without digests of questions."""
+    lines = disclosures_in(line.line for line in at.store.ledger())
+    return [" ".join(about.nonce.split()[:2]) for about in lines]
 
 
 def refusal(found: object) -> FedkmeError:
@@ -182,13 +184,25 @@ def test_what_a_run_cost_is_known_after_a_restart(tmp_path: Path) -> None:
         assert nonces(at) == ["sums 1", "release 0", "sums 2"]
 
 
-def test_an_exact_total_is_not_opened_twice_after_a_restart(tmp_path: Path) -> None:
+def test_a_number_is_one_question_and_a_roster_never_grows_also_after_a_restart(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
     with asked(tmp_path) as (_, curator):
-        curator.enlist(security=TOTALS)
-        assert fault_of(curator.mask(1, parameters(noisy=False))) is None
+        curator.enlist(security=NOISY)
+        assert fault_of(curator.mask(1, parameters())) is None
     with asked(tmp_path) as (_, restarted):
         restarted.seq = curator.seq
-        assert type(restarted.propose(2, parameters(2, noisy=False))) is SecureAggregationError
+        assert "had another question" in refusal(restarted.propose(1, parameters(1, OTHER), OTHER)).cause
+        assert "not in it before" in refusal(restarted.propose(2, parameters(2, **more))).cause
+    with asked(tmp_path) as (at, restarted):
+        plain = Asker(at, "plain")
+        plain.enlist()
+        plain.embed(1)
+        kept = nonces(at)
+    with asked(tmp_path) as (at, restarted):
+        again = Asker(at, "plain")
+        again.seq = plain.seq
+        assert "had another question" in refusal(again.embed(1, OTHER)).cause
+        assert nonces(at) == kept
 
 
 def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from fedkme.protocols import PROTOCOLS, names
 from owner.consent.approvals import approve
 from owner.consent.status import Status, read_status, show
 from tests.owner.consent.host import Clockwork, host
-from tests.owner.sums.owner_parties import NOISY, TOTALS, VECTOR, Asker, parameters
+from tests.owner.sums.owner_parties import NOISY, VECTOR, Asker, parameters
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
 ONE = (Gaussian(3.0),)
@@ -26,9 +26,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'merf', but in uniform"),
     ({"consumers": ["clinic"]}, {}, PolicyError, "for the consumer 'hospital'"),
     ({"columns": ["x", "age"]}, {}, PolicyError, "column 'ill' of the public schema"),
-    ({"sums": "aggregated"}, {}, PolicyError, "under secure aggregation alone"),
     ({"sums": "noisy"}, {}, PolicyError, "under secure aggregation alone"),
-    ({"sums": "noisy"}, {"security": TOTALS}, PolicyError, "would see the exact total"),
+    ({"colluders": 1}, {"security": NOISY}, PolicyError, "for 1 owners that side with the curator"),
     ({"budgets": [BUDGET]}, {"planned": (Gaussian(1.0),)}, BudgetError, "rows of owner-1 towards others"),
     ({"budgets": [BUDGET]}, {"planned": ()}, BudgetError, "would make it inf"),
     ({"approval": "manual"}, {}, PolicyError, "has approved none by merf for hospital"),
@@ -56,13 +55,14 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
 
 @pytest.mark.parametrize(
     ("sums", "security"),
-    [("exact", None), ("exact", TOTALS), ("aggregated", TOTALS), ("aggregated", NOISY), ("noisy", NOISY)],
+    [("exact", None), ("exact", NOISY), ("noisy", NOISY), ("noisy", Security(1, 2))],
 )
 def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: Security | None) -> None:
     # "releases let no rows out": limits of rows are none of theirs, and neither may a row leave.
     with host(
         tmp_path, sums=sums, rows="none", most_rows=0, most_rows_per_run=0, protocols=["merf"],
         consumers=["hospital"], budgets=[BUDGET], columns=["x", "age", "ill"],
+        colluders=0 if security is None else security.colluders,
     ) as at:  # fmt: skip
         assert Asker(at).enlist(security=security, planned=ONE) is None
         assert at.said == []
@@ -169,4 +169,8 @@ def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
 
 def test_levels_of_sums_are_known_words(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sums"), host(tmp_path, sums="plain"):
+        pass
+    # The level that is withdrawn says what it was, why it went, and what to use.
+    withdrawn = "'policy.sums' is wrong: 'aggregated' is withdrawn: .* exact sums .*; use \"noisy\""
+    with pytest.raises(ConfigError, match=withdrawn), host(tmp_path, sums="aggregated"):
         pass

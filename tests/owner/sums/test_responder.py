@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, cast
 
 import numpy as np
@@ -41,10 +40,8 @@ from tests.owner.sums.owner_parties import (
     MULTIPLIER,
     NAMES,
     NOISY,
-    OTHER,
     PLANNED,
     QUERY,
-    TOTALS,
     VECTOR,
     Lines,
     Together,
@@ -54,6 +51,7 @@ from tests.owner.sums.owner_parties import (
     share,
     sum_responder,
 )
+from tests.silence import Silence
 
 
 def enlisted(security: Any = NOISY, **changes: Any) -> SumResponder:
@@ -71,7 +69,6 @@ LIES: list[tuple[dict[str, Any], str]] = [
     ({"owners": ("owner-2", "owner-3", "owner-4")}, "is not of owner-1"),
     ({"owners": (*NAMES, "owner-4"), "threshold": 3, "dropouts": 1, "colluders": 1}, "other colluders"),
     ({"owners": (*NAMES, "x", "y"), "threshold": 3, "dropouts": 2}, "more owners drop out than were agreed"),
-    ({"noise": 0.0}, "noise, or none, against"),
     ({"noise": 2.0**23}, "shares of noise that are too small"),
     ({"length": VECTOR.length + 1}, f"another length than {VECTOR.length}"),
     ({"length": VECTOR.length - 1}, f"another length than {VECTOR.length}"),
@@ -93,12 +90,6 @@ def test_what_agrees_is_answered() -> None:
         binding = enlisted().propose(1, agreed, QUERY)
         assert (binding.owner, binding.chain, binding.signature) == (NAME, b"", b"")
         assert len(binding.key) == 32
-
-
-def test_no_noise_where_none_was_agreed() -> None:
-    with pytest.raises(ProtocolError, match="noise, or none"):
-        enlisted(TOTALS).propose(1, GOOD, QUERY)
-    enlisted(TOTALS).propose(1, changed(GOOD, noise=0.0), QUERY)
 
 
 @pytest.mark.parametrize("security", [None, NOISY])
@@ -176,27 +167,19 @@ def test_no_aggregation_is_done_twice() -> None:
         made.propose(0, parameters(0), QUERY)
 
 
-def test_the_same_exact_total_is_not_opened_twice() -> None:
-    # With other survivors, the difference of two totals would be somebody's sums; weights hide nothing.
-    everybody = Together([sum_responder(name) for name in NAMES], TOTALS)
-    everybody.total(1, parameters(noisy=False), QUERY)
-    again = dataclasses.replace(QUERY, weights=(1, 8))
-    with pytest.raises(SecureAggregationError, match="same total twice"):
-        everybody.owners[0].propose(2, parameters(2, again, noisy=False), again)
-    everybody.owners[0].propose(3, parameters(3, OTHER, noisy=False), OTHER)
-
-
 @pytest.mark.parametrize("certified", [False, True])
 def test_the_total_is_the_sum_of_the_vectors(certified: bool) -> None:
     # Item 2: "result equals the plain sum": to the last bit, with keys from certificates and without.
     tables = [Table(rows(n).values, rows(n).labels) for n in (20, 5, 1)]
     authority = Authority() if certified else None
     owners = [
-        sum_responder(name, table, authority.issue(name, role=Role.OWNER) if authority else None)
+        sum_responder(
+            name, table, authority.issue(name, role=Role.OWNER) if authority else None, noise=Silence()
+        )
         for name, table in zip(NAMES, tables, strict=True)
     ]
-    everybody = Together(owners, TOTALS, authority.pem if authority else None)
-    total = everybody.total(1, parameters(noisy=False), QUERY)
+    everybody = Together(owners, NOISY, authority.pem if authority else None)
+    total = everybody.total(1, GOOD, QUERY)
     assert (total.steps == sum(VECTOR.of(table) for table in tables)).all()
 
 
@@ -313,31 +296,25 @@ def test_a_trusted_curators_vector_and_its_lines() -> None:
     assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
     exact = ExactStatistic(f"sums of {VECTOR.length} features")
     assert lines == [
-        Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, "sums 1"),
+        Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, f"sums 1 {QUERY.digest()[:32]}"),
         Disclosure("r", 1, NAME, "hospital", Gaussian(2.0), "replace-one", None, "release 0"),
         Disclosure("r", 1, NAME, "hospital", SubsampledGaussian(1.0, 0.5), "add-remove", None, "release 1"),
     ]
     assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
     assert len(lines) == 3  # the same question again is no new disclosure
-    made.embed(1, OTHER)
     made.embed(2, QUERY)
-    assert [line.nonce for line in lines[3:]] == ["sums 1", "sums 2"]
+    assert [line.nonce for line in lines[3:]] == [f"sums 2 {QUERY.digest()[:32]}"]
 
 
 def test_lines_of_secure_aggregation() -> None:
-    # "Secure with noise: the event towards both. Without: the exact total of all owners towards the curator."
-    for security, noisy in ((NOISY, True), (TOTALS, False)):
-        lines = Lines()
-        owners = [sum_responder(lines=lines), sum_responder("owner-2"), sum_responder("owner-3")]
-        Together(owners, security).total(1, parameters(noisy=noisy), QUERY)
-        seen, towards = lines
-        assert (seen.observer, towards.observer, towards.event) == (CURATOR, "hospital", PLANNED[0])
-        if noisy:
-            assert seen.event == plan_of(GOOD, HONEST).event
-            assert seen.sensitivity == SumVector(QUERY, SCHEMA).diameter
-        else:
-            assert seen.event == ExactStatistic(f"total over all owners of sums of {VECTOR.length} features")
-            assert seen.sensitivity is None
+    # "Secure with noise: the event towards both."
+    lines = Lines()
+    owners = [sum_responder(lines=lines), sum_responder("owner-2"), sum_responder("owner-3")]
+    Together(owners, NOISY).total(1, GOOD, QUERY)
+    seen, towards = lines
+    assert (seen.observer, towards.observer, towards.event) == (CURATOR, "hospital", PLANNED[0])
+    assert seen.event == plan_of(GOOD, HONEST).event
+    assert seen.sensitivity == SumVector(QUERY, SCHEMA).diameter
 
 
 def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:

@@ -188,7 +188,7 @@ def test_weighted_points_have_their_distance(tmp_path: Path) -> None:
     assert "Models trained" not in page
 
 
-@pytest.mark.parametrize("security", [None, {"dropouts": 1, "colluders": 2, "distributed_noise": True}])
+@pytest.mark.parametrize("security", [None, {"dropouts": 1, "colluders": 2}])
 def test_the_trust_level_is_on_the_page(tmp_path: Path, security: Any) -> None:
     page = page_of(sample_release(tmp_path, sample_metrics(security=security)))
     assert ("1 may be lost, 2 collude" in page) == (security is not None)

@@ -1,0 +1,206 @@
+"""Issue 12, item A6: no question and no choice of the curator's tells one owner's sums."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.cells.projection import ProjectionSpec, spec_for
+from fedkme.directives import Proposal
+from fedkme.errors import ConfigError, PolicyError, ProtocolError
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.sums import Layout
+from fedkme.protocol import Invitation, Security
+from fedkme.secagg import plan_noise, plan_of
+from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.table import Table
+from fedkme.wire import sums as wire
+from fedkme.wire.directives import invitation_from_wire, invitation_to_wire
+from fedkme.wire.v1 import pooling_pb2
+from tests.owner.consent.host import NAME, SCHEMA, rows
+from tests.owner.sums.owner_parties import (
+    NAMES,
+    NOISY,
+    OTHER,
+    QUERY,
+    Lines,
+    Together,
+    changed,
+    invitation,
+    parameters,
+    sum_responder,
+)
+
+MARGINALS = SumQuery((), Layout(), weights=(1, 2), marginals=Marginals(4, ((0,), (0, 4))))
+SKETCH = SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 7, 3))
+QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH)
+
+
+def raw_invitation() -> Invitation:
+    """An invitation of a curator that says nothing of noise, as one of an earlier release may."""
+    message = invitation_to_wire(invitation(security=NOISY))
+    message.sums.security.CopyFrom(pooling_pb2.Security(dropouts=1))
+    return invitation_from_wire(message, "r")
+
+
+def asking(gamma: float) -> SumQuery:
+    return SumQuery((FourierMapSpec(dimension=8, gamma=gamma, seed=3),), Layout())
+
+
+def test_a_second_total_without_an_owner_does_not_tell_its_sums() -> None:
+    # Asked of a, b and c, then of a and b, with a gamma that differs by 1e-12: without noise the difference
+    # of the totals was the exact sums of c.
+    tables = [Table(rows(count).values, rows(count).labels) for count in (20, 5, 7)]
+    owners = [sum_responder(name, table) for name, table in zip(NAMES, tables, strict=True)]
+    everybody = Together(owners, NOISY)
+    few: dict[str, Any] = {"owners": NAMES[:2], "dropouts": 0, "threshold": 2}
+    first, second = asking(1.0), asking(1.0 + 1e-12)
+    one = everybody.total(1, parameters(1, first), first)
+    everybody.owners = owners[:2]
+    two = everybody.total(2, parameters(2, second, **few), second)
+    sums, noise = SumVector(first, SCHEMA).of(tables[2]), parameters(1, first).noise
+    assert np.abs(SumVector(second, SCHEMA).of(tables[2]) - sums).max() < 4  # they are nearly the same
+    off = (one.steps - two.steps - sums) / noise
+    assert 0.5 < np.sqrt((off**2).mean()) / 5**0.5 < 2  # five shares of noise in 8 numbers; seeds are fixed
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 2.0**23])
+def test_no_aggregation_goes_without_noise_whatever_the_curator_says(noise: float) -> None:
+    lines = Lines()
+    made = sum_responder(lines=lines)
+    made.invite(raw_invitation())
+    proposal = wire.PROPOSAL.to_wire(Proposal.of(parameters(), QUERY))
+    proposal.noise = noise
+    said, length = wire.PROPOSAL.from_wire(proposal), made.length(QUERY)
+    with pytest.raises(ProtocolError):
+        made.propose(1, said.parameters(length), QUERY)
+    assert lines == []
+
+
+def _changed(value: Any) -> Iterator[Any]:
+    """Values with something changed, in every field of every part."""
+    if isinstance(value, tuple):
+        for place, part in enumerate(value):
+            yield from ((*value[:place], other, *value[place + 1 :]) for other in _changed(part))
+    elif isinstance(value, FourierMapSpec | ProjectionSpec | Layout | Marginals):
+        fields = value.model_dump() if isinstance(value, FourierMapSpec) else dataclasses.asdict(value)
+        for name, part in fields.items():
+            for other in _changed(part):
+                if isinstance(value, FourierMapSpec):
+                    yield value.model_copy(update={name: other})
+                else:
+                    yield dataclasses.replace(value, **{name: other})
+    elif isinstance(value, bool):
+        yield not value
+    elif isinstance(value, float):
+        yield np.nextafter(value, np.inf).item()
+    elif isinstance(value, int):
+        yield value + 1
+    elif value == "row" or value == "domain":
+        yield "domain" if value == "row" else "row"
+
+
+def test_every_field_of_a_question_changes_its_digest() -> None:
+    # Specs, layout, counts, weights, marginals and sketch; a field that a question gets later is in it too.
+    seen = {query.digest() for query in QUESTIONS}
+    assert len(seen) == len(QUESTIONS)
+    touched = set()
+    for query in QUESTIONS:
+        for field in dataclasses.fields(query):
+            for other in _changed(getattr(query, field.name)):
+                try:
+                    asked = dataclasses.replace(query, **{field.name: other})
+                except ConfigError:
+                    continue  # no question
+                assert asked.digest() not in seen
+                seen.add(asked.digest())
+                touched.add(field.name)
+    assert touched == {field.name for field in dataclasses.fields(SumQuery)}
+
+
+@pytest.mark.parametrize("query", QUESTIONS)
+def test_a_digest_survives_the_wire(query: SumQuery) -> None:
+    assert wire.query_from_wire(wire.query_to_wire(query)).digest() == query.digest()
+
+
+def test_a_number_that_comes_again_with_another_question_is_refused_before_it_is_computed() -> None:
+    # Plainly and masked: nothing leaves without a line of its own.
+    lines = Lines()
+    plain = sum_responder(lines=lines)
+    plain.invite(invitation())
+    plain.embed(1, QUERY)
+    written = list(lines)
+    columns = dataclasses.replace(QUERY, layout=Layout(), counts=False, weights=(1,))
+    for query in (columns, OTHER, dataclasses.replace(QUERY, weights=(1, 8)), MARGINALS, SKETCH):
+        with pytest.raises(ProtocolError, match="which had another question"):
+            plain.embed(1, query)
+    assert lines == written
+    masked = sum_responder()
+    masked.invite(invitation(security=NOISY))
+    masked.propose(1, parameters(), QUERY)
+    for query in (columns, OTHER):
+        with pytest.raises(Exception, match=r"had another question|done twice"):
+            masked.propose(1, parameters(1, query), query)
+
+
+def test_two_questions_that_differ_anywhere_have_two_lines() -> None:
+    lines = Lines()
+    made = sum_responder(lines=lines)
+    made.invite(invitation())
+    for number, query in enumerate(QUESTIONS, start=1):
+        made.embed(number, query)
+        made.embed(number, query)
+    nonces = [line.nonce for line in lines if line.nonce.startswith("sums")]
+    assert nonces == [f"sums {n} {query.digest()[:32]}" for n, query in enumerate(QUESTIONS, start=1)]
+
+
+def test_owners_of_a_run_only_grow_fewer() -> None:
+    # A share of noise counts on n - D - T others: nobody who comes later is one of them.
+    made = sum_responder()
+    made.invite(invitation(security=NOISY))
+    more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
+    others: dict[str, Any] = {"owners": (NAME, "owner-3", "owner-4")}
+    made.propose(1, parameters(), QUERY)
+    for roster in (more, others):
+        with pytest.raises(ProtocolError, match="owners that were not in it before"):
+            made.propose(2, parameters(2, **roster), QUERY)
+    few: dict[str, Any] = {"owners": (NAME, "owner-3"), "dropouts": 0, "threshold": 2}
+    made.propose(2, parameters(2, **few), QUERY)
+    with pytest.raises(ProtocolError, match="owners that were not in it before"):
+        made.propose(3, parameters(3), QUERY)
+
+
+SIX = tuple(f"owner-{number}" for number in range(1, 7))
+TOLERANT = Security(dropouts=1, colluders=2)
+
+
+def planned_for(dropouts: int, colluders: int) -> Any:
+    """An aggregation of six whose noise was planned for so many that may be missing or collude."""
+    vector = SumVector(QUERY, SCHEMA)
+    plan = plan_noise(
+        1.0, 1e-5, owners=6, dropouts=dropouts, colluders=colluders, length=vector.length,
+        diameter=vector.diameter,
+    )  # fmt: skip
+    more: dict[str, Any] = {"owners": SIX, "threshold": 5, "dropouts": 1, "colluders": 2}
+    return changed(parameters(), noise=plan.share, **more), plan.event
+
+
+def test_noise_that_is_planned_for_owners_that_may_be_missing_or_collude_is_refused() -> None:
+    # For n, n - D or n - T of six in place of n - D - T: the owner reckons with its own D and T, and finds
+    # that the total would tell more than the plan says.
+    agreed, event = planned_for(1, 2)
+    for dropouts, colluders, refused in ((1, 2, False), (0, 0, True), (1, 0, True), (0, 2, True)):
+        made = sum_responder()
+        made.invite(invitation(security=TOLERANT, planned=(event,)))
+        proposed, _ = planned_for(dropouts, colluders)
+        if refused:
+            with pytest.raises(PolicyError, match="and the plan says"):
+                made.propose(1, proposed, QUERY)
+        else:
+            made.propose(1, proposed, QUERY)
+    assert plan_of(agreed, SumVector(QUERY, SCHEMA).diameter).event == event
