@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,6 +16,8 @@ from consumer.summary.client import run
 from fedkme.config import load_toml, validate
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
+from fedkme.privacy.export import export_ledger
+from fedkme.store.reading import read_store
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 
@@ -52,6 +55,15 @@ def watch(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -
 def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """End a run; what it has cost stays counted."""
     _do_any(config, cancelling(name))
+
+
+@app.command()
+def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")]) -> None:
+    """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
+    settings = _settings(config)
+    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
+        lines = export_ledger(settings.name, store, out)
+    typer.echo(f"{out}: {lines} lines of the ledger of {settings.name}")
 
 
 @app.command()

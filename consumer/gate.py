@@ -1,4 +1,4 @@
-"""The one way out: what a consumer discloses of D_v is written down before it goes."""
+"""The one way out: what a consumer discloses of D_v is declared here, and written down before it goes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedkme.privacy.events import (
     RawRows,
     validation_of,
 )
-from fedkme.privacy.ledger import Ledger, nonce_of
+from fedkme.privacy.ledger import nonce_of
 from fedkme.privacy.means import Cost
 from fedkme.privacy.rows import ROWS
 
@@ -31,14 +31,13 @@ class ConsumerGate:
 
     Attributes:
         consumer: whose they are.
-        declared: what was disclosed so far, for the curator's ledger.
+        declared: lines of both ledgers, in order.
     """
 
-    def __init__(self, consumer: str, ledger: Ledger | None = None) -> None:
+    def __init__(self, consumer: str, declared: Iterable[Disclosure] = ()) -> None:
         self.consumer = consumer
         self._protected = validation_of(consumer)
-        self._ledger = ledger
-        self.declared: list[Disclosure] = []
+        self.declared = list(declared)
 
     def pass_gamma(self, gamma: float) -> None:
         """Let out a gamma that comes from D_v: the curator hears it, and owners in the plan."""
@@ -51,20 +50,14 @@ class ConsumerGate:
 
     def pass_histogram(self, run: str, event: Event, counts: Counts) -> None:
         """Let out D_v by cells, counted with noise, from which the orders of owners follow."""
-        self._keep(validation_disclosures(run, self.consumer, event, counts))
+        self.declared += validation_disclosures(run, self.consumer, event, counts)
 
     def pass_rows(self, run: str, count: int) -> None:
         """Let out D_v itself, for a curator that is trusted with it; nothing is drawn."""
         self._write(run, RawRows(count), None, ROWS, CURATOR)
 
     def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:
-        self._keep(
+        self.declared += (
             Disclosure(run, 0, self._protected, observer, event, "replace-one", sensitivity, nonce)
             for observer in observers
         )
-
-    def _keep(self, disclosures: Iterable[Disclosure]) -> None:
-        for about in disclosures:
-            self.declared.append(about)
-            if self._ledger is not None:
-                self._ledger.append(about)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from consumer.releases.client import ReleaseConsumerSettings
+from consumer.requests import ENDED, Requests
+from consumer.results import SUMMARY, make_folder, write_result
 from consumer.settings import ConsumerSettings
-from consumer.summary.client import receive_summary, tell_received
-from consumer.summary.pending import Pending
-from fedkme.errors import ConfigError
+from consumer.summary.client import check_complete, receive_summary, tell_received
+from fedkme.errors import StoreError
 from fedkme.ops.supervision import StatusReporter
-from fedkme.tables.files import save_table
+from fedkme.store import OPEN, open_store
+from fedkme.store.reading import read_store
+from fedkme.tables.files import table_bytes
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.journals import RequestDocument
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
@@ -56,7 +61,10 @@ def cancelling(run: str) -> AnyWork:
 
     async def work(settings: AnyConsumer, reporter: StatusReporter) -> None:
         async def ask(stub: Stub) -> None:
-            (state,) = _checked(await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))).runs
+            answer = await stub.CancelRun(pb.RunQuery(name=settings.name, run=run))
+            if isinstance(settings, ConsumerSettings):
+                _give_up(settings, run, reporter)
+            (state,) = _checked(answer).runs
             reporter.say("cancelled", run=state.run, status=state.status)
 
         await _with_stub(settings, reporter, ask)
@@ -73,19 +81,37 @@ def watching(run: str) -> Work:
         async def ask(stub: Stub) -> None:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
-            summary = await receive_summary(run, stream, schema, reporter, Pending(settings.output).open)
-            try:
-                settings.output.mkdir(parents=True, exist_ok=True)
-                save_table(settings.output / "summary.npz", summary.table)
-            except OSError as error:
-                raise ConfigError(
-                    f"{settings.output} cannot be written: {error.strerror}", "Correct 'output'."
-                ) from None
+            summary = await receive_summary(run, stream, schema, reporter, _document(settings, run))
+            make_folder(settings.output)
+            write_result(settings.output / SUMMARY, table_bytes(summary.table))
             tell_received(reporter, summary)
+            check_complete(settings, len(summary.table))
 
         await _with_stub(settings, reporter, ask)
 
     return work
+
+
+def _document(settings: ConsumerSettings, run: str) -> RequestDocument | None:
+    """A run's request, also while another process of this consumer has the store; None where it has none."""
+    with (
+        contextlib.suppress(StoreError),
+        contextlib.closing(read_store(settings.journal, settings.name)) as store,
+    ):
+        kept = Requests(settings.name, store).of_run(run)
+        return None if kept is None else kept.document
+    return None
+
+
+def _give_up(settings: ConsumerSettings, run: str, reporter: StatusReporter) -> None:
+    """End a run's request here too, whatever its curator said; who has it open hears it from the curator."""
+    try:
+        with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
+            kept = Requests(settings.name, store).of_run(run)
+            if kept is not None and kept.status == OPEN:
+                kept.end(ENDED)
+    except StoreError as error:
+        reporter.say("warning", run=run, line=str(error))
 
 
 async def _with_stub(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.party import ConsumerName, PartySettings
+from fedkme.party import ConsumerName, StoredPartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CONSUMER
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
@@ -47,7 +47,7 @@ class RequestSettings(Settings):
         return values | {"target": with_preset(values)["target"]}
 
 
-class ConsumerSettings(PartySettings):
+class ConsumerSettings(StoredPartySettings):
     """CONSUMER.toml."""
 
     name: ConsumerName = CONSUMER
@@ -67,5 +67,5 @@ class ConsumerSettings(PartySettings):
     downstream: bool = True
     """Train models on the summary and score them on the test rows, where there are labels."""
     budget: Budget | None = None
-    """What D_v may cost towards owners and curator, over all requests with this output; none: no limit."""
+    """What D_v may cost towards owners and curator, over all requests in `journal`; none: no limit."""
     request: RequestSettings

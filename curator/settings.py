@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 from curator.access.quotas import Quota
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
-from fedkme.party import ConsumerName, CuratorName, OwnerName, StoredPartySettings
+from fedkme.party import ConsumerName, CuratorName, OwnerName, ServicePartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR
 
 
-class CuratorSettings(StoredPartySettings):
+class CuratorSettings(ServicePartySettings):
     """CURATOR.toml."""
 
     name: CuratorName = CURATOR

@@ -110,6 +110,20 @@ class BidMismatchError(FedkmeError):
     title = "bid mismatch"
 
 
+class IncompleteSummaryError(FedkmeError):
+    """A summary came with fewer rows than were asked for; they are written."""
+
+    code = 26
+    title = "incomplete summary"
+
+
+class NotJudgedError(FedkmeError):
+    """A summary is here, all of it, and could not be judged."""
+
+    code = 27
+    title = "not judged"
+
+
 class ProtocolVersionError(FedkmeError):
     """Two parties speak different versions of the wire contract."""
 

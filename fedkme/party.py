@@ -121,10 +121,6 @@ class StoredPartySettings(PartySettings):
     postgresql://USER@HOST/DATABASE."""
     durability: Durability = "power"
     """`power` waits for the disk before anything leaves; `process` survives the process, not the machine."""
-    metrics: str | None = None
-    """host:port at which Prometheus may read figures, for example 127.0.0.1:9464; none: nowhere."""
-    metrics_anywhere: bool = False
-    """Let `metrics` be off loopback: whoever reaches it reads names of parties and what they spent."""
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
         """Make paths absolute as for any party, and that of a journal that is a file too."""
@@ -132,6 +128,15 @@ class StoredPartySettings(PartySettings):
         if "://" not in self.journal and self.journal != ":memory:":
             changes["journal"] = str(directory / self.journal)
         return changes
+
+
+class ServicePartySettings(StoredPartySettings):
+    """Settings of a party that serves until it is told to stop."""
+
+    metrics: str | None = None
+    """host:port at which Prometheus may read figures, for example 127.0.0.1:9464; none: nowhere."""
+    metrics_anywhere: bool = False
+    """Let `metrics` be off loopback: whoever reaches it reads names of parties and what they spent."""
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 
 from fedkme.directives import Answer, Directive, Dismiss, OfferKeys, OwnerEntry, Refusal, Unreadable
@@ -76,7 +75,7 @@ class RunManager:
         """
         self._name = name
         self._curator = curator
-        self._data = digest_of(table)
+        self._data = table.digest()
         self._store = store
         self._allowance = allowance
         self._ledger = stored_ledger(name, store)
@@ -229,12 +228,3 @@ class RunManager:
             with self._store.transaction():
                 self._store.update_run(run, status=ENDED, ended=True)
                 self._store.forget_entries(run)
-
-
-def digest_of(table: Table) -> bytes:
-    """SHA-256 of rows and labels."""
-    digest = hashlib.sha256(repr(table.values.shape).encode())
-    digest.update(table.values.tobytes())
-    if table.labels is not None:
-        digest.update(table.labels.tobytes())
-    return digest.digest()

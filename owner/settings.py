@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MAX_DIMENSION
-from fedkme.party import ConsumerName, OwnerName, StoredPartySettings
+from fedkme.party import ConsumerName, OwnerName, ServicePartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import OWNERS
 from fedkme.protocols import NO_EXACT_TOTALS, RowsLeave, SumsLeave, fault_of_protocol
@@ -87,7 +87,7 @@ class PolicySettings(Settings):
     """Runs that may be open here at the same time; each holds h1 of all rows in memory."""
 
 
-class OwnerSettings(StoredPartySettings):
+class OwnerSettings(ServicePartySettings):
     """OWNER.toml."""
 
     name: OwnerName

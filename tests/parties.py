@@ -79,7 +79,8 @@ def caller_values(folder: Path, curator: str, **changes: Any) -> Values:
 def consumer_values(folder: Path, curator: str, **changes: Any) -> Values:
     """Values of the settings of a consumer of a summary."""
     own = {"validation": folder / "validation.csv", "downstream": False, "request": {"p": 3}}
-    return caller_values(folder, curator, **own | changes)
+    kept = {"journal": str(folder / f"{changes.get('name', 'consumer')}.db"), "durability": "process"}
+    return caller_values(folder, curator, **own | kept | changes)
 
 
 def write_config(path: Path, values: Mapping[str, Any], text: str = "") -> Path:

@@ -26,6 +26,7 @@ MAY_IMPORT = {
 }
 LAYERS = (
     "errors",
+    "durable",
     "extensions",
     "config",
     "store",

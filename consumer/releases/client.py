@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,8 +13,11 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from consumer.requests import is_final
+from consumer.results import make_folder, unwritten, write_result
 from fedkme.config import load_toml, validate
-from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError, StoreError
+from fedkme.durable import settle
+from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
@@ -96,15 +98,15 @@ class Request:
                         "Ask for that one first, choose another 'output', or cancel it and remove the file.",
                     )
                 return
-            settings.output.mkdir(parents=True, exist_ok=True)
-            _replace(self._path, release_request_to_bytes(self.request))
+            make_folder(settings.output)
+            write_result(self._path, release_request_to_bytes(self.request), 0o600)
         except DecodeError:
             raise ConfigError(
                 f"{self._path} is not what this release writes", "Move it away to make a new request."
             ) from None
         except OSError as error:
             raise ConfigError(
-                f"{settings.output} cannot be written: {error.strerror}", "Correct 'output'."
+                f"{self._path} cannot be read: {error.strerror}", "Correct its rights."
             ) from None
 
     def done(self) -> None:
@@ -124,7 +126,7 @@ def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, StatusReporte
     """Follow a run that was asked for before, and write its files."""
 
     async def work(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> None:
-        settings.output.mkdir(parents=True, exist_ok=True)
+        make_folder(settings.output)
         message = pb.ReleaseRequest(versions=codecs.VERSIONS, name=settings.name, attach=run_name)
         await _ask(settings, settings.curator, message, reporter)
 
@@ -180,7 +182,7 @@ async def receive(
             match message.WhichOneof("body"):
                 case "fault":
                     error = codecs.fault_from_wire(message.fault)
-                    if not isinstance(error, ConnectionFailedError | StoreError):  # else the run goes on
+                    if is_final(error):
                         over()
                     raise error
                 case "plan":
@@ -237,7 +239,7 @@ class Incoming:
             raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
         self.name = name
         self._path = folder / name
-        self._partial = folder / f"{name}.part"
+        self._partial = folder / f".{name}.{secrets.token_hex(4)}"
 
     def __enter__(self) -> Incoming:
         with self._writing():
@@ -265,24 +267,12 @@ class Incoming:
             ConfigError: it cannot be written.
         """
         with self._writing():
+            settle(self._file, self._partial, self._path)
             self._file.close()
-            self._partial.replace(self._path)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise ConfigError(
-                f"{self._path} cannot be written: {error.strerror}", "Make room, and ask again: it is kept."
-            ) from None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    partial = path.with_suffix(".part")
-    with partial.open("wb") as file:
-        partial.chmod(0o600)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+            raise unwritten(self._path, error) from None

@@ -17,7 +17,7 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
-from fedkme.wire.journals import OpenRequest
+from fedkme.wire.journals import RequestDocument
 
 
 def give(
@@ -40,7 +40,7 @@ def give(
     return keys, keys.gifts(plan.offers, identity, refused)
 
 
-def keys_for(plan: Plan, asked: OpenRequest | None) -> RunKeys | None:
+def keys_for(plan: Plan, asked: RequestDocument | None) -> RunKeys | None:
     """Keys that open the rows of a run; None where rows come as they are.
 
     Raises:
@@ -51,8 +51,8 @@ def keys_for(plan: Plan, asked: OpenRequest | None) -> RunKeys | None:
     secrets = None if asked is None else asked.secrets
     if secrets is None or secrets[0].run != plan.run:
         raise SealedBoxError(
-            f"the rows of {plan.run} are sealed, and the keys that open them are not in this output folder",
-            "Follow it with the folder of the open request; keys go when the summary is written.",
+            f"the rows of {plan.run} are sealed, and their keys are not in this consumer's store",
+            "Follow it with the 'journal' of the open request; keys go when the summary is written.",
         )
     return RunKeys(*secrets)
 

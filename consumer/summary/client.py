@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import grpc.aio
 
-from consumer.gate import ConsumerGate
-from consumer.sealed.boxes import give, keys_for
+from consumer.earlier import adopt_earlier
+from consumer.party import ConsumerParty
+from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
+from consumer.results import EVALUATION, SUMMARY, make_folder, write_result
+from consumer.sealed.boxes import keys_for
 from consumer.sealed.keys import RunKeys
-from consumer.settings import ConsumerSettings, RequestSettings
-from consumer.summary.offers import Summary, finish, make_offer, make_request, pruned
-from consumer.summary.pending import Pending
-from consumer.summary.spending import check_request, check_spending, shared_event
+from consumer.settings import ConsumerSettings
+from consumer.summary.judging import judge
+from consumer.summary.offers import Summary, finish, pruned
 from fedkme.errors import (
     ConfigError,
     ConnectionFailedError,
     FedkmeError,
+    IncompleteSummaryError,
+    NotJudgedError,
     ProtocolError,
-    StoreError,
 )
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
-from fedkme.party import NoiseFor
-from fedkme.pki.identity import Identity
-from fedkme.privacy.events import Event
-from fedkme.privacy.ledger import open_ledger
-from fedkme.sealed import Gift
-from fedkme.tables.files import load_table, save_table
+from fedkme.store import OPEN, open_store
+from fedkme.tables.files import load_table, table_bytes
 from fedkme.tables.schema import Schema, load_schema
-from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
-from fedkme.wire.dial import dial, own_identity
-from fedkme.wire.journals import OpenRequest
+from fedkme.wire.dial import OwnIdentity, dial, own_identity
+from fedkme.wire.journals import RequestDocument
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.summaries import OUTCOME, offer_to_messages, plan_from_wire, request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
@@ -50,49 +46,35 @@ Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
 
 async def summarize(
     stream: Stream,
-    request: RequestSettings,
-    schema: Schema,
-    validation: Table,
-    noise_for: NoiseFor,
+    party: ConsumerParty,
+    kept: KeptRequest,
     reporter: StatusReporter,
-    gate: ConsumerGate,
-    pending: Pending,
     heard: Callable[[], None] = lambda: None,
-    identity: Identity | None = None,
-    simulation_seed: int | None = None,
-    afford: Callable[[Event], None] = lambda event: None,
 ) -> Summary:
-    """One summary over an open stream; asked again, it is the same request, with the same g~.
+    """One summary over an open stream; asked again, it is the same request, with the same bytes of D_v.
 
     Raises:
         BudgetError: D_v cannot pay for what the plan asks for; nothing of it was computed.
         FedkmeError: the curator's refusal or failure, in its own words.
     """
-    asked = pending.open
-    assert asked is not None, "the request is taken up before it is made"
-    messages = _messages(stream)
-    await stream.write(pb.ConsumerMessage(request=request_to_wire(asked.request)))
-    plan = await _plan(messages, schema)
+
+    def refused(error: FedkmeError) -> None:
+        if is_final(error):
+            kept.end(ENDED)
+
+    messages = _messages(stream, refused)
+    await stream.write(pb.ConsumerMessage(request=request_to_wire(kept.document.request)))
+    plan = await _plan(messages, party.schema)
     heard()
-    if not plan.offered:
-        if (offer := asked.offer_for(plan)) is None:
-            afford(shared_event(request, plan.cells is not None))
-            keys, gifts = None, list[Gift]()
-            if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
-                warn = partial(reporter.say, "warning", run=plan.run)
-                keys, gifts = give(
-                    plan, gate.consumer, identity, lambda line: warn(line=line), simulation_seed
-                )
-            offer = make_offer(plan, request, schema, validation, noise_for, gate, keys, gifts)
-            asked = replace(asked, plan=plan, offer=offer, secrets=None if keys is None else keys.secrets)
-            pending.keep(asked)
-        for message in offer_to_messages(offer):
+    if not plan.offered or kept.document.offer is not None:
+        messages_of_offer = offer_to_messages(party.offer(kept, plan))
+        for message in messages_of_offer if not plan.offered else ():
             await stream.write(message)
-    return await _receive(plan, messages, schema, reporter, keys_for(plan, asked))
+    return await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document))
 
 
 async def receive_summary(
-    run: str, stream: Stream, schema: Schema, reporter: StatusReporter, asked: OpenRequest | None = None
+    run: str, stream: Stream, schema: Schema, reporter: StatusReporter, asked: RequestDocument | None
 ) -> Summary:
     """The summary of a run, on a stream that is attached to it; `asked` has the keys of sealed rows.
 
@@ -136,89 +118,94 @@ async def _receive(
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
 
-async def _messages(stream: Stream) -> AsyncIterator[pb.CuratorMessage]:
+async def _messages(
+    stream: Stream, refused: Callable[[FedkmeError], None] = lambda error: None
+) -> AsyncIterator[pb.CuratorMessage]:
     while isinstance(message := await stream.read(), pb.CuratorMessage):
         if message.HasField("fault"):
-            raise codecs.fault_from_wire(message.fault)
+            error = codecs.fault_from_wire(message.fault)
+            refused(error)
+            raise error
         yield message
 
 
 async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
-    """Ask for a summary and write it with its evaluation."""
+    """Ask for a summary and write it; then judge it."""
     schema = load_schema(settings.schema_file)
     validation = load_table(settings.validation, schema, settings.name, of_persons=True)
     if not len(validation):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     schema.check(validation, settings.name)
-    _make(settings.output)
-    reporter.say("loaded", rows=len(validation))
-    address = await reporter.hear() if settings.curator == "-" else settings.curator
-    settings.check_address(address)
-    with open_ledger(settings.name, settings.output / "ledger.jsonl") as ledger:
-        gate, pending = ConsumerGate(settings.name, ledger), Pending(settings.output)
-        summary = await _ask(settings, schema, validation, address, gate, pending, reporter)
-    if summary.outcome.prune:
-        save_table(settings.output / "received.npz", summary.table)
-        summary = pruned(summary, settings.request.p, schema, validation)
-    save_table(settings.output / "summary.npz", summary.table)
-    pending.done()
-    tell_received(reporter, summary)
-    _judge(settings, schema, validation, summary, reporter)
+    make_folder(settings.output)
+    with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
+        requests = Requests(settings.name, store)
+        adopt_earlier(settings.output, requests, reporter)
+        reporter.say("loaded", rows=len(validation))
+        address = await reporter.hear() if settings.curator == "-" else settings.curator
+        settings.check_address(address)
+        identity = own_identity(settings.identity, reporter)
+        party = ConsumerParty(
+            requests=requests,
+            request=settings.request,
+            schema=schema,
+            validation=validation,
+            noise_for=settings.noise_for(settings.name),
+            warn=lambda run, line: reporter.say("warning", run=run, line=line),
+            budget=settings.budget,
+            identity=lambda: None if identity is None else identity.current(),
+            simulation_seed=settings.simulation_seed,
+        )
+        kept = _taken_up(settings, party, reporter)
+        if kept.status == OPEN:
+            summary = await _ask(settings, party, kept, address, identity, reporter)
+            if summary.outcome.prune:
+                write_result(settings.output / "received.npz", table_bytes(summary.table))
+                summary = pruned(summary, settings.request.p, schema, validation)
+            write_result(settings.output / SUMMARY, table_bytes(summary.table))
+            kept.end(RECEIVED)
+            tell_received(reporter, summary)
+        _judge(settings, party, kept, reporter)
+
+
+def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: StatusReporter) -> KeptRequest:
+    """The request of the folder that is open or was not judged; else a new one.
+
+    Raises:
+        BudgetError: D_v cannot pay for a new one.
+        ConfigError: another one is open in the folder.
+    """
+    document = party.document(settings.output)
+    kept = party.requests.going_on(document)
+    if kept is None or (kept.status == RECEIVED and not (settings.output / SUMMARY).exists()):
+        return party.ask(document)
+    plan = kept.document.plan
+    reporter.say("resumed", run="" if plan is None else plan.run)
+    return kept
 
 
 async def _ask(
     settings: ConsumerSettings,
-    schema: Schema,
-    validation: Table,
+    party: ConsumerParty,
+    kept: KeptRequest,
     address: str,
-    gate: ConsumerGate,
-    pending: Pending,
+    identity: OwnIdentity | None,
     reporter: StatusReporter,
 ) -> Summary:
     """Ask, and ask again after a broken connection, until there is an outcome.
 
     Raises:
-        FedkmeError: the curator's refusal, or no curator for too long.
+        FedkmeError: the curator's refusal, a failure here, or no curator for too long.
     """
-    again = pending.open is not None
-    if not again:
-        check_request(settings)
-    asked = pending.take_up(make_request(settings.request, schema, validation, gate, again))
-    if again:
-        gate.declared += asked.disclosures
-        reporter.say("resumed", run="" if asked.plan is None else asked.plan.run)
-    else:
-        pending.keep(replace(asked, disclosures=tuple(gate.declared)))
     absence = Absence(reporter, settings.away_s, settings.connect_s)
-    identity = own_identity(settings.identity, reporter)
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
                 absence.reached()
                 stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
                 with explained(address):
-                    summary = await summarize(
-                        stream,
-                        settings.request,
-                        schema,
-                        validation,
-                        settings.noise_for(settings.name),
-                        reporter,
-                        gate,
-                        pending,
-                        absence.over,
-                        None if identity is None else identity.current(),
-                        settings.simulation_seed,
-                        lambda event: check_spending(settings, [event]),
-                    )
-            return summary
+                    return await summarize(stream, party, kept, reporter, absence.over)
         except ConnectionFailedError as error:
             await absence.wait(error)
-        except StoreError:
-            raise  # the curator's: the run goes on when it can
-        except FedkmeError:
-            pending.done()
-            raise
 
 
 def tell_received(reporter: StatusReporter, summary: Summary) -> None:
@@ -235,33 +222,37 @@ def tell_received(reporter: StatusReporter, summary: Summary) -> None:
     )
 
 
-def _make(output: Path) -> None:
-    """The folder for what will come: better refused now than after the run."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{output} cannot be made: {error.strerror}", "Correct 'output'.") from None
+def check_complete(settings: ConsumerSettings, rows: int) -> None:
+    """Tell a summary of fewer rows than were asked for, once they are written.
+
+    Raises:
+        IncompleteSummaryError: it is one.
+    """
+    if rows < settings.request.p:
+        raise IncompleteSummaryError(
+            f"the summary in {settings.output} has {rows} of {settings.request.p} rows",
+            "They can be used as they are; 'received' in the log says why there are no more.",
+        )
 
 
 def _judge(
-    settings: ConsumerSettings, schema: Schema, validation: Table, summary: Summary, reporter: StatusReporter
+    settings: ConsumerSettings, party: ConsumerParty, kept: KeptRequest, reporter: StatusReporter
 ) -> None:
-    """Evaluate what was received, here, on data that never leaves."""
-    from consumer.summary.evaluation import evaluate_tables
+    """Judge the rows that are here, and end the command as it went.
 
-    if not len(summary.table):
-        return
-    test = None if settings.test is None else load_table(settings.test, schema, settings.name)
-    seeds = None if settings.seeds is None else load_table(settings.seeds, schema, settings.name)
-    evaluation = evaluate_tables(
-        schema,
-        summary.table,
-        validation,
-        test,
-        seeds,
-        gamma=summary.plan.features.gamma,
-        downstream=settings.downstream,
-    )
-    text = json.dumps(evaluation.to_json(), indent=2)
-    (settings.output / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-    reporter.say("judged", run=summary.plan.run, round=summary.outcome.rounds, mmd2=evaluation.mmd2)
+    Raises:
+        IncompleteSummaryError: they are fewer than were asked for.
+        NotJudgedError: they could not be judged.
+    """
+    table, plan = load_table(settings.output / SUMMARY, party.schema, settings.name), kept.document.plan
+    assert plan is not None, "rows are those of a run"
+    try:
+        if len(table):
+            judge(settings, party.schema, party.validation, table, plan.features, reporter)
+            reporter.say("judged", run=plan.run, file=str(settings.output / EVALUATION))
+        kept.end(DONE)
+    except NotJudgedError as error:
+        if len(table) >= settings.request.p:
+            raise
+        reporter.say("warning", run=plan.run, line=str(error))
+    check_complete(settings, len(table))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 
 PRIVATE, PUBLIC = 0o600, 0o644
@@ -25,25 +24,6 @@ def create(path: Path, data: bytes, mode: int) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def replace(path: Path, data: bytes, mode: int) -> None:
-    """Write a file, new or not: whoever reads it sees all of the old or all of the new.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    number, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # made with mode 0600
-    try:
-        with open(number, "wb") as file:  # noqa: PTH123
-            file.write(data)
-            os.fchmod(file.fileno(), mode)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def stamp(*paths: Path) -> Stamp:

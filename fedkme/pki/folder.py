@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
+from fedkme.durable import replace
 from fedkme.errors import PkiError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import (
@@ -35,7 +36,7 @@ from fedkme.pki.certificates import (
     role_of,
     serial_of,
 )
-from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks, replace
+from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks
 from fedkme.pki.identity import Identity
 
 LIST_LIFETIME = datetime.timedelta(days=90)

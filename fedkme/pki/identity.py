@@ -11,9 +11,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
+from fedkme.durable import replace
 from fedkme.errors import IdentityError
 from fedkme.pki.certificates import due, expiry, is_authority, name_of, now
-from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks, replace, stamp
+from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks, stamp
 
 _FILES = ("certificate.pem", "key.pem", "authority.pem")
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."

@@ -18,6 +18,7 @@ from typing import Literal
 
 from typing_extensions import override
 
+from fedkme.durable import sync_folder
 from fedkme.errors import MissingDependencyError, StoreError
 from fedkme.store.migrations import SQLITE, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
@@ -98,7 +99,7 @@ class SqliteStore(SqlStore):
                 with contextlib.closing(sqlite3.connect(name)) as copy:
                     self._copy_into(copy)
                 Path(name).replace(path)
-                _sync_directory(path.parent)
+                sync_folder(path.parent)
             finally:
                 Path(name).unlink(missing_ok=True)
         except OSError as error:
@@ -154,7 +155,7 @@ class SqliteStore(SqlStore):
             finally:
                 os.close(file)  # before SQLite opens it: closing later would end SQLite's own locks
             if new:
-                _sync_directory(path.parent)
+                sync_folder(path.parent)
         except OSError as error:
             cause = f"{self._where} cannot be opened: {error.strerror}"
             raise StoreError(cause, "Correct the path, or the rights of its folder.") from None
@@ -261,12 +262,3 @@ class SqliteStore(SqlStore):
 
     def _is_closed(self) -> StoreError:
         return StoreError(f"{self._where} was closed", "Open it again.")
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a new name in a directory survive a loss of power."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -7,6 +7,7 @@ file holds what people write: a named column each, categories and classes by nam
 from __future__ import annotations
 
 import csv
+import io
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -71,11 +72,17 @@ def bounded(table: Table, schema: Schema, cells: Mapping[str, Cells], party: str
 
 def save_table(path: Path, table: Table) -> None:
     """Write a table as .npz, whatever the name of the file."""
-    with path.open("wb") as file:
-        if table.labels is None:
-            np.savez(file, x=table.values)
-        else:
-            np.savez(file, x=table.values, y=table.labels)
+    path.write_bytes(table_bytes(table))
+
+
+def table_bytes(table: Table) -> bytes:
+    """A table as an .npz file holds it."""
+    file = io.BytesIO()
+    if table.labels is None:
+        np.savez(file, x=table.values)
+    else:
+        np.savez(file, x=table.values, y=table.labels)
+    return file.getvalue()
 
 
 def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:

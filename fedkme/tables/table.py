@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,14 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def digest(self) -> bytes:
+        """SHA-256 of rows and labels."""
+        digest = hashlib.sha256(repr(self.values.shape).encode())
+        digest.update(self.values.tobytes())
+        if self.labels is not None:
+            digest.update(self.labels.tobytes())
+        return digest.digest()
 
     def take(self, rows: NDArray[Any]) -> Table:
         """The rows at an array of indices, or where a mask is true; a copy."""

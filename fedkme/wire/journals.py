@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,41 +91,52 @@ class RunDocument:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpenRequest:
-    """A consumer's request for a summary that is not here yet: asking again sends the same bytes.
+class RequestDocument:
+    """A consumer's request for a summary: asking again sends the same bytes.
 
     Attributes:
         request: as it was made.
+        output: folder for the rows.
+        data: digest of D_v.
         disclosures: what the request itself disclosed of D_v.
         plan: the curator's answer, as far as the offer depends on it; None before it came.
-        offer: what was offered for it.
-        secrets: keys and group secret of the run, where its rows go sealed.
+        offer: what was offered for it, until the rows are here.
+        secrets: keys and group secret of the run, where its rows go sealed, likewise.
     """
 
     request: SummaryRequest
+    output: str
+    data: bytes
     disclosures: tuple[Disclosure, ...] = ()
     plan: Plan | None = None
     offer: Offer | None = None
     secrets: tuple[PartyKeys, GroupSecret] | None = None
 
-    def offer_for(self, plan: Plan) -> Offer | None:
-        """The offer, where it was made for this very plan."""
-        known = self.plan
-        if known is None or (known.run, known.features, known.cells) != (plan.run, plan.features, plan.cells):
-            return None
-        return self.offer
+    @property
+    def name(self) -> str:
+        """Name in the store."""
+        return self.request.request_id.hex()
+
+    def asks_the_same(self, other: RequestDocument) -> bool:
+        """Check whether another document is of the same request over the same D_v, but for its id."""
+        same = replace(other.request, request_id=self.request.request_id)
+        return (self.request, self.data) == (same, other.data)
+
+    def planned(self, plan: Plan) -> bool:
+        """Check whether the offer was made for this very plan; who offers keys may have changed."""
+        return self.plan == replace(plan, offered=False, offers=())
 
     def to_bytes(self) -> bytes:
         """Encode it for the disk."""
         message = pb.RequestDocument(
             request=summaries.request_to_wire(self.request),
             disclosures=[codecs.disclosure_to_wire(about) for about in self.disclosures],
+            output=self.output,
+            data=self.data,
         )
-        if self.plan is not None and self.offer is not None:
-            message.run = self.plan.run
-            message.features.CopyFrom(codecs.features_to_wire(self.plan.features))
-            if self.plan.cells is not None:
-                message.cells.CopyFrom(codecs.CELLS.to_wire(self.plan.cells))
+        if self.plan is not None:
+            message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
+        if self.offer is not None:
             message.offer.extend(summaries.offer_to_messages(self.offer))
         if self.secrets is not None:
             keys, secret = self.secrets
@@ -133,7 +144,7 @@ class OpenRequest:
         return message.SerializeToString()
 
     @staticmethod
-    def from_bytes(data: bytes) -> OpenRequest:
+    def from_bytes(data: bytes) -> RequestDocument:
         """Decode it.
 
         Raises:
@@ -143,20 +154,16 @@ class OpenRequest:
         message = pb.RequestDocument.FromString(data)
         request = summaries.request_from_wire(message.request)
         plan, offer, secrets = None, None, None
-        if message.offer:
-            plan = Plan(
-                message.run,
-                codecs.features_from_wire(message.features, message.features.width),
-                cells=codecs.CELLS.from_wire(message.cells) if message.HasField("cells") else None,
-                sealed=bool(message.secret),
-                secret_draw=bool(message.offer[0].reference),
-            )
+        if message.HasField("plan"):
+            plan = summaries.plan_from_wire(message.plan, message.plan.features.width)
+        if plan is not None and message.offer:
             offer = summaries.offer_from_messages(message.offer, plan)
         if message.secret:
-            keys = PartyKeys(request.consumer, message.run, message.box_key, message.signing_key)
-            secrets = keys, GroupSecret(message.run, message.secret)
+            assert plan is not None, "keys are those of a run"
+            keys = PartyKeys(request.consumer, plan.run, message.box_key, message.signing_key)
+            secrets = keys, GroupSecret(plan.run, message.secret)
         declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
-        return OpenRequest(request, declared, plan, offer, secrets)
+        return RequestDocument(request, message.output, message.data, declared, plan, offer, secrets)
 
 
 def release_request_to_bytes(request: ReleaseRequest) -> bytes:

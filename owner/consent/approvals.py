@@ -11,15 +11,14 @@ no second approval. A second database would have needed a transaction over two f
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedkme.durable import replace
 from fedkme.errors import ConfigError, StoreError
 from fedkme.store import Store
 
@@ -140,17 +139,7 @@ def approve(folder: Path, consumer: str, protocol: str, rows: int, runs: int) ->
     approval = Approval(f"{int(time.time()):010d}-{secrets.token_hex(8)}", consumer, protocol, rows, runs)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".", dir=folder)  # mode 0600
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            json.dump(asdict(approval), file)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).rename(folder / f"{approval.id}.json")
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replace(folder / f"{approval.id}.json", json.dumps(asdict(approval)).encode("ascii"), 0o600)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}", "Correct 'approvals'.") from None
     return approval

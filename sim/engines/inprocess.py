@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consumer.gate import ConsumerGate
-from consumer.sealed.boxes import give
+from consumer.party import ConsumerParty
+from consumer.requests import Requests
+from consumer.sealed.boxes import keys_for
 from consumer.settings import RequestSettings
-from consumer.summary.offers import Summary, finish, make_offer, make_request
+from consumer.summary.offers import Summary, finish
 from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
@@ -31,7 +32,6 @@ from fedkme.exchange import Outcome, ReleaseRequest
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import stored_ledger
-from fedkme.sealed import Gift
 from fedkme.store.memory import MemoryStore
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
@@ -220,18 +220,22 @@ async def run_in_process(
     Raises:
         FedkmeError: the run failed.
     """
-    schema, theirs = market.schema, ConsumerGate(CONSUMER, stored_ledger(CONSUMER, market.consumer))
+    asker = ConsumerParty(
+        requests=Requests(CONSUMER, market.consumer),
+        request=request,
+        schema=market.schema,
+        validation=validation,
+        noise_for=noise_for(market.seed, CONSUMER),
+        warn=lambda run, line: hear("warning", line=line),
+        simulation_seed=market.seed,
+    )
     async with _curating(
         market, records, hear, summary=settings, release=pooling or SumSettings()
     ) as curator:
-        run = curator.open_summary(make_request(request, schema, validation, theirs))
+        kept = asker.ask(asker.document(Path()))
+        run = curator.open_summary(kept.document.request)
         plan = await curator.plan_of(run)
-        keys, gifts = None, list[Gift]()
-        if plan.sealed:
-            keys, gifts = give(plan, CONSUMER, None, lambda line: hear("warning", line=line), market.seed)
-        own_noise = noise_for(market.seed, CONSUMER)
-        offer = make_offer(plan, request, schema, validation, own_noise, theirs, keys, gifts)
-        curator.accept(run, offer)
+        curator.accept(run, asker.offer(kept, plan))
         await curator.ended(run)
         if run.status == "failed":
             records.check()
@@ -245,7 +249,7 @@ async def run_in_process(
         len(record.accesses),
         records.facts["prune"],
     )
-    return finish(plan, rows, outcome, schema, keys)
+    return finish(plan, rows, outcome, market.schema, keys_for(plan, kept.document))
 
 
 async def release_in_process(

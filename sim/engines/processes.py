@@ -22,7 +22,7 @@ from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from curator.sums.settings import SumSettings
 from fedkme.config import Settings, dump_toml
-from fedkme.errors import ConnectionFailedError, FedkmeError, MissingOwnersError
+from fedkme.errors import ConnectionFailedError, FedkmeError, IncompleteSummaryError, MissingOwnersError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from fedkme.wire.tls import LOOPBACK, Authority
@@ -30,7 +30,7 @@ from owner.settings import OwnerSettings, PolicySettings
 from sim.config import SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.inprocess import policy_of
-from sim.engines.run_folder import adopt_curator_run, adopt_owner_journals
+from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.report.families.table import words_of
 from sim.report.progress import Progress
 from sim.scenarios import Scenario
@@ -99,6 +99,7 @@ class Launch:
                 await self._stop()
                 adopt_curator_run(self.directory)
                 adopt_owner_journals(self.directory)
+                adopt_consumer_journal(self.directory)
                 self._log.close()
 
     async def _stop(self) -> None:
@@ -137,7 +138,8 @@ class Launch:
                 for task in done & watched.keys():
                     child = watched.pop(task)
                     status = task.result()
-                    if status and (child.party in ("consumer", "curator") or not self._began.is_set()):
+                    fatal = status and not isinstance(child.failure, IncompleteSummaryError)
+                    if fatal and (child.party in ("consumer", "curator") or not self._began.is_set()):
                         raise await self._cause(child, status)
             return future.result()
         finally:
@@ -353,6 +355,8 @@ def prepare_parties(
         test=table_file(scratch / "consumer-test.npz", scenario.test),
         seeds=folders.seeds,
         output=folders.directory / "consumer",
+        journal=str(folders.directory / "consumer" / "journal.db"),
+        durability="process",
         downstream=settings.downstream,
         request=settings.summary.consumer_part(),
     )

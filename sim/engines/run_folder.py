@@ -66,6 +66,13 @@ def adopt_owner_journals(directory: Path) -> None:
         adopt_ledger(journal, journal.stem, journal.with_suffix(".jsonl"))
 
 
+def adopt_consumer_journal(directory: Path) -> None:
+    """The consumer's ledger as a file of lines, in place of its journal."""
+    journal = directory / "consumer" / "journal.db"
+    if journal.exists():
+        adopt_ledger(journal, CONSUMER, journal.with_name("ledger.jsonl"))
+
+
 def adopt_ledger(journal: Path, party: str, target: Path) -> None:
     """The ledger in a party's journal as a file of lines; the journal goes.
 

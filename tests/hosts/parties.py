@@ -16,6 +16,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+import consumer.cli
 import curator.cli
 import fedkme.operate.audit_cli
 import owner.cli
@@ -172,10 +173,13 @@ class Site:
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
         """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
-        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": fedkme.operate.audit_cli.app}[
-            verb
-        ]
-        done = CliRunner().invoke(app, [*map(str, arguments)])
+        apps = {
+            "owner": owner.cli.app,
+            "consumer": consumer.cli.app,
+            "curator": curator.cli.app,
+            "audit": fedkme.operate.audit_cli.app,
+        }
+        done = CliRunner().invoke(apps[verb], [*map(str, arguments)])
         assert done.exit_code == 0, f"{done.output} {done.exception}"
         return done.output
 
@@ -185,7 +189,7 @@ class Site:
             party.process.kill()
             party.ended()
 
-    def audit(self, output: str, p: int) -> Event:
+    def audit(self, p: int) -> Event:
         """Hold a finished run to its claims; its record.
 
         The run is complete, every chain is whole and both sides of each exchange say the same
@@ -199,18 +203,19 @@ class Site:
         self.fedkme(
             "curator", "ledger", self.home("curator") / "curator.toml", "--out", runs / "ledger.jsonl"
         )
-        consumer = self.home("lab") / output / "ledger.jsonl"
-        verdict = self.fedkme("audit", "verify", runs, *ledgers, consumer)
+        asked = self.folder / "lab.jsonl"
+        self.fedkme("consumer", "ledger", self.home("lab") / "lab.toml", "--out", asked)
+        verdict = self.fedkme("audit", "verify", runs, *ledgers, asked)
         assert "FAULT" not in verdict
         assert all(f"{name} and curator: " in verdict for name in (*OWNERS, "lab"))
-        run = read_ledger(consumer)[-1].disclosure.run
+        run = read_ledger(asked)[-1].disclosure.run
         record: Event = json.loads((runs / run / "record.json").read_text())
         assert record["status"] == "complete"
         assert len(record["selected"]) == p
         with (runs / run / "rounds.csv").open() as file:
             numbers = [int(row["round"]) for row in csv.DictReader(file)]
         assert numbers == list(range(1, len(numbers) + 1))
-        for path in (runs / "ledger.jsonl", *ledgers, consumer):
+        for path in (runs / "ledger.jsonl", *ledgers, asked):
             events = Counter(entry.disclosure for entry in read_ledger(path))
             assert max(events.values()) == 1, f"{path.name}: an event was written twice"
         for name, ledger in zip(OWNERS, ledgers, strict=True):

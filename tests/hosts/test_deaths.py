@@ -39,7 +39,7 @@ def test_a_run_survives_every_party(site: Site) -> None:
             site.owner(victim)
     assert consumer.ended() == 0
     received = consumer.said("received")[-1]
-    record = site.audit("out", ROWS)
+    record = site.audit(ROWS)
     assert received["rows"] == ROWS
     assert received["accessed"] == sum(record["accessed"].values())
     assert not record["faults"]

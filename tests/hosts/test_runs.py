@@ -23,7 +23,7 @@ def test_a_run_over_hosts(site: Site) -> None:
     consumer = site.ask(30, "out")
     assert consumer.ended() == 0
     received = consumer.said("received")[-1]
-    record = site.audit("out", 30)
+    record = site.audit(30)
     assert received["rows"] == 30
     assert received["accessed"] == sum(record["accessed"].values())
     assert not record["faults"]
@@ -37,7 +37,7 @@ def test_delay_and_loss_change_nothing(poor_network: Network, make_site: Callabl
         site.owner(name)
     consumer = site.ask(60, "out")
     assert consumer.ended() == 0
-    assert not site.audit("out", 60)["faults"]
+    assert not site.audit(60)["faults"]
 
 
 def test_a_cut_link_is_waited_for(site: Site) -> None:
@@ -54,6 +54,6 @@ def test_a_cut_link_is_waited_for(site: Site) -> None:
     site.network.mend("south")
     curator.until("round", after=before)
     assert consumer.ended() == 0
-    record = site.audit("out", 120)
+    record = site.audit(120)
     assert not record["faults"]
     assert record["accessed"]["south"] > 0

@@ -25,6 +25,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+import consumer.cli
 import curator.cli
 import fedkme.operate.audit_cli
 import owner.cli
@@ -217,19 +218,22 @@ class Town:
 
     def fedkme(self, verb: str, *arguments: str | Path) -> str:
         """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
-        app = {"owner": owner.cli.app, "curator": curator.cli.app, "audit": fedkme.operate.audit_cli.app}[
-            verb
-        ]
-        done = CliRunner().invoke(app, [*map(str, arguments)])
+        apps = {
+            "owner": owner.cli.app,
+            "consumer": consumer.cli.app,
+            "curator": curator.cli.app,
+            "audit": fedkme.operate.audit_cli.app,
+        }
+        done = CliRunner().invoke(apps[verb], [*map(str, arguments)])
         assert done.exit_code == 0, f"{done.output} {done.exception}"
         return done.output
 
     def ledgers(self) -> dict[str, Path]:
-        """Every party's, written out by its own verb; the consumer's is a file."""
-        found = {CONSUMER: self.folder / CONSUMER / "out" / "ledger.jsonl"}
-        for party in ("curator", *OWNERS):
+        """Every party's, written out by its own verb."""
+        found = {}
+        for party in PARTIES:
             found[party] = self.folder / f"{party}.jsonl"
-            verb = party if party == "curator" else "owner"
+            verb = VERBS.get(party, ("owner", ""))[0]
             self.fedkme(verb, "ledger", self.folder / party / "config.toml", "--out", found[party])
         return found
 

@@ -145,13 +145,13 @@ async def test_each_consumer_is_an_observer_and_has_its_own_validation_set(tmp_p
     runs = sorted((path for path in curator.iterdir() if path.is_dir()), key=lambda run: run.name)
     parties = [
         tmp_path / "a.jsonl",
-        *(tmp_path / name / "ledger.jsonl" for name in ("hospital-x", "hospital-y")),
+        *(tmp_path / f"{name}.jsonl" for name in ("hospital-x", "hospital-y")),
     ]
     assert not [verdict for verdict in verify(curator, parties) if verdict.fault]
     for missing in parties[1:]:
         there = [party for party in parties if party != missing]
         assert [v.fault for v in verify(curator, there) if v.fault] == [
-            f"there is no ledger of {missing.parent.name}"
+            f"there is no ledger of {missing.stem}"
         ]
     books = read_ledgers([curator / "ledger.jsonl", *parties])
     cells = with_coalition(by_owner(cells_of(books.disclosures()), books.present))
@@ -161,7 +161,7 @@ async def test_each_consumer_is_an_observer_and_has_its_own_validation_set(tmp_p
     assert found["a", TOGETHER].raw_rows == 10
     for name in ("hospital-x", "hospital-y"):
         assert (validation_of(name), "curator") in found
-        assert len({e.party for e in read_ledger(tmp_path / name / "ledger.jsonl")} | {name}) == 1
+        assert len({e.party for e in read_ledger(tmp_path / f"{name}.jsonl")} | {name}) == 1
     # the curator's copy of an entry is not another entry, whatever file it comes from
     alone = read_ledgers([tmp_path / "a.jsonl"])
     lifetime = {(r.protected, r.observer): r for r in composed(cells_of(alone.disclosures()), Sound(), 1e-5)}

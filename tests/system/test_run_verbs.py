@@ -26,7 +26,7 @@ async def test_a_consumer_lists_watches_and_cancels_its_runs(
     async with market(tmp_path, ["a"], runs_at_once=1) as at:
         first = at.consumer(output=tmp_path / "first")
         await at.ear.heard("queued", 1)
-        second = at.consumer(output=tmp_path / "second")
+        second = at.consumer(output=tmp_path / "second", journal=str(tmp_path / "second" / "own.db"))
         await at.ear.heard("queued", 2)
         await listing(as_json=True)(at.asking(output=watched), Ear())
         listed = json.loads(capsys.readouterr().out)
@@ -61,7 +61,7 @@ async def test_a_quota_is_kept_to_before_anything_is_computed(tmp_path: Path) ->
         first = at.consumer(output=tmp_path / "first")
         await at.ear.heard("queued", 1)
         with pytest.raises(QuotaError, match="2 open runs and may have 1"):
-            await at.consumer(output=tmp_path / "second")
+            await at.consumer(output=tmp_path / "second", journal=str(tmp_path / "second" / "own.db"))
         with pytest.raises(QuotaError, match="rows of one summary"):
             await at.consumer(output=tmp_path / "third", name="lab")
         at.owner("a")

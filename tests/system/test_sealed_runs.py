@@ -149,7 +149,8 @@ async def test_no_row_and_no_secret_is_in_what_a_hashed_curator_sees(
         assert not seen.secret(secret)
     assert seen.secret(keys.secret.commitment())  # the search finds what is there
     check_draw(tmp_path, keys, seen, protocol, [received, *tables])
-    assert not (tmp_path / "consumer" / "request.open").exists()  # keys go with it
+    for secret in hidden[1:3]:  # this run's own keys went with it
+        assert secret not in (tmp_path / "consumer.db").read_bytes()
     check_ledgers(tmp_path)
 
 
@@ -182,7 +183,7 @@ def check_ledgers(folder: Path) -> None:
     """Both sides wrote the same; the curator's lines call nothing of an owner raw towards the curator."""
     run = next(folder.glob("runs/run-*"))
     (folder / "runs" / "consumer").mkdir(exist_ok=True)
-    others = [*(folder / f"{name}.jsonl" for name in OWNERS), folder / "consumer" / "ledger.jsonl"]
+    others = [*(folder / f"{name}.jsonl" for name in OWNERS), folder / "consumer.jsonl"]
     assert [verdict.fault for verdict in verify(folder / "runs", others) if verdict.fault] == []
     assert (run / "sealed.npz").exists()
     assert not (run / "summary.npz").exists()
@@ -285,12 +286,14 @@ async def test_a_consumer_that_starts_again_opens_what_was_sealed_for_it_before(
         await at.ear.heard("queued")
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
-        assert (tmp_path / "consumer" / "request.open").stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "consumer.db").stat().st_mode & 0o777 == 0o600
         await at.consumer(P, target=GaussianSettings())
         name = (await at.ear.heard("ended"))["run"]
         table = load_table(tmp_path / "consumer" / "summary.npz", SCHEMA, "the summary")
         assert len(table) == P
-        with pytest.raises(SealedBoxError, match="not in this output folder"):  # keys went with the summary
+        with pytest.raises(
+            SealedBoxError, match="not in this consumer's store"
+        ):  # keys went with the summary
             await watching(name)(at.asking(P), Ear())
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, FencedError, IdentityError
+from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.settings import ExactSettings, GaussianSettings
 from fedkme.tables.files import read_arrays
 from fedkme.wire import codecs
@@ -23,7 +24,7 @@ from fedkme.wire.tls import LOOPBACK, Authority, Identity
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from tests.parties import WAIT_S
-from tests.system.launches import read_json, read_lines, rounds
+from tests.system.launches import read_json, rounds
 from tests.system.market import DIMENSION, UNLIMITED, Ear, Market, market
 
 P = 300  # a second or so after the first round, in which something happens
@@ -39,7 +40,7 @@ def transcript(folder: Path, run: str = "run-1") -> dict[str, Any]:
         "summary": (directory / "summary.npz").read_bytes(),
         "curator": (folder / "runs" / "ledger.jsonl").read_bytes(),
         "owners": [(folder / f"{name}.jsonl").read_bytes() for name in ROWS],
-        "consumer": (folder / "consumer" / "ledger.jsonl").read_bytes(),
+        "consumer": (folder / "consumer.jsonl").read_bytes(),
         "received": (folder / "consumer" / "summary.npz").read_bytes(),
     }
 
@@ -251,17 +252,12 @@ async def test_a_consumer_that_asks_again_gets_the_same_run(tmp_path: Path, when
         await asyncio.wait([asking])
         if when == "when it is over":
             await at.ear.heard("ended")
-        charged = (tmp_path / "consumer" / "ledger.jsonl").read_bytes()
+        charged = read_ledger(tmp_path / "consumer.db")
         await at.consumer(P, ear=again, target=target)
         run = at.ended()["run"]
         assert (await again.heard("resumed")) == {"run": run}
-        assert (tmp_path / "consumer" / "ledger.jsonl").read_bytes() == charged
-        assert [
-            event["disclosure"]["observer"] for event in read_lines(tmp_path / "consumer/ledger.jsonl")
-        ] == [
-            "curator",
-            "owners",
-        ]
+        assert read_ledger(tmp_path / "consumer.db") == charged
+        assert [entry.disclosure.observer for entry in charged] == ["curator", "owners"]
         assert [path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()] == [run]
         received = read_arrays(tmp_path / "consumer" / "summary.npz", "test")["x"]
         made = read_arrays(tmp_path / "runs" / run / "summary.npz", "test")["x"]

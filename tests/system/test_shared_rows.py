@@ -49,12 +49,12 @@ async def test_owners_hear_of_d_v_under_the_epsilon_that_the_consumer_asked_for(
             share="rows", privacy={"epsilon": 0.1, "delta": 1e-5}, target={"mechanism": "gaussian"}
         )
     validation = validation_of("consumer")
-    for ledger in (tmp_path / "consumer" / "ledger.jsonl", tmp_path / "runs" / "journal.db"):
+    for ledger in (tmp_path / "consumer.db", tmp_path / "runs" / "journal.db"):
         told = [entry.disclosure for entry in read_ledger(ledger)]
         found = {(row.protected, row.observer): row.figure.epsilon for row in matrix(told, Sound(), 1e-5)}
         assert found[validation, OWNERS] == pytest.approx(0.1, rel=1e-3)
         assert found[validation, CURATOR] == np.inf
-    others = [tmp_path / name for name in ("consumer/ledger.jsonl", "a.jsonl", "b.jsonl")]
+    others = [tmp_path / name for name in ("consumer.jsonl", "a.jsonl", "b.jsonl")]
     verdicts = verify(tmp_path / "runs", others)
     assert not [verdict.fault for verdict in verdicts if verdict.fault]
     (record,) = (read_json(path) for path in (tmp_path / "runs").glob("*/record.json"))

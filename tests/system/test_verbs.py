@@ -94,7 +94,7 @@ def test_a_deployment(begin: Start, tmp_path: Path, tls: bool) -> None:
     for name in ("north", "south"):
         write_ledger(folder / f"{name}.db")
         assert rows_in(folder / f"{name}.jsonl", name) == rows_in(ledger, name)
-    elsewhere = [folder / "north.jsonl", folder / "south.jsonl", folder / "out" / "ledger.jsonl"]
+    elsewhere = [folder / "north.jsonl", folder / "south.jsonl", folder / "consumer.db"]
     verdicts = verify(folder / "runs", elsewhere)
     assert len(verdicts) == 7
     assert not [verdict for verdict in verdicts if verdict.fault]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedkme.errors import PolicyError, QuorumError
+import pytest
+
+from fedkme.errors import IncompleteSummaryError, PolicyError, QuorumError
 from tests.system.launches import read_json
 from tests.system.market import Ear, market
 
@@ -33,7 +35,8 @@ async def test_a_run_below_its_quorum_for_a_refusal_says_so_to_the_consumer(tmp_
     ear = Ear()
     async with market(tmp_path, ["a"]) as at:
         at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
-        await at.consumer(ear=ear)
+        with pytest.raises(IncompleteSummaryError, match="has 0 of 6 rows"):
+            await at.consumer(ear=ear)
         told = await ear.heard("received")
         assert (told["rows"], told["complete"]) == (0, False)
         ended = at.ended()

@@ -176,7 +176,8 @@ async def test_who_may_ask_for_rows(
     changes: dict[str, Any] = {"identity": tmp_path / "identity", "consumers": consumers}
     async with market(tmp_path, ["a"], **changes) as at:
         at.owner("a", identity=tmp_path / "a")
-        call = at.consumer(name=name, identity=tmp_path / name)
+        journal = str(tmp_path / name / "journal.db")
+        call = at.consumer(name=name, identity=tmp_path / name, journal=journal)
         if welcome:
             await call
             assert (tmp_path / "consumer" / "summary.npz").exists()

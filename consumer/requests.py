@@ -1,0 +1,234 @@
+"""A consumer's requests for summaries, in its store: what leaves of D_v is charged once, before it leaves.
+
+A request makes one offer in its life. Its lines in the ledger, the offer and the keys of its run are one
+transaction; whoever asks again gets those bytes, for that plan, or none (docs/decisions/011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from google.protobuf.message import DecodeError
+
+from consumer.sealed.keys import RunKeys
+from fedkme.errors import (
+    ConfigError,
+    ConnectionFailedError,
+    FedkmeError,
+    IdentityError,
+    ProtocolError,
+    ProtocolVersionError,
+    QuotaError,
+    StoppingError,
+    StoreError,
+)
+from fedkme.exchange import Offer, Plan
+from fedkme.privacy.events import REQUEST, Disclosure
+from fedkme.privacy.ledger import Entry, disclosures_in, stored_ledger
+from fedkme.store import OPEN, RunRow, Store
+from fedkme.wire.journals import RequestDocument
+
+RECEIVED, DONE, ENDED = "received", "done", "ended"
+"""Statuses of a request that is not open: its rows are here; and were judged; or it never gets any."""
+_NAME = 128  # letters of a run's name
+_OF_THE_CALL = (
+    ConnectionFailedError,
+    StoreError,
+    StoppingError,
+    QuotaError,
+    IdentityError,
+    ProtocolVersionError,
+)
+
+Draw = Callable[[], tuple[Offer, RunKeys | None]]
+"""Makes the offer for a plan, with the keys of its run where its rows go sealed."""
+
+
+def is_final(error: FedkmeError) -> bool:
+    """Check whether a curator's refusal ends the run, and not the call alone."""
+    return not isinstance(error, _OF_THE_CALL)
+
+
+class KeptRequest:
+    """One request in a consumer's store.
+
+    Attributes:
+        document: all that is kept of it.
+        status: `open`, or how it ended.
+    """
+
+    def __init__(self, requests: Requests, document: RequestDocument, status: str = OPEN) -> None:
+        self._requests = requests
+        self.document = document
+        self.status = status
+
+    def offer(self, plan: Plan, draw: Draw) -> Offer:
+        """The offer for a plan: what was offered before, or what `draw` makes, charged and kept.
+
+        Raises:
+            ProtocolError: the offer was made for another plan, or the run's name is no new one.
+            BudgetError: D_v cannot pay; nothing of it was computed.
+            StoreError: it could not be kept, and must not leave.
+        """
+        _check_name(plan.run)
+        known = self.document
+        if known.offer is not None and known.plan is not None:
+            if not known.planned(plan):
+                raise ProtocolError(
+                    f"the curator plans {plan.run} otherwise than {known.plan.run}, for which D_v paid",
+                    "Nothing more of D_v left: ask the curator's operator, or give the request up by "
+                    "`fedkme consumer cancel` or another 'output'.",
+                )
+            return known.offer
+        self._requests.check_new(plan.run)
+        offer, keys = draw()
+        plan = replace(plan, offered=False, offers=())
+        secrets = None if keys is None else keys.secrets
+        made = replace(known, plan=plan, offer=offer, secrets=secrets)
+        self._requests.keep(made, offer.disclosures[len(known.disclosures) :])
+        self.document = made
+        return offer
+
+    def end(self, status: str) -> None:
+        """Say how it ended; offer and keys go.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        self.document, self.status = replace(self.document, offer=None, secrets=None), status
+        self._requests.end(self.document, status)
+
+
+class Requests:
+    """Requests and ledger of one consumer."""
+
+    def __init__(self, consumer: str, store: Store) -> None:
+        """Go on with what a store holds.
+
+        Raises:
+            LedgerError: its last line is no entry of this consumer's.
+        """
+        self.consumer = consumer
+        self._store = store
+        self._ledger = stored_ledger(consumer, store)
+
+    @property
+    def spent(self) -> list[Disclosure]:
+        """Disclosures of D_v, in the order in which they were charged."""
+        return disclosures_in(kept.line for kept in self._store.ledger())
+
+    def last(self, output: str) -> KeptRequest | None:
+        """The last request whose rows go to a folder.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        for row in reversed(self._store.runs()):
+            document = _document(row)
+            if document.output == output:
+                return KeptRequest(self, document, row.status)
+        return None
+
+    def going_on(self, document: RequestDocument) -> KeptRequest | None:
+        """The request with which a command goes on: one for the same, whose rows are not here, or not judged.
+
+        Raises:
+            ConfigError: another one waits for the same folder, and D_v has paid for it.
+        """
+        before = self.last(document.output)
+        if before is None or before.status in (DONE, ENDED):
+            return None
+        if before.document.asks_the_same(document):
+            return before
+        if before.status == OPEN:
+            if (plan := before.document.plan) is not None:
+                raise ConfigError(
+                    f"{document.output} waits for another summary, {plan.run}, for which D_v has paid",
+                    "Ask with its settings and its D_v, give it up by `fedkme consumer cancel`, or choose "
+                    "another 'output'.",
+                )
+            before.end(ENDED)
+        return None
+
+    def begin(self, document: RequestDocument) -> KeptRequest:
+        """Keep a new request, with what it discloses by being made.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        with self._ledger.together(), self._store.transaction():
+            self._ledger.extend(document.disclosures)
+            self._store.open_run(document.name, self.consumer, document.to_bytes())
+        return KeptRequest(self, document)
+
+    def check_new(self, run: str) -> None:
+        """Refuse a run of which the ledger has lines: those of two would be told apart by nothing.
+
+        Raises:
+            ProtocolError: it has.
+        """
+        if any(about.run == run for about in self.spent):
+            raise ProtocolError(
+                f"the curator calls a new run {run}, as it called another one",
+                "Nothing of D_v left: ask the curator's operator.",
+            )
+
+    def adopt(self, entries: Sequence[Entry]) -> int:
+        """Take lines of a chain that was kept elsewhere, but for those that were taken; returns how many."""
+        own = {kept.line.rpartition('"hash":"')[2][:64] for kept in self._store.ledger()}
+        if not entries or entries[0].hash in own:  # an export of this store
+            return 0
+        key = f"adopted/{entries[0].hash}"
+        new = entries[int(self._store.get(key) or b"0") :]
+        with self._ledger.together(), self._store.transaction():
+            self._ledger.extend(entry.disclosure for entry in new)
+            self._store.put(key, b"%d" % len(entries))
+        return len(new)
+
+    def keep(self, document: RequestDocument, lines: tuple[Disclosure, ...]) -> None:
+        """Write a request's offer with its lines, all or nothing; when this returns, the offer may leave.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with self._ledger.together(), self._store.transaction():
+            self._ledger.extend(lines)
+            self._store.update_run(document.name, document=document.to_bytes())
+
+    def end(self, document: RequestDocument, status: str) -> None:
+        """Write how a request ended; what `document` has no more is overwritten.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with self._store.transaction():
+            self._store.update_run(document.name, status=status, document=document.to_bytes(), ended=True)
+            self._store.forget_entries(document.name)
+
+    def of_run(self, run: str) -> KeptRequest | None:
+        """The request that a run answers.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        for row in reversed(self._store.runs()):
+            document = _document(row)
+            if document.plan is not None and document.plan.run == run:
+                return KeptRequest(self, document, row.status)
+        return None
+
+
+def _check_name(run: str) -> None:
+    if not run or len(run) > _NAME or not run.isprintable() or run == REQUEST:
+        raise ProtocolError("the curator gives a run a name that no ledger takes", "Look at its software.")
+
+
+def _document(row: RunRow) -> RequestDocument:
+    try:
+        return RequestDocument.from_bytes(row.document)
+    except (DecodeError, ProtocolError):
+        raise StoreError(
+            f"the store holds a request of {row.peer} that this release cannot read",
+            "Use the release that wrote it, or a later one.",
+        ) from None

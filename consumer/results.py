@@ -1,0 +1,42 @@
+"""Results in a consumer's output folder: whole, and on the disk before anything is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedkme.durable import replace
+from fedkme.errors import ConfigError
+
+SUMMARY = "summary.npz"
+EVALUATION = "evaluation.json"
+
+
+def make_folder(output: Path) -> None:
+    """Make the folder for what will come: better refused now than after the run.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be made: {error.strerror}", "Correct 'output'.") from None
+
+
+def write_result(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Write a file, or leave the one that is there.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        replace(path, data, mode)
+    except OSError as error:
+        raise unwritten(path, error) from None
+
+
+def unwritten(path: Path, error: OSError) -> ConfigError:
+    """The error for a file that a disk does not take: what was asked for is kept."""
+    return ConfigError(
+        f"{path} cannot be written: {error.strerror}", "Make room, and ask again: the request is kept."
+    )
