@@ -23,7 +23,7 @@ async def test_a_consumer_does_not_spend_more_of_d_v_than_it_may(tmp_path: Path)
     async with market(tmp_path, ["a"], summary=SummarySettings(preset="published", features=SMALL)) as at:
         at.owner("a")
         await at.consumer(target=GaussianSettings(), budget=budget)
-        with pytest.raises(BudgetError, match=r"D_v of consumer towards curator: epsilon 1 is spent of 1\.2"):
+        with pytest.raises(BudgetError, match=r"D_v of consumer towards owners: epsilon 1 is spent of 1\.2"):
             await at.consumer(target=GaussianSettings(), budget=budget)
         assert at.ear.said[-1][0] != "refused"  # the curator never heard of it
 
