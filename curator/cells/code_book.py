@@ -108,7 +108,9 @@ async def of_owners(
     if bits is None:
         sizes = list(pool.sizes.values())
         epsilon = privacy.of_row
-        bits = bits_for(validation_rows, sizes, epsilon, noise.histogram.epsilon, classes if labelled else 1)
+        parts = classes if labelled else 1
+        most = bits_for(validation_rows, sizes, epsilon, noise.histogram.epsilon, parts)
+        bits = min(most, spec.dimension)  # of few columns there are few directions
     return PublicCells(sketch_book(sketch, bits, spec, schema), classes if labelled else 0)
 
 

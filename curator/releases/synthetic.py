@@ -19,8 +19,10 @@ import numpy as np
 
 from fedkme.errors import MissingDependencyError
 from fedkme.privacy.accountants import Bound, Published, Sound
+from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
-from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.privacy.events.groups import for_group
+from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
 
 Cell = str | int | float
@@ -59,11 +61,15 @@ class DataCard:
     notes: Sequence[str] = ()
 
     def figures(self) -> dict[str, Bound]:
-        """Epsilon at delta under each accountant, by its name; infinite without an event."""
+        """Epsilon at delta by accountant, and for a person where the schema names one; inf without noise."""
         if self.event is None:
             nothing = Bound(float("inf"), self.delta, "none", "released without noise")
             return {Sound.name: nothing, Published.name: nothing}
-        return {each.name: each.epsilon([self.event], self.delta) for each in (Sound(), Published())}
+        figures = {each.name: each.epsilon([self.event], self.delta) for each in (Sound(), Published())}
+        if (group := rows_of_person(self.schema)) > 1:
+            together = for_group([self.event], group)
+            figures[f"{Sound.name}, {person_of(group)}"] = Sound().epsilon(together, self.delta)
+        return figures
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -97,7 +103,8 @@ class DataCard:
             "",
             "## Privacy",
             "",
-            f"Neighbouring relation: {self.relation}. More rows, or another training, cost nothing more.",
+            f"Neighbouring relation: {self.relation}, for {ONE_ROW} unless a line names another unit. "
+            "More rows, or another training, cost nothing more.",
             "",
             "| accountant | epsilon | delta | method |",
             "|---|---|---|---|",

@@ -24,6 +24,7 @@ from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
 from fedkme.privacy.budget import check_owners
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.releases.settings import settings_from_json
+from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
 from fedkme.wire.journals import RunDocument
 
@@ -57,6 +58,7 @@ class Preparation:
             public_seed(context.settings.simulation_seed),
         )
         name = self._next_name()
+        self._warn_of_persons(name, self._context.settings.summary.privacy.group)
         return self._runs.ask(name, RunDocument(request, Plan(name, features)))
 
     async def plan_of(self, run: Run) -> Plan:
@@ -112,9 +114,15 @@ class Preparation:
             return before
         self._check_release(request)  # again: time has passed
         run = self._runs.ask(self._next_name(), RunDocument(replace(request, settings=settings)))
+        self._warn_of_persons(run.name, settings_from_json(settings).group)
         self._runs.enqueue(run)
         self._context.say("queued", run=run.name, round=0, consumer=run.consumer)
         return run
+
+    def _warn_of_persons(self, run: str, group: int) -> None:
+        if (rows := rows_of_person(self._context.schema)) > group:
+            line = f"epsilon holds for {group} of the {rows} rows that a person may have; see 'group'"
+            self._context.say("warning", run=run, line=line)
 
     async def ended(self, run: Run) -> None:
         """Wait until nothing more comes of a run in this process.

@@ -24,6 +24,7 @@ from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
+from fedkme.tables.schema import rows_of_person
 
 RELEASE, POOLED, AGGREGATING = "release", "pooled", "aggregating"
 """Kinds of entries of a run's journal: the release, how it came, and, as masks were asked for, the ledger's
@@ -175,6 +176,7 @@ class ReleaseRun:
         facts = {
             "run": self._run.name,
             "consumer": self._run.consumer,
+            "rows_of_person": rows_of_person(self._context.schema),
             "security": None if security is None else security.model_dump(mode="json"),
             **self._facts,
             "bytes": {

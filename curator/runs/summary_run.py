@@ -16,6 +16,7 @@ from curator.summary.record import SummaryRecord
 from fedkme.errors import FedkmeError
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import NoiseSource
+from fedkme.tables.schema import rows_of_person
 
 
 class SummaryRun:
@@ -100,6 +101,7 @@ class SummaryRun:
             "consumer": self._run.consumer,
             "protocol": self._context.settings.summary.row.name,
             "p": document.summary.rows,
+            "rows_of_person": rows_of_person(self._context.schema),
             "validation_rows": document.summary.validation_rows,
             "validation_points": 0 if rows is None else len(rows),
             "seed_rows": len(self._context.encoded_seeds),

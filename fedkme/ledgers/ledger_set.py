@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkme.errors import ConfigError
-from fedkme.ledgers.reconcile import by_run, locate
+from fedkme.ledgers.reconcile import by_run, locate, rows_of_person
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import merged, read_ledger
 
@@ -27,11 +27,13 @@ class LedgerSet:
         lines: every draw with the run that it belongs to, see `merged`; lines of two draws may be equal.
         rosters: owners of a run, where a run's folder has the ledger of each.
         lifetimes: runs of an owner, where its own ledger was given.
+        group: rows that one person may have in all, by the schemas of the runs; 1 where they name nobody.
     """
 
     lines: Sequence[tuple[str, Disclosure]]
     rosters: Mapping[str, frozenset[str]]
     lifetimes: Mapping[str, frozenset[str]]
+    group: int = 1
 
     @property
     def runs(self) -> list[str]:
@@ -102,6 +104,7 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
         merged(ledgers),
         {run: frozenset(names) for run, names in rosters.items()},
         {owner: frozenset(runs) for owner, runs in lifetimes.items()},
+        max((rows_of_person(path) for path in paths if path.is_dir()), default=1),
     )
 
 

@@ -142,6 +142,12 @@ def _recorded(directory: Path) -> set[str]:
     return {str(_record(folder).get("run", REQUEST)) for folder in (directory, *directory.glob("run-*"))}
 
 
+def rows_of_person(directory: Path) -> int:
+    """Count the rows that one person may have in all, by the records of a curator's runs."""
+    folders = (directory, *directory.glob("run-*"))
+    return max(int(_record(folder).get("rows_of_person", 1)) for folder in folders)
+
+
 def _whose(protected: str) -> str:
     return protected.removeprefix(validation_of(""))
 

@@ -23,7 +23,7 @@ from fedkme.privacy.accountants import (
     is_consumer,
     with_coalition,
 )
-from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement, person_of
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
 
 EACH_OWNER = "each owner"
@@ -37,6 +37,7 @@ def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
 
     Owners stand under their names where figures or reasons differ, or where rows of theirs were seen. An
     owner of which an observer was told nothing costs epsilon 0, where the books have each owner's ledger.
+    Where a person may have several rows, a finite bound is stated for a row and for a person.
 
     Args:
         books: ledgers of one run or of several.
@@ -50,6 +51,10 @@ def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
         kept[sound.protected] = [_statement(sound, "sound")]
         if sound.relation and published.figure.method != "none":
             kept[sound.protected].insert(0, _statement(published, "published"))
+    for sound in composed(cells, Sound(), delta, books.group) if books.group > 1 else ():
+        of_row = found[sound.observer][sound.protected]
+        if math.isfinite(of_row[-1].epsilon):  # else a person's would say the same
+            of_row.append(_statement(sound, "sound", person_of(books.group)))
     return sorted(_joined(found), key=_place)
 
 
@@ -60,7 +65,9 @@ def _with_silent(cells: Cells, books: LedgerSet) -> Cells:
     return {**{(owner, observer): [] for owner in owners for observer in observers}, **cells}
 
 
-def _statement(row: MatrixCell, accountant: Literal["published", "sound"]) -> PrivacyStatement:
+def _statement(
+    row: MatrixCell, accountant: Literal["published", "sound"], unit: str = ONE_ROW
+) -> PrivacyStatement:
     figure = row.figure
     return PrivacyStatement(
         row.protected if row.protected != validation_of(CONSUMER) else VALIDATION,
@@ -71,6 +78,7 @@ def _statement(row: MatrixCell, accountant: Literal["published", "sound"]) -> Pr
         row.relation or "any",
         row.raw_rows,
         figure.reason or figure.method,
+        unit,
     )
 
 

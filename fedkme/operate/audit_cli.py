@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
 from fedkme.ledgers.statements import statements
 from fedkme.privacy.accountants import Published, paid
-from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
 from sim.attacks.cli import attack
 
@@ -70,6 +71,9 @@ def ledger(
     ],
     delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
     run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
+    person: Annotated[
+        int | None, typer.Option(metavar="ROWS", min=1, help="Rows of one person, where no record tells.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as in metrics.json.")] = False,
 ) -> None:
     """Print what each observer can learn of each data set: epsilon by both accountants, and rows seen.
@@ -80,6 +84,8 @@ def ledger(
     books = read_ledgers(paths)
     if run is not None:
         books = books.of(run)
+    if person is not None:
+        books = replace(books, group=person)
     found = statements(books, delta)
     if as_json:
         typer.echo(json.dumps([each.to_json() for each in found], indent=2))
@@ -108,7 +114,9 @@ def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[st
         table.add_column(column, no_wrap=True, justify="right")
     table.add_column("how", no_wrap=True)
     before = ""
-    for (protected, observer), pair in groupby(found, lambda each: (each.protected, each.observer)):
+    for (protected, observer, unit), pair in groupby(
+        found, lambda each: (each.protected, each.observer, each.unit)
+    ):
         by_name = {each.accountant: each for each in pair}
         proven, claimed = by_name["sound"], by_name.get("published")
         if before != observer:
@@ -116,7 +124,7 @@ def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[st
         infinite = math.isinf(proven.epsilon)
         how = f"note {notes.index(proven.reason) + 1}" if infinite else proven.reason
         table.add_row(
-            protected,
+            protected if unit == ONE_ROW else f"  {unit}",
             observer,
             _number(proven.epsilon),
             "-" if claimed is None else _number(claimed.epsilon),

@@ -102,6 +102,15 @@ def lemma5_bound(picks: int, owners: int, rate: float, patience: float) -> float
     return picks * (owners / patience + 1.0 + 1.0 / rate)
 
 
+ONE_ROW = "one row"
+"""The unit of statements about a row."""
+
+
+def person_of(group: int) -> str:
+    """The unit of statements about a person of at most so many rows."""
+    return f"one person, at most {group} rows"
+
+
 @dataclass(frozen=True)
 class PrivacyStatement:
     """One entry of the privacy matrix: what an observer can learn of a protected data set, at most."""
@@ -122,6 +131,13 @@ class PrivacyStatement:
     """Rows that the observer sees as they are."""
     reason: str
     """Source of the figure, or the reason why there is no figure."""
+    unit: str = ONE_ROW
+    """What is replaced by another such: a row, or all rows of a person."""
+
+    @property
+    def whole(self) -> str:
+        """Bound for all rows of an owner, or of D_v, at once: `finite` or `inf`, as for a row."""
+        return "inf" if math.isinf(self.epsilon) else "finite"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for metrics.json; JSON has no infinity, so an infinite epsilon is "inf"."""
@@ -134,4 +150,6 @@ class PrivacyStatement:
             "neighbouring": self.neighbouring,
             "raw_points": self.raw_points,
             "reason": self.reason,
+            "unit": self.unit,
+            "whole_set": self.whole,
         }

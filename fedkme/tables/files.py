@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import DataError, MissingDependencyError
 from fedkme.tables.persons import within_bound
-from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Person, Schema
 from fedkme.tables.table import Table, table_from_arrays
 
 Cells = NDArray[Any] | list[str]
@@ -70,18 +70,26 @@ def bounded(table: Table, schema: Schema, cells: Mapping[str, Cells], party: str
     return table if kept.all() else table.take(kept)
 
 
-def save_table(path: Path, table: Table) -> None:
-    """Write a table as .npz, whatever the name of the file."""
-    path.write_bytes(table_bytes(table))
+def save_table(path: Path, table: Table, person: Person | None = None) -> None:
+    """Write a table as .npz, whatever the name of the file.
+
+    Args:
+        path: the file.
+        table: the rows; within the bound, where a person is named: each row is then somebody else's.
+        person: of the schema with which the file will be read as private.
+    """
+    path.write_bytes(table_bytes(table, person))
 
 
-def table_bytes(table: Table) -> bytes:
-    """A table as an .npz file holds it."""
+def table_bytes(table: Table, person: Person | None = None) -> bytes:
+    """A table as an .npz file holds it; see `save_table`."""
+    arrays: dict[str, Any] = {"x": table.values}
+    if table.labels is not None:
+        arrays["y"] = table.labels
+    if person is not None:
+        arrays[person.column] = np.arange(len(table))
     file = io.BytesIO()
-    if table.labels is None:
-        np.savez(file, x=table.values)
-    else:
-        np.savez(file, x=table.values, y=table.labels)
+    np.savez(file, **arrays)
     return file.getvalue()
 
 

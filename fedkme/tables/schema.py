@@ -187,11 +187,6 @@ class Person(Settings):
     owners: int = Field(1, ge=1)
     """Owners at which the same person may be."""
 
-    @property
-    def group(self) -> int:
-        """Rows of one person in all."""
-        return self.rows * self.owners
-
 
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]
 
@@ -329,6 +324,11 @@ class Schema(Settings):
             yield column, slice(source, source + column.count), slice(target, target + column.encoded_width)
             source += column.count
             target += column.encoded_width
+
+
+def rows_of_person(schema: Schema) -> int:
+    """Count the rows that one person may have in all; 1 where the schema names nobody."""
+    return 1 if schema.person is None else schema.person.rows * schema.person.owners
 
 
 def load_schema(path: Path) -> Schema:

@@ -314,7 +314,7 @@ class Folders:
                 durability="process",
                 policy=policy_of(self._settings.policies, name),
             )
-            save_table(owner.data, table)
+            save_table(owner.data, table, self._scenario.schema.person)
             commands[name] = ["owner", "join", self.write(name, owner)]
         return commands
 
@@ -360,7 +360,7 @@ def prepare_parties(
         downstream=settings.downstream,
         request=settings.summary.consumer_part(),
     )
-    save_table(consumer.validation, scenario.validation)
+    save_table(consumer.validation, scenario.validation, scenario.schema.person)
     commands["consumer"] = ["consumer", "summary", folders.write("consumer", consumer)]
     return commands
 

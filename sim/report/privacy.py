@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedkme.privacy.accounting import ONE_ROW
 from fedkme.privacy.events import VALIDATION
 from sim.report.formatting import number
 from sim.report.html import table
@@ -15,8 +16,9 @@ Statements = Sequence[Mapping[str, Any]]
 NOTE = (
     '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did, by the '
     "method that is named; <em>published</em> repeats the paper's own arithmetic. ε and δ are for any one "
-    "row replaced by another (replace-one). ε = inf means that no finite bound is proven: the observer may "
-    "tell whether a row was there. Rows seen are outside any ε.</p>"
+    "row replaced by another (replace-one), or for all rows of a person where a line says so; for all rows "
+    "of an owner ε is finite where that of a row is, and too large to mean anything. ε = inf means that no "
+    "finite bound is proven: the observer may tell whether a row was there. Rows seen are outside any ε.</p>"
 )
 NAMED = 3
 """Owners that a line names; of more it says how many."""
@@ -35,7 +37,7 @@ def section(entries: Statements, caption: str) -> str:
     )
     rows = [
         (
-            str(entry.get("protected", "")),
+            _whose(entry),
             str(entry.get("observer", "")),
             str(entry.get("accountant", "")),
             number(entry.get("epsilon")),
@@ -54,12 +56,18 @@ def lines(entries: Statements) -> list[str]:
 
 
 def _line(entry: Mapping[str, Any]) -> str:
-    text = f"  {entry['protected']} against {entry['observer']}, {entry['accountant']}: "
+    text = f"  {_whose(entry)} against {entry['observer']}, {entry['accountant']}: "
     if _bounded(entry):
         text += f"epsilon {number(entry['epsilon'])} at delta {number(entry['delta'])}"
     else:
         text += f"epsilon inf ({entry['reason']})"
     return f"{text}; rows seen: {entry['raw_points']}" if entry["raw_points"] else text
+
+
+def _whose(entry: Mapping[str, Any]) -> str:
+    """The data set; with the unit, where that is not one row."""
+    protected, unit = str(entry.get("protected", "")), entry.get("unit", ONE_ROW)
+    return protected if unit == ONE_ROW else f"{protected} ({unit})"
 
 
 def _bounded(entry: Mapping[str, Any]) -> bool:

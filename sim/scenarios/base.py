@@ -15,7 +15,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
-from fedkme.tables.schema import Person, Schema
+from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 Rows = NDArray[np.int64]
@@ -35,7 +35,6 @@ class Scenario:
         validation: D_v, the consumer's; without labels, as in the paper.
         test: rows that score a summary; may be empty.
         seeds: public rows, D_init; None without them.
-        person: whose rows are, where the tables are within its bound; None: nobody is named.
     """
 
     name: str
@@ -44,7 +43,6 @@ class Scenario:
     validation: Table
     test: Table
     seeds: Table | None
-    person: Person | None = None
 
 
 class DigitSplit(Settings):

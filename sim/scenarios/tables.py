@@ -82,8 +82,7 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     owners = sorted(config.owners, key=lambda owner: owner.name)
     return Scenario(
         name="csv",
-        schema=schema.model_copy(update={"person": None}),  # the rows below are within its bound
-        person=schema.person,
+        schema=schema,
         owners={owner.name: table(owner.path, f"owners.{owner.name}", owner.name, True) for owner in owners},
         validation=Table(table(config.validation, "validation", "consumer", True).values),
         test=table(config.test, "test", "test") if config.test else nothing,

@@ -17,6 +17,7 @@ from fedkme.privacy.events import (
     is_validation,
     leaves,
 )
+from fedkme.privacy.events.groups import for_group
 
 TOGETHER = "consumers together"
 """As an observer: all consumers, if they tell each other everything."""
@@ -97,12 +98,12 @@ def is_consumer(observer: str) -> bool:
     return observer == CONSUMER or observer not in RESERVED
 
 
-def composed(cells: Cells, accountant: Accountant, delta: float) -> list[MatrixCell]:
-    """The matrix; an event that covers a whole run counts once a run."""
+def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1) -> list[MatrixCell]:
+    """The matrix, for so many rows replaced at once; an event that covers a whole run counts once a run."""
     figures: dict[tuple[Event, ...], Bound] = {}  # many observers saw the same
     rows = []
     for (protected, observer), cell in sorted(cells.items()):
-        events = tuple(paid(cell))
+        events = tuple(for_group(paid(cell), group))
         relations = " and ".join(sorted({disclosure.relation for disclosure in cell}))
         if " and " in relations:
             reason = "the disclosures assume different neighbouring relations"

@@ -108,4 +108,5 @@ def test_a_statement_becomes_plain_json() -> None:
     plain = json.loads(json.dumps(statement.to_json(), allow_nan=False))
     assert plain["epsilon"] == "inf"
     assert plain["raw_points"] == 0
-    assert set(plain) == set(PrivacyStatement.__dataclass_fields__)
+    assert (plain["unit"], plain["whole_set"]) == ("one row", "inf")
+    assert set(plain) == {*PrivacyStatement.__dataclass_fields__, "whole_set"}
