@@ -33,8 +33,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
-from fedkme.privacy.rows import ROWS, row_disclosures
-from fedkme.privacy.told import MEAN, NOT_TOLD, auction_nonce, mean_nonce
+from fedkme.privacy.told import MEAN, NOT_TOLD, ROWS, auction_nonce, mean_nonce, row_disclosures
 from fedkme.protocol import Broadcast
 from fedkme.sealed import AnyRow, HashedRow
 from fedkme.tables.row import Row

@@ -25,8 +25,7 @@ from fedkme.privacy.events import (
     repeated,
 )
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.privacy.rows import row_disclosures
-from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce
+from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
