@@ -8,7 +8,7 @@ answered; a refusal leaves the state as it is. Phases of a secure aggregation ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from fedkme.errors import ProtocolError
 from fedkme.protocol import AuctionTerms, CellTerms, Invitation, SumTerms, Terms
@@ -50,7 +50,7 @@ class Order:
         self._run = run
         self._protocol = ""
         self._table: Mapping[str, Following] = {}
-        self._known: frozenset[str] = frozenset()
+        self._legal: Set[str] = frozenset()
 
     @property
     def begun(self) -> bool:
@@ -63,13 +63,12 @@ class Order:
         Raises:
             ProtocolError: it is of other protocols, or out of turn.
         """
-        row = PROTOCOLS.get(self._protocol)
         if not self.begun:
             if question != "invite":
                 raise ProtocolError(f"{self._owner} does not take part in {self._run}", "Restart the run.")
         elif question == "invite":
             raise ProtocolError(f"{self._run} has begun already", "Start another run.")
-        elif question not in self._known or not (row is None or question in row.questions | {"close"}):
+        elif question not in self._legal:
             raise ProtocolError(
                 f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
                 "Check the curator's software.",
@@ -83,7 +82,9 @@ class Order:
     def accept(self, invitation: Invitation) -> None:
         """Note that the owner takes part."""
         self._protocol, self._table = invitation.protocol, _ORDER[type(invitation.terms)]
-        self._known = frozenset().union(*self._table.values())
+        self._legal = frozenset().union(*self._table.values())
+        if (row := PROTOCOLS.get(self._protocol)) is not None:
+            self._legal &= row.questions | {"close"}
         self.state = "open"
 
     def advance(self, question: str) -> None:

@@ -91,14 +91,15 @@ class RunManager:
         """The answer to send back, kept with its ledger lines when this returns; None for none."""
         run = directive.run
         try:
-            self._check_name(run)
             match directive.body:
                 case Dismiss():
+                    self._check_name(run)
                     self._forget(run)
                     return None
                 case OfferKeys(later):
+                    self._check_name(run)
                     return self._offer(later)
-            handler = self._handler(directive)
+            handler = self._handlers.get(run) or self._opened(directive)
             if not handler.is_new(directive):
                 return handler.again(directive)
             left = self._allowance.rows
@@ -153,10 +154,9 @@ class RunManager:
                 "Check the curator's software.",
             )
 
-    def _handler(self, directive: Directive) -> RunHandler:
+    def _opened(self, directive: Directive) -> RunHandler:
         run = directive.run
-        if (handler := self._handlers.get(run)) is not None:
-            return handler
+        self._check_name(run)
         row = self._store.run(run)
         if row is None:
             self._begin(directive)

@@ -98,6 +98,10 @@ class Connection(Protocol):
     def name(self) -> str:
         """The owner's name."""
 
+    @property
+    def at_once(self) -> bool:
+        """True where nothing is waited for: the owner is in this process."""
+
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Send a directive and wait for its answer.
 
@@ -125,6 +129,8 @@ class OwnerConnection:
         name: the owner's name.
         traffic: of all its runs in this process.
     """
+
+    at_once = False
 
     def __init__(self, name: str, progress_s: float, grace_s: float) -> None:
         """Begin without a stream.

@@ -23,6 +23,10 @@ class OwnerPort(Protocol):
     def name(self) -> str:
         """The owner's name: its certificate's, never its address."""
 
+    @property
+    def at_once(self) -> bool:
+        """True where nothing is waited for: the owner is in this process."""
+
     async def invite(self, invitation: Invitation) -> int:
         """Let the owner decide, and make ready; returns how many rows it has (m_j, public)."""
 

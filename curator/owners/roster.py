@@ -32,6 +32,10 @@ class Named(Protocol):
     def name(self) -> str:
         """The owner's name."""
 
+    @property
+    def at_once(self) -> bool:
+        """True where nothing is waited for: the owner is in this process."""
+
 
 Port = TypeVar("Port", bound=Named)
 Answer = TypeVar("Answer")
@@ -39,6 +43,13 @@ Argument = TypeVar("Argument")
 
 
 _LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError, SealedBoxError)
+
+
+async def _answer_or_error(call: Awaitable[Answer]) -> Answer | Exception:
+    try:
+        return await call
+    except Exception as error:
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +115,16 @@ class Roster(Generic[Port]):
             Answers of those who gave one, in the order of names.
         """
         names = sorted(name for name in arguments if name in self._ports)
-        answers = await asyncio.gather(
-            *(call(self._ports[name], arguments[name]) for name in names), return_exceptions=True
-        )
+        calls = (_answer_or_error(call(self._ports[name], arguments[name])) for name in names)
+        if all(self._ports[name].at_once for name in names):
+            answers = [await each for each in calls]  # a task for each would cost more than its answer
+        else:
+            answers = await asyncio.gather(*calls)
         good: dict[str, Answer] = {}
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, _LEAVING):
                 self.remove(round_number, name, answer)
-            elif isinstance(answer, BaseException):
+            elif isinstance(answer, Exception):
                 raise answer
             else:
                 good[name] = answer

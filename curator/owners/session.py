@@ -67,6 +67,7 @@ class RunSession:
             journal: where answers are kept, and taken from; None to keep nothing.
         """
         self.name = connection.name
+        self.at_once = connection.at_once
         self.traffic = Traffic()
         self._connection = connection
         self._run = run

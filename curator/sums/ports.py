@@ -37,6 +37,10 @@ class SumPort(Protocol):
     def name(self) -> str:
         """The owner's name: its certificate's, never its address."""
 
+    @property
+    def at_once(self) -> bool:
+        """True where nothing is waited for: the owner is in this process."""
+
     async def invite(self, invitation: Invitation) -> int:
         """Let the owner decide; returns how many rows it has (m_j, public)."""
 

@@ -5,10 +5,9 @@ Reading and writing cost what dictionaries cost; nothing is copied, and nothing 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,37 @@ from typing import Any
 from fedkme.errors import StoreError
 from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
 from fedkme.store.sql import check_lines, printable
+
+
+class _Transaction:
+    """Transaction of a store: one object, because each of an owner's answers is one."""
+
+    def __init__(self, lock: threading.RLock, check_open: Callable[[], None]) -> None:
+        self.undo: list[Callable[[], object]] | None = None  # None outside
+        self._lock = lock
+        self._check_open = check_open
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self._check_open()
+            if self.undo is not None:
+                raise RuntimeError("transactions of a store do not nest")
+            self.undo = []
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        steps, self.undo = self.undo or [], None
+        try:
+            if kind is None:
+                self._check_open()
+                steps = []
+        finally:
+            for undo in reversed(steps):
+                undo()
+            self._lock.release()
 
 
 class MemoryStore:
@@ -27,29 +57,15 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._closed = False
-        self._undo: list[Callable[[], object]] | None = None  # of the transaction that is open
+        self._transaction = _Transaction(self._lock, self._check_open)
         self._runs: dict[str, RunRow] = {}
-        self._journals: dict[str, list[JournalEntry]] = {}  # of bytes, or of what a `Journal` keeps
-        self._lines: list[LedgerLine] = []
+        self._journals: dict[str, list[tuple[str, bytes]]] = {}  # of kinds and bodies
+        self._lines: list[tuple[str, float]] = []  # with when they were written
         self._facts: dict[str, bytes] = {}
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Undo on an exception what was written inside."""
-        with self._lock:
-            self._check_open()
-            if self._undo is not None:
-                raise RuntimeError("transactions of a store do not nest")
-            self._undo = []
-            try:
-                yield
-                self._check_open()
-            except BaseException:
-                for undo in reversed(self._undo):
-                    undo()
-                raise
-            finally:
-                self._undo = None
+        return self._transaction
 
     def open_run(self, run: str, peer: str, document: bytes) -> None:
         """Write down a new run."""
@@ -89,14 +105,15 @@ class MemoryStore:
         with self._open():
             self._known(run)
             journal = self._journals[run]
-            journal.append(JournalEntry(len(journal) + 1, printable(kind), body))
+            journal.append((printable(kind), body))
             self._on_undo(journal.pop)
             return len(journal)
 
     def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
         """List a run's journal behind a position."""
         with self._open():
-            return self._journals.get(printable(run), [])[after:]
+            kept = enumerate(self._journals.get(printable(run), [])[after:], start=after + 1)
+            return [JournalEntry(position, kind, body) for position, (kind, body) in kept]
 
     def forget_entries(self, run: str) -> None:
         """Delete a run's journal."""
@@ -110,18 +127,19 @@ class MemoryStore:
         check_lines(lines)
         with self._open():
             count, written = len(self._lines), self._clock()
-            self._lines += [LedgerLine(count + i, line, written) for i, line in enumerate(lines, start=1)]
+            self._lines += [(line, written) for line in lines]
             self._on_undo(lambda: self._lines.__delitem__(slice(count, None)))
 
     def ledger(self, after: int = 0) -> list[LedgerLine]:
         """List the ledger behind a line."""
         with self._open():
-            return self._lines[after:]
+            kept = enumerate(self._lines[after:], start=after + 1)
+            return [LedgerLine(seq, line, written) for seq, (line, written) in kept]
 
     def last_ledger_line(self) -> str | None:
         """Find the last line of the ledger."""
         with self._open():
-            return self._lines[-1].line if self._lines else None
+            return self._lines[-1][0] if self._lines else None
 
     def put(self, key: str, value: bytes) -> None:
         """Write a fact, over what was there."""
@@ -157,8 +175,8 @@ class MemoryStore:
         return self._lock
 
     def _on_undo(self, undo: Callable[[], object]) -> None:
-        if self._undo is not None:
-            self._undo.append(undo)
+        if self._transaction.undo is not None:
+            self._transaction.undo.append(undo)
 
     def _keep_fact(self, key: str) -> None:
         before = self._facts.get(key)

@@ -220,5 +220,6 @@ def printable(text: str) -> str:
 
 def check_lines(lines: Sequence[str]) -> None:
     """Refuse what is not one line of ASCII each, with ValueError."""
-    if not all(line.isascii() and line.isprintable() for line in lines):
+    together = "".join(lines)
+    if not (together.isascii() and together.isprintable()):
         raise ValueError("a line of the ledger is not one line of printable ASCII")

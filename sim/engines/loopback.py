@@ -24,6 +24,8 @@ class Loopback:
         runs: what answers; another one in its place is another process of the owner.
     """
 
+    at_once = True
+
     def __init__(self, name: str, runs: RunManager) -> None:
         self.name = name
         self.runs = runs

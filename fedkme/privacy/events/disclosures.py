@@ -35,6 +35,9 @@ def _spelled(event: Event) -> str:
     return _ENCODER.encode(event.to_json())
 
 
+_number = functools.lru_cache(maxsize=256)(_ENCODER.encode)
+
+
 def validation_of(consumer: str) -> str:
     """Name of a consumer's validation set as a protected set."""
     return f"{VALIDATION} of {consumer}"
@@ -71,9 +74,9 @@ class Disclosure:
     """Tells equal disclosures apart; a replay of the same bytes keeps it."""
 
     def __post_init__(self) -> None:
-        names = (self.run, self.protected, self.observer, self.nonce)
-        if not all(isinstance(name, str) and name for name in names):
-            raise _wrong("without a name")
+        for name in (self.run, self.protected, self.observer, self.nonce):
+            if not (isinstance(name, str) and name):
+                raise _wrong("without a name")
         if type(self.round) is not int or self.round < 0:
             raise _wrong("with a round that is no count")
         if self.sensitivity is not None:
@@ -94,7 +97,7 @@ class Disclosure:
         return (
             f'{{"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
             f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
-            f'"run":{_quoted(self.run)},"sensitivity":{_ENCODER.encode(self.sensitivity)}}}'
+            f'"run":{_quoted(self.run)},"sensitivity":{_number(self.sensitivity)}}}'
         ).encode("ascii")
 
 

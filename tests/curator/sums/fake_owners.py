@@ -82,6 +82,8 @@ class FakeOwner:
         opened: questions whose masks it was asked to open.
     """
 
+    at_once = False
+
     def __init__(
         self, name: str, rows: Table, noise: NoiseSource | None = None, identity: Identity | None = None
     ) -> None:
