@@ -192,6 +192,7 @@ class Tardy(DirectPort):
 
     def __init__(self, honest: Bidder, seed: int) -> None:
         super().__init__(honest)
+        self.at_once = False
         self._random = np.random.default_rng(seed)
 
     async def _linger(self) -> None:
