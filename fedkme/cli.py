@@ -50,12 +50,9 @@ _HELP = "usage: fedkme VERB ...\n\n" + "".join(
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
-    """Run a command line; an expected failure is one line, and its number the exit status.
+    """Run a command line that was typed as `name`.
 
-    Args:
-        app: the verbs.
-        name: what was typed to get here.
-        arguments: the rest.
+    An expected failure is one line, and its number the exit status.
     """
     with _explained():
         app(args=list(arguments), prog_name=name)

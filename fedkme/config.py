@@ -41,12 +41,7 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def validate(model: type[SettingsT] | Kinds[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
-    """Turn plain values into settings.
-
-    Args:
-        model: the settings to make, or all kinds of which the values name one.
-        values: what a TOML file or a message said.
-        source: where they come from, for the error.
+    """Turn plain values of a file or a message into settings, or into those of a kind that the values name.
 
     Raises:
         ConfigError: names the first wrong key, what is wrong with it, and the closest known key.

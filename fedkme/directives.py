@@ -142,10 +142,7 @@ class Proposal:
         )
 
     def parameters(self, length: int) -> Parameters:
-        """Parameters of the aggregation.
-
-        Args:
-            length: of the question's vector, by the reader's own reckoning.
+        """Parameters of the aggregation of vectors whose length is by the reader's own reckoning.
 
         Raises:
             ProtocolError: parameters under which docs/decisions/006 promises nothing.

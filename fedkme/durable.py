@@ -11,10 +11,7 @@ from typing import IO
 def replace(path: Path, data: bytes, mode: int | None = None) -> None:
     """Write a file, new or not: who reads it, also after a power cut, sees all of the old or all of the new.
 
-    Args:
-        path: the file.
-        data: its content.
-        mode: who may read it, from its first byte on; None: as the process makes files.
+    It has its mode from the first byte on; without one, as the process makes files.
 
     Raises:
         OSError: it cannot be written, and is as it was.

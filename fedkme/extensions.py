@@ -66,11 +66,7 @@ def beside(own: Mapping[str, Any], group: str) -> dict[str, Any]:
 
 
 def implementation(where: str, what: str) -> Any:
-    """The object at `module:name`.
-
-    Args:
-        where: as a row of a table has it.
-        what: the name of the row, for the error.
+    """The object at `module:name`, by which a row of a table calls it.
 
     Raises:
         ExtensionError: there is no such module or object, or its import fails.
@@ -127,10 +123,7 @@ class Kinds(Generic[ModelT]):
         return [self[kind] for kind in self.table()]
 
     def model_validate(self, values: Any) -> ModelT:
-        """An instance of the class that values name.
-
-        Args:
-            values: a table of plain values, or an instance.
+        """An instance of the class that values name; one that is there already is taken as it is.
 
         Raises:
             ValidationError: the kind is unknown, or the class refuses the values.

@@ -72,10 +72,7 @@ class PartySettings(Settings):
     """Where they go; none: standard error."""
 
     def check_address(self, address: str) -> None:
-        """Refuse what is fit only for one machine when another one is meant.
-
-        Args:
-            address: host:port that this party listens on or calls.
+        """Refuse what is fit only for one machine when the host:port is of another one.
 
         Raises:
             ConfigError: not an address; plaintext or seeded randomness off loopback; neither identity nor

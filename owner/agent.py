@@ -50,16 +50,7 @@ async def attend(
     welcomed: Callable[[int], None],
     answered: Answered = nobody,
 ) -> bool:
-    """Serve one stream to its end.
-
-    Args:
-        channel: to the curator.
-        address: the curator's.
-        name: this owner's.
-        instance: this process's.
-        runs: answers.
-        welcomed: told this process's number when it is let in.
-        answered: told of each answer.
+    """Serve one stream to its end; `welcomed` is told this process's number when it is let in.
 
     Returns:
         Whether the curator said farewell.

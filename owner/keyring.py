@@ -72,12 +72,9 @@ class KeyRing:
         identity: Callable[[], Identity | None] = lambda: None,
         revoked: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Begin without any offers.
+        """Begin without any offers; without an identity, in plaintext, names are taken at their word.
 
-        Args:
-            name: the owner's.
-            identity: the owner's own, of now; None in plaintext, where names are taken at their word.
-            revoked: refuses certificates (PEM) that were revoked.
+        `revoked` refuses certificates (PEM) that were revoked.
         """
         self._name = name
         self._identity = identity

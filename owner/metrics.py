@@ -30,11 +30,7 @@ class OwnerMetrics:
     """
 
     def __init__(self, rows_sent: Callable[[], int]) -> None:
-        """Count from nothing.
-
-        Args:
-            rows_sent: rows that left in all, over all runs and processes.
-        """
+        """Count from nothing but rows that left in all, over all runs and processes."""
         self.registry = CollectorRegistry()
         where: dict[str, Any] = {"registry": self.registry}
         self.stream = Gauge("fedkme_stream", "Whether the curator is reached", **where)

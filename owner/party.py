@@ -64,11 +64,9 @@ class OwnerParty:
     refused: Callable[[str, FedkmeError], None] | None = None
 
     def open(self, curator: str = "", make: type[RunManager] = RunManager) -> RunManager:
-        """Go on with what the store holds.
+        """Go on with what the store holds, for the curator at an address.
 
-        Args:
-            curator: address of the curator that it serves.
-            make: the class of what answers.
+        `make` is the class of what answers.
 
         Raises:
             StoreError: the store cannot be read.

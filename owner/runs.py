@@ -60,18 +60,10 @@ class RunManager:
         runs_at_once: int,
         keys: KeyRing | None = None,
     ) -> None:
-        """Open with what the store holds.
+        """Open with what the store holds; a run is only continued over the same rows.
 
-        Args:
-            name: the owner's name.
-            curator: address of whom it serves.
-            table: its rows; a run is only continued over the same ones.
-            store: its journal and ledger.
-            allowance: rows that left, in all runs.
-            open_handler: makes what answers a run that an owner is invited to; its disclosures go to
-                the outbox.
-            runs_at_once: most runs that may be open.
-            keys: for runs whose rows go sealed, shared with the handlers; None: it takes part in none.
+        `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
+        outbox. Without keys the owner takes part in no run whose rows go sealed.
         """
         self._name = name
         self._curator = curator

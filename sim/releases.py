@@ -37,12 +37,7 @@ from sim.scenarios import Scenario, build_scenario
 def simulate_release(
     settings: ReleaseSimulation, out: Path | None, shown: ReleaseProgress
 ) -> tuple[Path, dict[str, Any]]:
-    """Run a release.
-
-    Args:
-        settings: what to run.
-        out: folder for the run, or None for the next free one under runs/.
-        shown: shows how far it is.
+    """Run a release in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
     Returns:
         The run's folder and its metrics.

@@ -105,12 +105,7 @@ class ShownRun:
 
 
 def simulate(settings: SimulationSettings, out: Path | None, progress: Progress) -> tuple[Path, Metrics]:
-    """Run a simulation.
-
-    Args:
-        settings: what to run.
-        out: folder for the run, or None for the next free one under runs/.
-        progress: shows how far it is.
+    """Run a simulation in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
     Returns:
         The run's folder and its metrics.

@@ -28,12 +28,7 @@ class CertificateCheck:
         authority: bytes = b"",
         say: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
-        """Begin.
-
-        Args:
-            revoked: the list; None for none.
-            authority: who signs it, PEM.
-            say: reports events.
+        """Begin with the list of revoked certificates, if there is one, and the PEM of its authority.
 
         Raises:
             IdentityError: the list cannot be relied on now.

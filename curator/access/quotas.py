@@ -26,12 +26,7 @@ class Quota(Settings):
     """Runs that wait or are under way at a time."""
 
     def check(self, consumer: str, rows: int, before: Sequence[Run]) -> None:
-        """Refuse a request that goes over it, before anything is computed.
-
-        Args:
-            consumer: who asks.
-            rows: p; 0 of a release.
-            before: every run that the consumer asked for.
+        """Refuse a request for `rows`, 0 of a release, that goes over it, given every run before.
 
         Raises:
             QuotaError: it does.

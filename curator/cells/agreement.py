@@ -48,10 +48,9 @@ class Agreement:
             await asyncio.shield(self._task(run))
 
     def take_up(self, waiting: Iterable[Run]) -> list[Run]:
-        """Attempts of an earlier process: their owners must not forget them when they come back.
+        """Attempts of an earlier process whose owners must not forget them.
 
-        Args:
-            waiting: runs that wait for what the consumer offers.
+        Those of `waiting` runs are returned to `resume`, as they wait for the consumer.
 
         Returns:
             Those to `resume`.

@@ -50,14 +50,7 @@ def of_seeds(
     validation_rows: int,
     seed: int,
 ) -> PublicCells:
-    """k-means cells of public rows.
-
-    Args:
-        settings: of the summary.
-        schema: of the rows.
-        seeds: the public seed set, encoded, (s, n).
-        validation_rows: |D_v|, public.
-        seed: public.
+    """k-means cells of public rows, (s, n) encoded, as many as |D_v|, which is public too, allows.
 
     Raises:
         ConfigError: there are fewer seed rows than cells.

@@ -25,13 +25,7 @@ class CellDisclosures:
     """The curator's side of one run's disclosures."""
 
     def __init__(self, run: str, ledger: LedgerSink | None, consumer: str) -> None:
-        """Open for one run.
-
-        Args:
-            run: its name.
-            ledger: where disclosures are written; None: nowhere.
-            consumer: the name of the consumer who asked for it.
-        """
+        """Open for one run of a consumer; without a ledger nothing is written."""
         self._run = run
         self._ledger = ledger
         self._consumer = consumer

@@ -116,12 +116,9 @@ def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
 
 
 def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) -> Orders:
-    """Orders over `total` rows of all owners.
+    """Orders over `total` = rho p rows of all owners.
 
-    Args:
-        histograms: what was received.
-        total: rho p.
-        least: rows of a cell for each owner that is asked for it.
+    A cell is ordered from owners of which each gives `least` rows.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.

@@ -28,11 +28,7 @@ class ConsumerCall:
         self._admission = admission
 
     def check_caller(self, consumers: Sequence[str], owners: Sequence[str]) -> None:
-        """Hold the caller to the consumers that may call; an owner's certificate is not a consumer's.
-
-        Args:
-            consumers: names that may call; empty for anybody who is not an owner.
-            owners: names of owners.
+        """Hold the caller to the consumers that may call, anybody where none are named; never an owner.
 
         Raises:
             IdentityError: the caller's certificate does not allow it.
@@ -48,10 +44,6 @@ class ConsumerCall:
 
     def check_name(self, name: str, consumers: Sequence[str]) -> None:
         """Hold the caller to the name that it says it has; in plaintext it is taken at its word.
-
-        Args:
-            name: what it says.
-            consumers: names that may call; empty for any.
 
         Raises:
             IdentityError: its certificate has another name, or it may not call.

@@ -103,12 +103,7 @@ class Connection(Protocol):
         """True where nothing is waited for: the owner is in this process."""
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Send a directive and wait for its answer.
-
-        Args:
-            directive: with its number.
-            limits: of the answer.
-            traffic: of the run.
+        """Send a directive with its number and wait for its answer.
 
         Raises:
             OwnerLostError: no answer in time, or no stream.
@@ -133,12 +128,9 @@ class OwnerConnection:
     at_once = False
 
     def __init__(self, name: str, progress_s: float, grace_s: float) -> None:
-        """Begin without a stream.
+        """Begin without a stream: for `grace_s` there may be none.
 
-        Args:
-            name: the owner's name.
-            progress_s: how long an answer may take while there is a stream, or the next part of a vector.
-            grace_s: how long there may be none.
+        With one, an answer or its next part takes `progress_s` at most.
         """
         self.name = name
         self.traffic = Traffic()

@@ -20,13 +20,7 @@ from fedkme.sealed import KeyOffer
 async def exchange_keys(
     connections: Sequence[Connection], run: str, quorum: int, left: Callable[[Fault], None]
 ) -> list[KeyOffer]:
-    """Ask owners for their keys in a run.
-
-    Args:
-        connections: of owners that are here.
-        run: the run's name.
-        quorum: of the run.
-        left: told of each that offers none, and is out of the run.
+    """Ask owners for their keys in a run; `left` is told of each that offers none, and is out of the run.
 
     Returns:
         Offers in the order of `connections`; the consumer finds out whether they are their owners'.

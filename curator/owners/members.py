@@ -61,14 +61,9 @@ class Members:
         next_epoch: Callable[[str], int] | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
-        """Begin without any owner.
+        """Begin without any owner; `next_epoch` counts processes of a name, over restarts of the curator too.
 
-        Args:
-            expected: names that may join; empty for whoever comes.
-            progress_s: see `OwnerConnection`.
-            grace_s: see `OwnerConnection`.
-            next_epoch: counts processes of a name, over restarts of the curator too.
-            say: reports events.
+        Where no names are expected, whoever comes may join. For the times see `OwnerConnection`.
         """
         self._expected = frozenset(expected)
         self._progress_s = progress_s
@@ -164,11 +159,7 @@ class Members:
         old.cut()
 
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
-        """Wait for the owners of a run; their names, sorted.
-
-        Args:
-            minimum: with at least this many the run may begin when time is up.
-            connect_s: how long to wait for everybody who is expected.
+        """Wait `connect_s` for all expected owners, then begin with `minimum` at least; their names, sorted.
 
         Raises:
             MissingOwnersError: too few came in time.

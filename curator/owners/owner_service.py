@@ -96,14 +96,9 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         admission: CertificateCheck | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
-        """Let owners in.
+        """Let owners in whose certificates `admission` accepts.
 
-        Args:
-            members: who is here.
-            names: who is called what.
-            hello_s: how long a stream may be open without a hello.
-            admission: which certificates are accepted.
-            say: reports events.
+        A stream may be open `hello_s` without a hello.
         """
         self._members = members
         self._names = names

@@ -104,12 +104,7 @@ class Roster(Generic[Port]):
         call: Callable[[Port, Argument], Awaitable[Answer]],
         arguments: Mapping[str, Argument],
     ) -> dict[str, Answer]:
-        """Ask owners at the same time; those that fail leave the run.
-
-        Args:
-            round_number: for the record of faults; 0 before round 1.
-            call: what to ask of one owner.
-            arguments: whom to ask, and what to say to each.
+        """Ask the owners named in `arguments` at the same time; those that fail leave the run.
 
         Returns:
             Answers of those who gave one, in the order of names.

@@ -59,13 +59,7 @@ class RunSession:
     """
 
     def __init__(self, connection: Connection, run: str, journal: RunJournal | None = None) -> None:
-        """Open for one run.
-
-        Args:
-            connection: reaches the owner.
-            run: the run's name.
-            journal: where answers are kept, and taken from; None to keep nothing.
-        """
+        """Open for one run; answers are kept in the journal, if there is one, and taken from it."""
         self.name = connection.name
         self.at_once = connection.at_once
         self.traffic = Traffic()
@@ -141,15 +135,7 @@ class OwnerSession(RunSession):
         width: int | None = None,
         sealed: bool = False,
     ) -> None:
-        """Open for one run of a summary.
-
-        Args:
-            connection: reaches the owner.
-            run: the run's name.
-            journal: where answers are kept, and taken from; None to keep nothing.
-            width: columns of the schema; None to take rows of any.
-            sealed: whether rows come in boxes.
-        """
+        """Open for one run of a summary, whose rows come in boxes or with `width` columns (None: any)."""
         super().__init__(connection, run, journal)
         self._width = width
         self._sealed = sealed

@@ -143,11 +143,7 @@ def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = N
 
 
 def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
-    """Pay by exact sums of winning gains, for the curator's eyes: epsilon towards owners is infinite.
-
-    Args:
-        value_by_owner: from record.json.
-        total: units to give away.
+    """Pay a total by exact sums of winning gains, for the curator's eyes: epsilon towards owners is infinite.
 
     Raises:
         ConfigError: the total cannot be divided.
@@ -161,13 +157,9 @@ def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
 def by_noised_gains(
     gains: Mapping[str, Sequence[float]], total: int, release: GainRelease, noise: NoiseSource
 ) -> Payout:
-    """Pay by sums of clipped winning gains with noise; see the head of this module.
+    """Pay a total by sums of clipped winning gains with noise; see the head of this module.
 
-    Args:
-        gains: of every owner's winning rows; a row that was not chosen by its gain has NaN and is worth 0.
-        total: units to give away; dividing is post-processing.
-        release: parameters.
-        noise: where it comes from.
+    A row that was not chosen by its gain has NaN and is worth 0. Dividing is post-processing.
 
     Raises:
         ConfigError: more rows than rounds, or the total cannot be divided.
@@ -182,13 +174,7 @@ def by_noised_gains(
 
 
 def by_noised_wins(wins: Mapping[str, int], total: int, release: WinRelease, noise: NoiseSource) -> Payout:
-    """Pay by numbers of winning rows with noise; see the head of this module.
-
-    Args:
-        wins: rows of every owner in the summary.
-        total: units to give away; dividing is post-processing.
-        release: parameters.
-        noise: where it comes from.
+    """Pay a total by numbers of winning rows with noise; see the head of this module.
 
     Raises:
         ConfigError: the total cannot be divided.

@@ -64,12 +64,7 @@ def mixture_weights(histograms: FloatArray, target: FloatArray) -> FloatArray:
 
 
 def by_mixture(histograms: Mapping[str, Sequence[float]], target: Sequence[float], total: int) -> Payout:
-    """A total divided by mixture weights.
-
-    Args:
-        histograms: by owner, noised and normalised, of one length.
-        target: D_v's, likewise.
-        total: units to give away.
+    """Divide a total by mixture weights of normalised histograms: noised ones of the owners, and D_v's.
 
     Raises:
         ConfigError: the histograms do not fit together, or the total cannot be divided.

@@ -78,10 +78,6 @@ def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dic
     Exact arithmetic on the floats: the same on every host. Of equal remainders the first name gets the unit.
     Values below 0 count as 0. Where nothing is above 0 everybody gets the same.
 
-    Args:
-        total: units to give away, >= 0.
-        values: by owner.
-
     Returns:
         Amounts and shares by owner, in the order of names.
 

@@ -31,10 +31,6 @@ def by_price(counts: Mapping[str, int], price: int) -> Payout:
 
     Relation: replace one row of another owner. Sensitivity of an owner's amount: 0, given its own count.
 
-    Args:
-        counts: rows sent, by owner.
-        price: units for one row, >= 0.
-
     Raises:
         ConfigError: a negative price or count, or no owner.
     """
@@ -48,12 +44,10 @@ def by_price(counts: Mapping[str, int], price: int) -> Payout:
 
 
 def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
-    """A fixed total divided by rows sent.
+    """Divide a fixed total by rows sent, or ordered with `cells`.
 
-    Args:
-        counts: rows sent by owner; with `cells` rows ordered.
-        total: units to give away.
-        public: the counts follow from public numbers and private releases; see the head of this module.
+    `public` says that the counts follow from public numbers and private releases; see the head of this
+    module.
 
     Raises:
         ConfigError: a negative count or total, or no owner.

@@ -136,12 +136,7 @@ def exact_shapley(game: MixtureGame) -> Shapley:
 
 
 def sampled_shapley(game: MixtureGame, seed: int, pairs: int = PAIRS) -> Shapley:
-    """Values from random orders and their reverses.
-
-    Args:
-        game: the game.
-        seed: of the orders.
-        pairs: how many, >= 2.
+    """Values from `pairs` random orders and their reverses.
 
     Raises:
         ConfigError: fewer than two pairs.
@@ -179,15 +174,9 @@ def by_shapley(
     seed: int = 0,
     pairs: int = PAIRS,
 ) -> Payout:
-    """A total divided by Shapley values.
+    """Divide a total by Shapley values of private embeddings or histograms.
 
-    Args:
-        embeddings: private embeddings or histograms by owner, of one length.
-        target: D_v's.
-        total: units to give away.
-        reference: what nobody is paid for; None for 0.
-        seed: of the permutations.
-        pairs: of permutations, above 12 owners.
+    For the reference nobody is paid. Above 12 owners, `pairs` of permutations and their reverses are sampled.
 
     Raises:
         ConfigError: the inputs do not fit together, or the total cannot be divided.

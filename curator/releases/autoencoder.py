@@ -274,13 +274,7 @@ def train_private(
 ) -> FloatArray:
     """The curator's loop: ask, add noise once, move; (P,) parameters, paid for by `training.event`.
 
-    Args:
-        network: what is trained.
-        training: how.
-        pooled_gradients: asks the owners.
-        noise: the curator's source.
-        seed: public, of the initial parameters.
-        progress: told about every tenth of the steps.
+    The seed is public, of the initial parameters; `progress` is told about every tenth of the steps.
 
     Raises:
         DataError: an answer of another shape.

@@ -112,9 +112,7 @@ class EncodedPlan:
     def release(self, pooled: PooledSum, noise: NoiseSource) -> ReleasedEmbedding:
         """The pooled sum of features of codes with noise, once, over the nominal number of rows.
 
-        Args:
-            pooled: of all owners; its count is not used.
-            noise: the curator's source.
+        Its count is not used.
 
         Raises:
             DataError: the sum is not of the plan's map.
@@ -170,13 +168,7 @@ def fit(
 ) -> Trained:
     """Train a generator of codes; reads the release only.
 
-    Args:
-        plan: of the release.
-        released: from `EncodedPlan.release`.
-        training: how.
-        masses: public class weights; None: learnt with the generator.
-        hidden: layers of the generator.
-        progress: see curator.releases.progress.
+    Without public class weights they are learnt with it.
     """
     schema = plan.network.code_schema
     network = TableNetwork(schema, plan.layout.columns, hidden=hidden)
@@ -184,13 +176,5 @@ def fit(
 
 
 def sample(plan: EncodedPlan, parameters: FloatArray, trained: Trained, rows: int, seed: int) -> Table:
-    """Rows in the schema's columns: codes of the generator, through the decoder.
-
-    Args:
-        plan: of the release.
-        parameters: of the auto-encoder.
-        trained: from `fit`.
-        rows: how many.
-        seed: of the draw.
-    """
+    """Rows in the schema's columns: codes of the generator, through the decoder."""
     return plan.network.decoded(parameters, trained.sample(rows, seed))

@@ -26,13 +26,9 @@ MEASURED_ROWS = 20_000
 
 
 def card_of(stored: StoredRelease, mechanism: str, rows: int, utility: Mapping[str, float]) -> DataCard:
-    """The card of a file that was made of a release, without notes.
+    """The card, without notes, of a file that was made of a release.
 
-    Args:
-        stored: the release.
-        mechanism: name and paper.
-        rows: in the file.
-        utility: figures that read no row of anybody.
+    `utility` are figures that read no row of anybody.
     """
     settings = dict(stored.settings)
     z = settings.get("z")
@@ -67,13 +63,9 @@ def synthetic_files(table: Table, card: DataCard) -> dict[str, bytes]:
 
 
 def weighted_files(table: Table, weights: FloatArray, gamma: float, card: DataCard) -> dict[str, bytes]:
-    """`weighted.npz` (x, weight, gamma) and the same in the other forms, with one more column.
+    """`weighted.npz` (x, weight, gamma) of points (M, c) in the schema's units.
 
-    Args:
-        table: points in the schema's columns and units, (M, c).
-        weights: (M,).
-        gamma: of the kernel that the weights are for.
-        card: of the points.
+    The other forms have one more column.
     """
     card.schema.check(table, "weighted points")
     name = weight_column(card.schema)

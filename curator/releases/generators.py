@@ -133,12 +133,9 @@ class Trained:
     backend: str
 
     def sample(self, rows: int, seed: int, shares: FloatArray | None = None) -> Table:
-        """Rows in the schema's columns; the same for the same seed on one machine.
+        """Rows in the schema's columns, the same for the same seed on one machine.
 
-        Args:
-            rows: how many, >= 1.
-            seed: of the draw.
-            shares: (C,) of the classes, for instance uniform; by default as released.
+        `shares` of classes, (C,), as released.
         """
         if rows < 1:
             raise ConfigError(f"{rows} rows cannot be generated", "Ask for at least one row.")
@@ -173,14 +170,10 @@ def train(
     training: Training,
     progress: Progress = silent,
 ) -> Trained:
-    """Fit a network to released embeddings.
+    """Fit a network to released embeddings, all with the network's C columns.
 
-    Args:
-        network: what to train.
-        targets: at least one; all with the network's C columns.
-        masses: (C,) share of each class, released or public; None: learnt with the network, summing to 1.
-        training: how.
-        progress: told now and then, see curator.releases.progress.
+    `masses` is the share of each class, (C,), released or public; without it shares are learnt with the
+    network.
 
     Raises:
         ConfigError: no target, or columns that do not match.

@@ -43,14 +43,7 @@ NAME = "DP-HP (Vinaroz 2022)"
 
 
 def drawn_columns(width: int, count: int, seed: int, epochs: int) -> tuple[tuple[int, ...], ...]:
-    """The columns of every epoch: a draw that was made before is made again while others are left.
-
-    Args:
-        width: columns of a table.
-        count: D_prod.
-        seed: public.
-        epochs: how many draws.
-    """
+    """The columns of every epoch: a draw that was made before is made again while others are left."""
     possible = math.comb(width, min(count, width))
     drawn: list[tuple[int, ...]] = []
     attempt = 0
@@ -152,16 +145,7 @@ def fit(
     masses: FloatArray | None = None,
     progress: Progress = silent,
 ) -> Trained:
-    """Train a generator on the combined objective (eq. 16); reads the release only.
-
-    Args:
-        plan: of the release.
-        released: from `HermitePlan.release`.
-        network: with the plan's schema and number of classes.
-        training: how.
-        masses: public class weights, in place of released ones.
-        progress: see curator.releases.progress.
-    """
+    """Train a generator on the combined objective (eq. 16); reads the release only."""
     from curator.releases.generators import train
 
     weights = released.masses if masses is None else masses

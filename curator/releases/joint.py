@@ -44,15 +44,9 @@ def calibrate(
     delta: float,
     counts: bool,
 ) -> PooledRelease:
-    """All embeddings, then the class counts if asked for, calibrated together.
+    """All embeddings, then the class counts if asked for, calibrated together to (epsilon, delta).
 
-    Args:
-        maps: of the embeddings.
-        shares: of the budget (of 1 / sigma^2) for each, positive; only their proportions matter.
-        layout: columns of every embedding.
-        epsilon: of everything together.
-        delta: of everything together.
-        counts: whether class counts are released too.
+    Of the budget (of 1 / sigma^2) each embedding gets its share; only the proportions of shares matter.
 
     Raises:
         ConfigError: shares that are no shares, or (epsilon, delta) out of range.
@@ -93,16 +87,10 @@ def release(
     noise: NoiseSource,
     counts: bool,
 ) -> JointRelease:
-    """Add noise once to the pooled sums.
+    """Add noise once to the pooled sums under each map.
 
-    Args:
-        maps: as calibrated.
-        pooled: the owners' total under each map.
-        layout: of all.
-        rows: N, public: the rows that the neighbouring relation is about, at least those in the sums.
-        plan: from `calibrate`, with the same maps and layout; None: no noise and no guarantee.
-        noise: the curator's source.
-        counts: as calibrated.
+    The neighbouring relation is about `rows`, N, which is public, at least those in the sums. Without a plan
+    there is no noise and no guarantee.
 
     Raises:
         ConfigError: the sums are not those of the maps.

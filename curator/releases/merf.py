@@ -96,16 +96,7 @@ def fit(
     masses: FloatArray | None = None,
     progress: Progress = silent,
 ) -> Trained:
-    """Train a generator; reads the release only.
-
-    Args:
-        plan: of the release.
-        released: from `MerfPlan.release`.
-        network: with the plan's schema and number of classes.
-        training: how.
-        masses: public class weights, in place of released ones.
-        progress: see curator.releases.progress.
-    """
+    """Train a generator; reads the release only."""
     from curator.releases.generators import train
 
     weights = released.masses if masses is None else masses
@@ -118,13 +109,9 @@ def targets(
     masses: FloatArray | None,
     gammas: Sequence[float] | None = None,
 ) -> list[Target]:
-    """Released embeddings as what a generator is trained against.
+    """Released embeddings as what a generator is trained against, of weight 1 or as `gammas` says.
 
-    Args:
-        schema: of the rows.
-        embeddings: released.
-        masses: class weights; columns of the errors are divided by them.
-        gammas: weight of each embedding in the objective; by default 1.
+    Columns of the errors are divided by the class weights.
 
     Raises:
         ConfigError: another number of weights than of embeddings.

@@ -138,12 +138,6 @@ class Method(Protocol):
 def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, public_seed: int) -> Method:
     """The method of settings; whatever is wrong with them is said here, before an owner is asked.
 
-    Args:
-        settings: the kind of method, and its parameters.
-        schema: the public domain.
-        seeds: public rows, D_init; None or empty without them.
-        public_seed: for settings without a seed.
-
     Raises:
         ConfigError: the settings do not go with the schema, with the seeds or with the wire's limits.
         DataError: public rows that do not fit the schema.

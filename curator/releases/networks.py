@@ -192,12 +192,9 @@ def _clipped(logits: jax.Array) -> jax.Array:
 
 
 def decode(schema: Schema, soft: NDArray[Any], generator: np.random.Generator) -> FloatArray:
-    """Rows in the schema's columns, (b, c) float64; a category is drawn by its probabilities.
+    """Rows in the schema's columns, (b, c) float64, of soft rows, (b, encoded width).
 
-    Args:
-        schema: of the rows.
-        soft: soft rows, (b, encoded width).
-        generator: of the draw.
+    A category is drawn by its probabilities.
     """
     values = np.empty((len(soft), schema.width))
     source = start = 0

@@ -70,13 +70,9 @@ class ReleaseOutcome:
 def write_release(
     directory: Path, record: ReleaseRecord, files: Mapping[str, bytes], facts: Mapping[str, Any]
 ) -> None:
-    """Write the files, then record.json; a crash leaves no half a file under its name.
+    """Write the files, then record.json with these facts beside.
 
-    Args:
-        directory: the run's folder; made if need be.
-        record: what happened.
-        files: what was made, by name.
-        facts: what else record.json should say.
+    A crash leaves no half a file under its name.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():

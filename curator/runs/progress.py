@@ -22,13 +22,9 @@ class RunProgress:
     def __init__(
         self, context: RunContext, run: Run, record: SummaryRecord, journal: RunJournal | None
     ) -> None:
-        """Begin.
+        """Begin with a record to fill.
 
-        Args:
-            context: its counters and its reports are used.
-            run: whose followers are told.
-            record: is being filled.
-            journal: knows what was done, and counted, by an earlier process.
+        The journal knows what was done, and counted, by an earlier process.
         """
         self._context = context
         self._run = run

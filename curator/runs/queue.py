@@ -103,12 +103,9 @@ class RunQueue:
     def __init__(
         self, store: Store, conduct: Callable[[Run], Awaitable[Status | None]], at_once: int
     ) -> None:
-        """Take up what the store holds; `start` sets it going.
+        """Take up what the store holds; `start` sets it going, `at_once` runs at most at a time.
 
-        Args:
-            store: the curator's.
-            conduct: carries out one run and says how it ended; None where it must go on later.
-            at_once: how many may be under way.
+        `conduct` carries out one run and says how it ended; None where it must go on later.
         """
         self._store = store
         self._conduct = conduct

@@ -71,12 +71,9 @@ def read_outcome(directory: Path) -> MadeSummary:
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
-    """Write record.json, rounds.csv and summary.npz; what there is of a run cut short.
+    """Write record.json with these facts beside, rounds.csv and summary.npz.
 
-    Args:
-        directory: the run's folder; made if need be.
-        record: what happened.
-        facts: what else record.json should say (features, parameters, bytes, the ledger's head).
+    What there is of a run cut short.
     """
     directory.mkdir(parents=True, exist_ok=True)
     summary = {

@@ -35,14 +35,8 @@ async def algorithm3(
 ) -> None:
     """Select p rows; fills `record`, which holds what there is if the run is cut short.
 
-    Args:
-        task: p, h1, g~ and the seed set. Owners know h1 and g~ already (step 3).
-        roster: the owners, prepared.
-        h2: the private mean of the current summary.
-        auction: decides whose row is asked for.
-        record: where everything that happens is written.
-        observer: told of each round.
-        gate: writes down what is said to owners, and what comes from them.
+    Owners know h1 and g~ already (step 3). `h2` is the private mean of the current summary, and the gate
+    writes down what is said to owners and what comes from them.
     """
     summary = CurrentSummary(task)
     pool = Pool(task)

@@ -9,13 +9,7 @@ from fedkme.sealed import AnyRow, HashedRow, row_box_bytes
 
 
 def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
-    """Reason why some of an owner's rows cannot be passed on, or None; the consumer sees what is in them.
-
-    Args:
-        columns: of the schema.
-        owner: who sent them.
-        rows: as they came.
-    """
+    """Reason why some of an owner's rows cannot be passed on, or None; the consumer sees what is in them."""
     length = row_box_bytes(columns)
     for row in rows:
         if not isinstance(row, HashedRow) or len(row.box) != length:

@@ -21,13 +21,9 @@ from fedkme.sealed import AnyRow
 
 
 def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
-    """Share of rows between owners: as equal as can be, no more than an owner has.
+    """Share of `rows` between owners: as equal as can be, no more unsent rows than an owner has.
 
     Remainders go to the first owners by name that have rows left.
-
-    Args:
-        rows: rows wanted in all.
-        available: unsent rows by owner.
     """
     taken = dict.fromkeys(sorted(available), 0)
     missing = min(rows, sum(available.values()))

@@ -148,11 +148,8 @@ class OwnerSums:
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
         """Second moments of all rows with noise, docs/decisions/008.
 
-        Args:
-            query: a sketch.
-            multiplier: deviation of the noise over the sketch's sensitivity; 0: no noise.
-            epsilon: of the multiplier, with `delta`: owners' shares are planned for them.
-            delta: likewise.
+        The multiplier is the noise's deviation over the sketch's sensitivity (0: no noise); owners' shares
+        are planned for its epsilon and delta.
 
         Raises:
             As `joint`.

@@ -42,16 +42,8 @@ async def run_sums(
 ) -> Made:
     """Ask owners for sums, and keep what is made of them.
 
-    Args:
-        context: of the curator.
-        invitation: what owners are told first.
-        sessions: the owners.
-        quorum: owners that every question needs.
-        ask: asks the questions.
-        keep: keeps what `ask` returned, in the transaction that takes the ledger's lines.
-        mark: keeps lines that owners may have written, before a masked vector can come.
-        observe: hears of owners that leave.
-        faults: where they are written.
+    `keep` keeps what `ask` returned, in the transaction that takes the ledger's lines. `mark` keeps lines
+    that owners may have written, before a masked vector can come.
     """
     gate = SumDisclosures(invitation, context.written(invitation.run))
     sums = OwnerSums(
@@ -88,13 +80,8 @@ def give_up(
 ) -> SecureAggregationError:
     """Write down what owners may have disclosed in an attempt that died while they opened a sum.
 
-    Args:
-        context: of the curator.
-        run: the run of sums, as ledgers have it.
-        of: the run for which the sum was asked, as people know it.
-        what: what was opened.
-        lines: that were kept by `mark`.
-        forget: drops what was kept, in the same transaction.
+    `run` is its name in ledgers, `of` the run for which it was asked, as people know it. `lines` were kept by
+    `mark`, and `forget` drops them in the same transaction.
 
     Returns:
         Why the attempt is over, to be raised.

@@ -21,13 +21,9 @@ def sketch_of(run: str) -> str:
 
 
 def histogram_disclosures(run: str, owner: str, event: Event, counts: Counts) -> list[Disclosure]:
-    """An owner's histogram: the curator sees it, and orders that follow from it go to other owners.
+    """An owner's histogram as it leaves, with noise.
 
-    Args:
-        run: the run's name.
-        owner: whose rows are counted.
-        event: of the noise.
-        counts: as they leave, with noise; both sides have them.
+    The curator sees it, and orders that follow from it go to others.
     """
     return _lines(run, 1, owner, event, counts)
 

@@ -35,10 +35,6 @@ def distribution(points: WeightedPoints, gamma: float) -> Distribution:
     Dropping them would leave the mass that they were to cancel. So the weights are fitted again with
     w >= 0 and sum w = 1, closest to the released function; the embedding of the private rows is itself one
     of a distribution, so this takes away noise rather than signal. Weights that are a distribution stay.
-
-    Args:
-        points: released points, in the kernel's units.
-        gamma: of the kernel.
     """
     weights = points.weights
     negative = float(-weights[weights < 0].sum())

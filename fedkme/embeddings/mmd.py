@@ -33,13 +33,7 @@ def mmd2(x: FloatArray, y: FloatArray, gamma: float) -> float:
 
 
 def objective(summary: FloatArray, validation: FloatArray, gamma: float) -> float:
-    """J(S) = 2 mean k(D_v, S) - mean k(S, S) (Sarpatwar 2019, eq. 3); larger is better.
-
-    Args:
-        summary: S with its seed set, (q, n), q >= 1.
-        validation: D_v, (m, n), m >= 1.
-        gamma: of the RBF kernel.
-    """
+    """J(S) = 2 mean k(D_v, S) - mean k(S, S) (Sarpatwar 2019, eq. 3); larger is better."""
     return 2.0 * mean_kernel(validation, summary, gamma) - mean_kernel(summary, summary, gamma)
 
 

@@ -121,12 +121,7 @@ class Binning:
 
 
 def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:
-    """Refuse a workload whose marginals together would be too many counts for an owner to send.
-
-    Args:
-        sizes: codes of every column.
-        ways: all marginals of at most so many columns.
-        limit: counts in all.
+    """Refuse all marginals of at most `ways` columns where an owner would send too many counts.
 
     Raises:
         ConfigError: over the limit, or no such marginals.

@@ -76,13 +76,9 @@ class HermiteProductSpec(_Series):
 
 
 def draw_dimensions(width: int, count: int, seed: int, epoch: int) -> tuple[int, ...]:
-    """D_prod of the `width` columns, drawn without replacement, in ascending order.
+    """D_prod of the `width` columns, drawn for an epoch without replacement, in ascending order.
 
-    Args:
-        width: c, columns of a table.
-        count: D_prod; all columns if there are no more.
-        seed: public.
-        epoch: each has its own draw.
+    All if there are no more.
     """
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, epoch])))
     return tuple(sorted(generator.choice(width, min(count, width), replace=False).tolist()))

@@ -34,12 +34,7 @@ class Log:
     """Log of a party, on standard error or in a file that may be moved away while it is written."""
 
     def __init__(self, party: str, form: LogFormat = "text", file: Path | None = None) -> None:
-        """Open.
-
-        Args:
-            party: its name, in each line.
-            form: how lines look.
-            file: append to it, by default mode 0640; None: standard error as it is at the time of each line.
+        """Open a party's log, on standard error or at the end of a file of mode 0640.
 
         Raises:
             ConfigError: the file cannot be written.

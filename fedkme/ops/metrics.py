@@ -30,10 +30,7 @@ FAST = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 2.0)
 def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Iterator[str]:
     """Let Prometheus read figures while inside.
 
-    Args:
-        address: host:port.
-        anywhere: whether it may be off loopback.
-        registry: the figures.
+    Yields the address, with the port that the system chose for 0.
 
     Yields:
         the address, with the port that the system chose for 0.
@@ -95,13 +92,7 @@ class Spending:
     """Cost of the ledger's lines by protected set and observer, by the sound accountant."""
 
     def __init__(self, store: Store, registry: CollectorRegistry, say: Callable[[FedkmeError], None]) -> None:
-        """Begin, with what the ledger holds.
-
-        Args:
-            store: holds the ledger.
-            registry: where the figures go.
-            say: told of a ledger that cannot be read, in another thread.
-        """
+        """Begin, with what the ledger holds; `say` is told of one that cannot be read, in another thread."""
         self._store = store
         self._say = say
         self._read = 0

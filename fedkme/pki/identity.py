@@ -62,9 +62,7 @@ class Identity:
     def save_bundle(self, path: Path, *, over: bool = False) -> None:
         """Write one file that its owner alone may read.
 
-        Args:
-            path: the file.
-            over: replace one that exists, at once and whole.
+        One that exists is replaced, at once and whole, with `over` alone.
 
         Raises:
             OSError: it exists, or cannot be written.
@@ -74,10 +72,6 @@ class Identity:
     @staticmethod
     def load(path: Path, *, current: bool = True) -> Identity:
         """Read what `save` or `save_bundle` wrote, and say now what is wrong: a peer would only hang up.
-
-        Args:
-            path: a folder, or a bundle.
-            current: refuse one that has expired.
 
         Raises:
             IdentityError: a file is missing, unreadable or expired, or the key is another certificate's.

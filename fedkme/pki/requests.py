@@ -25,10 +25,6 @@ _RSA_BITS = 3072  # fewer are less than the 128 bits of P-256
 def make_request(name: str, key: bytes) -> x509.CertificateSigningRequest:
     """Ask for a certificate; role, hosts and duration are the authority's to say.
 
-    Args:
-        name: the party's.
-        key: PEM.
-
     Raises:
         IdentityError: no party can have the name, or the key is of a kind that cannot be used.
     """
@@ -81,12 +77,9 @@ def check_fingerprint(
 
 
 def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
-    """Put the reply of an authority together with the key that stayed here.
+    """Put the reply of an authority together with the key that stayed here; all is PEM.
 
-    Args:
-        reply: PEM of the certificate and of the authority.
-        key: PEM.
-        authority_fingerprint: of the authority's certificate, learned by another way than the reply.
+    The fingerprint of the authority's certificate was learned by another way than the reply.
 
     Raises:
         IdentityError: it is another authority's, or not for this key.

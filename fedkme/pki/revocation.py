@@ -25,11 +25,7 @@ class Revocation:
     """
 
     def __init__(self, path: Path, authority: bytes) -> None:
-        """Begin with the file as it is.
-
-        Args:
-            path: PEM of the lists.
-            authority: PEM of the authorities' certificates.
+        """Begin with the file of lists as it is, and the authorities' certificates; both PEM.
 
         Raises:
             IdentityError: the file cannot be relied on now.
@@ -44,10 +40,9 @@ class Revocation:
             self._check_date(kept)
 
     def check(self, certificate_pem: bytes) -> None:
-        """Refuse a certificate that was revoked; call it for whoever connects, and again for live sessions.
+        """Refuse a certificate (PEM) that was revoked.
 
-        Args:
-            certificate_pem: the peer's, as in `x509_pem_cert` of gRPC's authentication context.
+        Call it for whoever connects, and again for live sessions.
 
         Raises:
             IdentityError: it was revoked, or the list cannot be relied on.

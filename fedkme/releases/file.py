@@ -112,10 +112,6 @@ def to_bytes(release: StoredRelease) -> bytes:
 def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
     """Read what `to_bytes` wrote.
 
-    Args:
-        data: of the file.
-        source: where it comes from, for errors.
-
     Raises:
         DataError: it is no release, of a later version, not finite, or its parts do not go together.
     """

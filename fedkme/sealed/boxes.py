@@ -98,13 +98,7 @@ def seal(
 
 
 def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") -> bytes:
-    """Open a box.
-
-    Args:
-        box: as it came.
-        private: the recipient's key.
-        context: see `seal`.
-        shared: see `seal`.
+    """Open a box with the recipient's key; for context and shared secret see `seal`.
 
     Raises:
         SealedBoxError: it was sealed for another key, in another context, by somebody without the

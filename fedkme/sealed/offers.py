@@ -82,11 +82,7 @@ OfferCheck = Callable[[KeyOffer], None]
 
 
 def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
-    """A party's offer.
-
-    Args:
-        keys: its own.
-        identity: its certificate and key; None in plaintext, where nothing vouches for the offer.
+    """A party's offer; in plaintext there is no identity, and nothing vouches for it.
 
     Raises:
         IdentityError: the identity is another party's, or its key is not one of `fedkme pki`.

@@ -92,12 +92,6 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
 
     They open as rows without values.
 
-    Args:
-        tokens: one a box.
-        columns: of the rows that they stand for.
-        recipient: the consumer's key.
-        secret: of the run.
-
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
@@ -108,11 +102,6 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
 
 def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) -> list[Row]:
     """The rows; those of which the label alone was sealed have no values, (0,).
-
-    Args:
-        hashed: as the curator passed them on.
-        private: the consumer's key.
-        secret: of the run.
 
     Raises:
         SealedBoxError: one was altered, put to another hash or token, or is of another run or for

@@ -10,12 +10,7 @@ from fedkme.store.sqlite import Durability, SqliteStore
 
 
 def open_store(spec: str | Path, party: str, durability: Durability = "power") -> Store:
-    """Open the store of a party.
-
-    Args:
-        spec: a file, `:memory:`, or `postgresql://USER@HOST/DATABASE`.
-        party: whose store it is.
-        durability: what writes to a file survive; a server's survive a loss of power.
+    """Open the store of a party: a file, `:memory:`, or `postgresql://USER@HOST/DATABASE`.
 
     Raises:
         ConfigError: the spec names no kind of store.

@@ -46,11 +46,9 @@ class SqliteReader(SqliteStore):
 
 
 def read_store(spec: str | Path, party: str) -> Store:
-    """Open the store of a party for reading, also while the party runs; every write fails.
+    """Open the store of a party, a file or a server's, for reading, also while the party runs.
 
-    Args:
-        spec: a file, or `postgresql://USER@HOST/DATABASE`.
-        party: whose store it is.
+    Every write fails.
 
     Raises:
         ConfigError: the spec names no kind of store.

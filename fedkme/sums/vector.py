@@ -129,11 +129,7 @@ class SumVector:
         return max(self._bounds(rows))
 
     def check(self, vector: IntArray, rows: int) -> None:
-        """Refuse what no owner of so many rows can have.
-
-        Args:
-            vector: an owner's answer.
-            rows: m_j, as it said before.
+        """Refuse what no owner of m_j rows can have.
 
         Raises:
             DataError: another shape, an entry over its block's bound, or counts of more rows or below 0.
@@ -210,9 +206,7 @@ class SumVector:
     def sums(self, vector: IntArray, rows: int) -> list[PooledSum]:
         """The exact sums of an unweighted total.
 
-        Args:
-            vector: the total.
-            rows: N; in the first column where class counts were not asked for.
+        N stands in the first column where class counts were not asked for.
         """
         columns, start = self.query.layout.columns, 0
         if self.query.counts:

@@ -28,11 +28,7 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def npz_arrays(data: bytes, source: str) -> dict[str, NDArray[Any]]:
-    """The arrays of what `npz_bytes` made, by name.
-
-    Args:
-        data: the bytes.
-        source: what they are, for the error.
+    """The arrays of what `npz_bytes` made, by name; `source` says in an error what it is.
 
     Raises:
         DataError: anything else, such as compressed members, which may be of any size, or pickled objects.

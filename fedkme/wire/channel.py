@@ -92,12 +92,7 @@ def _undecodable(speaker: str) -> ProtocolError:
 
 
 def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
-    """Say in our words why a call failed.
-
-    Args:
-        error: what gRPC raised.
-        target: the address that was called.
-    """
+    """Say in our words why a call to an address failed."""
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return MessageTooLargeError(

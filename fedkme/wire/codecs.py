@@ -117,11 +117,7 @@ def secret_draw_of(spec: FourierSpec, commitment: bytes) -> SecretFourierSpec:
 
 
 def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec:
-    """The draw of h1.
-
-    Args:
-        message: what the curator says.
-        width: columns of this party's encoded rows.
+    """The draw of h1, for a party whose encoded rows have `width` columns.
 
     Raises:
         ProtocolError: an unknown kind or unusable parameters.
@@ -192,10 +188,9 @@ def _read_events(
 
 
 def in_parts(rows: Iterable[tuple[int, types_pb2.Row]]) -> Iterator[types_pb2.Rows]:
-    """Rows in parts of at most a chunk, the last one marked; one empty part for no rows.
+    """Rows, each with its size in bytes, in parts of at most a chunk, the last one marked.
 
-    Args:
-        rows: each with its size in bytes.
+    One empty part for no rows.
     """
     part: list[types_pb2.Row] = []
     filled = 0

@@ -69,12 +69,7 @@ def own_identity(path: Path | None, reporter: StatusReporter) -> OwnIdentity | N
 
 
 async def dial(address: str, identity: Identity | OwnIdentity | None, connect_s: float) -> grpc.aio.Channel:
-    """An open channel to the curator.
-
-    Args:
-        address: host:port.
-        identity: this party's, read again if it was renewed; None for plaintext.
-        connect_s: how long to try.
+    """An open channel to the curator at host:port, in plaintext without an identity, tried for `connect_s`.
 
     Raises:
         ConnectionFailedError: nobody answered there in time, or somebody who hangs up.

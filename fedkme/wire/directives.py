@@ -261,13 +261,7 @@ def hello_to_wire(name: str, instance: bytes) -> pb.OwnerMessage:
 
 
 def welcome_to_wire(epoch: int, runs: Iterable[str], version: int) -> pb.Directive:
-    """A process is let in.
-
-    Args:
-        epoch: its number.
-        runs: that its owner is in.
-        version: of the contract.
-    """
+    """A process is let in: its number, and the runs that its owner is in."""
     return pb.Directive(welcome=pb.Welcome(version=version, epoch=epoch, runs=runs))
 
 

@@ -66,11 +66,7 @@ def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
 
 
 def plan_from_wire(message: pb.Plan, width: int) -> Plan:
-    """Decode a plan.
-
-    Args:
-        message: what the curator says.
-        width: columns of this party's encoded rows.
+    """Decode a plan, for a party whose encoded rows have `width` columns.
 
     Raises:
         ProtocolError: what it plans is not known here.
@@ -106,12 +102,9 @@ def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
 def offer_from_messages(
     messages: Sequence[pb.ConsumerMessage], plan: Plan, columns: int | None = None
 ) -> Offer:
-    """Decode an offer.
+    """Decode an offer for a plan, of one message or more.
 
-    Args:
-        messages: what the consumer says; several for the parts of D_v.
-        plan: what it answers.
-        columns: of a row of D_v; None: those of its first row.
+    Rows of D_v have `columns`, or as many as the first one.
 
     Raises:
         ProtocolError: it does not have the form that the plan asks for.

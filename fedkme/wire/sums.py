@@ -97,10 +97,6 @@ def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb
 def words_from_wire(parts: Iterable[pb.Words], length: int | None = None) -> NDArray[np.uint64]:
     """A vector of all its parts, in order; `view(np.int64)` where its words are signed.
 
-    Args:
-        parts: of one vector.
-        length: of the vector, where it is known.
-
     Raises:
         ProtocolError: parts are missing, too many or empty, or the vector has another length.
     """

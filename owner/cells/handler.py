@@ -23,12 +23,7 @@ class CellHandler(RunHandler):
     """One summary by cells at an owner."""
 
     def __init__(self, run: str, responder: HistogramResponder) -> None:
-        """Begin before the run's first directive.
-
-        Args:
-            run: the run's name.
-            responder: computes; for this run alone.
-        """
+        """Begin before the run's first directive with what computes, for this run alone."""
         super().__init__(responder.name, run)
         self._responder = responder
 

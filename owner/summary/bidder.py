@@ -155,12 +155,7 @@ class Bidder:
         self._noise.uniform(self._left)
 
     def restore_rows(self, named: Sequence[int], sent: Sequence[int]) -> None:
-        """Give rows the next tokens, and count tokens as sent.
-
-        Args:
-            named: row indices, as `named_since` gave them.
-            sent: tokens whose rows have left.
-        """
+        """Give rows the next tokens, as `named_since` gave them, and count tokens as sent."""
         for row in named:
             self._token(row)
         self._gate.restore_rows(sent)
@@ -219,10 +214,9 @@ class Bidder:
         return self._scored.bids(broadcast.mean, broadcast.size)
 
     def close(self, last_round: int) -> Closing:
-        """This owner's own count of what it sent, to compare with the curator's.
+        """This owner's own count of what it sent.
 
-        Args:
-            last_round: of the run; what was decided in silence until then counts as heard.
+        What was decided in silence until the last round counts as heard.
         """
         self._gate.close(last_round)
         return Closing(self._gate.rows_sent)

@@ -35,12 +35,9 @@ class SummaryHandler(RunHandler):
     """One run of an auction or of uniform draws at an owner."""
 
     def __init__(self, run: str, bidder: Bidder, width: int) -> None:
-        """Begin before the run's first directive.
+        """Begin before the run's first directive with what computes, for this run alone.
 
-        Args:
-            run: the run's name.
-            bidder: computes; for this run alone.
-            width: columns in model space.
+        Rows have `width` columns in model space.
         """
         super().__init__(bidder.name, run)
         self._bidder = bidder

@@ -91,8 +91,7 @@ async def _answer(address: str, identity: Identity | None, connect_s: float) -> 
 def main(arguments: Sequence[str]) -> None:
     """One echo's process.
 
-    Args:
-        arguments: seconds to try to connect, then the folder of its identity unless it speaks plaintext.
+    Seconds to try to connect, then the folder of its identity unless it speaks plaintext.
     """
     connect_s, *folder = (word for word in arguments if word != "--supervised")
     identity = Identity.load(Path(folder[0])) if folder else None

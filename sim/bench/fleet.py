@@ -47,11 +47,8 @@ async def fleet(
 ) -> AsyncIterator[Fleet]:
     """Start an owner and an echo for each owner of a scenario; they end with the context.
 
-    Args:
-        scenario: who holds which rows.
-        settings: of a simulation.
-        keeps: what owners keep: a journal that survives the loss of power, or of the process; or less than
-            real owners, see `sim.bench.bare`.
+    Owners keep a journal that survives the loss of power, or of the process; or less than real ones, see
+    `sim.bench.bare`.
 
     Raises:
         FedkmeError: somebody did not come.

@@ -154,17 +154,9 @@ async def real_block(
     books: Books = None,
     watch: RoundEnds | None = None,
 ) -> tuple[np.ndarray, list[Phases]]:
-    """One run over the first owners: times of its rounds, and sizes of their messages.
+    """One run, of a name new to them, over the first `owners`.
 
-    Args:
-        scenario: who holds which rows.
-        simulated: the simulation's settings.
-        settings: the run's.
-        fleet: the owners.
-        owners: how many of them take part.
-        run: its name, one that the owners do not know.
-        books: what the curator keeps of it.
-        watch: looks at the clock.
+    Times of its rounds, and sizes of their messages.
     """
     noise = noise_for(simulated.seed, "bench")
     spec = draw_features(

@@ -34,13 +34,9 @@ class Child:
 
     @staticmethod
     async def start(party: str, command: list[str], errors: Path, hear: Callable[[Event], None]) -> Child:
-        """Start `python -m COMMAND --supervised`.
+        """Start `python -m COMMAND --supervised`, with a file for its standard error.
 
-        Args:
-            party: its name.
-            command: module and arguments.
-            errors: file for its standard error.
-            hear: called with each event that it reports.
+        `hear` gets each event that it reports.
         """
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         with errors.open("ab") as file:

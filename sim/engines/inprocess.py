@@ -87,12 +87,7 @@ def open_market(
 ) -> InProcessMarket:
     """Open owners with the private randomness that their processes would have.
 
-    Args:
-        schema: of the rows.
-        tables: rows by owner.
-        seeds: the public seed set.
-        seed: of everything random.
-        policies: of owners by name; `all` for those that are not named; else everything is allowed.
+    Policies are by owner, `all` for those that are not named; else everything is allowed.
     """
     owners = {
         name: OwnerParty(
@@ -208,14 +203,7 @@ async def run_in_process(
 ) -> Summary:
     """Run one summary, from the consumer's request to what it finds in boxes.
 
-    Args:
-        market: the parties.
-        validation: D_v.
-        settings: the curator's part.
-        request: the consumer's part.
-        records: get the run's record, also when it fails.
-        hear: hears what the curator reports.
-        pooling: how sums are protected; None: by trust.
+    `records` get the run's record, also when it fails; `pooling` protects sums, None: by trust.
 
     Raises:
         FedkmeError: the run failed.
@@ -255,14 +243,7 @@ async def run_in_process(
 async def release_in_process(
     market: InProcessMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
 ) -> None:
-    """Run one release; `records` get its files.
-
-    Args:
-        market: the parties.
-        settings: what is to be released and how, as the consumer asks for it.
-        pooling: the curator's part.
-        records: get the run's record, also when it fails.
-        hear: hears what the curator reports.
+    """Run one release of a consumer's settings; `records` get its files.
 
     Raises:
         FedkmeError: the run failed.

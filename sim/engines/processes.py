@@ -61,13 +61,7 @@ class Launch:
     """
 
     def __init__(self, tls: bool, directory: Path, note: Callable[[str], None]) -> None:
-        """Before anything is started.
-
-        Args:
-            tls: whether parties get certificates.
-            directory: the run's folder.
-            note: shows a line.
-        """
+        """Begin before anything is started; parties get certificates with `tls`."""
         self.clock = LaunchTimes()
         self.directory = directory
         self.note = note
@@ -254,14 +248,9 @@ class Folders:
         directory: Path,
         authority: Authority | None,
     ) -> None:
-        """Begin with what is public.
+        """Begin with what is public; what is to stay goes to `directory`, the rest to `scratch`.
 
-        Args:
-            scenario: who holds which rows.
-            settings: the simulation's.
-            scratch: where the folders go.
-            directory: the run's folder, for what is to stay.
-            authority: signs certificates; None for plaintext.
+        No authority: plaintext.
         """
         self.scratch = scratch
         self.directory = directory.absolute()  # a party reads paths from its own folder
@@ -332,14 +321,7 @@ def prepare_parties(
     directory: Path,
     authority: Authority | None,
 ) -> Mapping[str, list[str]]:
-    """Write every party's folder for a summary.
-
-    Args:
-        scenario: who holds which rows.
-        settings: the simulation's.
-        scratch: where the folders go.
-        directory: the run's folder, for what is to stay.
-        authority: signs certificates; None for plaintext.
+    """Write every party's folder for a summary; the command of each party, the curator first.
 
     Returns:
         The command of each party, the curator first.

@@ -17,11 +17,7 @@ from sim.config import SimulationSettings, plain
 
 
 def make_run_directory(out: Path | None, name: str) -> Path:
-    """The folder for a new run; never one that holds something.
-
-    Args:
-        out: what the user asked for; None for the next free runs/NAME-N.
-        name: of the scenario.
+    """The folder for a new run, `out` or the next free runs/NAME-N; never one that holds something.
 
     Raises:
         ConfigError: `out` is not an empty or new folder.

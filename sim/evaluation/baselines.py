@@ -54,12 +54,7 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
 async def run_baselines(
     scenario: Scenario, settings: SimulationSettings, gamma: float
 ) -> dict[Baseline, BaselineResult]:
-    """Run each baseline that the settings name.
-
-    Args:
-        scenario: who holds which rows.
-        settings: the simulation's.
-        gamma: of the run's kernel.
+    """Run each baseline that the settings name with the run's kernel; results by name.
 
     Returns:
         Results by name.
@@ -104,14 +99,9 @@ async def _uniform_pruned(
     gamma: float,
     ratio: float | None,
 ) -> tuple[Table, int]:
-    """Draw more rows than p uniformly and keep the best p: it costs no privacy towards other owners.
+    """Draw `ratio` rows for each one kept, and keep the best p: it costs no privacy towards other owners.
 
-    Args:
-        market: the owners.
-        scenario: who holds which rows.
-        settings: the simulation's.
-        gamma: of the kernel.
-        ratio: rows drawn for each row kept; None: as many as a summary by cells accesses.
+    Without a ratio as many are drawn as a summary by cells accesses.
     """
     p = settings.summary.p
     available = sum(len(table) for table in scenario.owners.values())

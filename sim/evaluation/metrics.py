@@ -28,17 +28,7 @@ def assemble(
     timing: Mapping[str, float],
     privacy: Sequence[PrivacyStatement],
 ) -> Metrics:
-    """Assemble metrics.json.
-
-    Args:
-        settings: of the simulation.
-        record: the curator's record.json.
-        rounds: lines of rounds.csv.
-        evaluation: the consumer's evaluation.json; None when it received nothing.
-        baselines: results by name.
-        timing: startup_s, launch_s and total_s.
-        privacy: what the run's ledgers say.
-    """
+    """Assemble metrics.json; a consumer that received nothing has no evaluation."""
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else {"summary": evaluation}
     evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}

@@ -163,15 +163,7 @@ def reproduce(
     sizes: Sizes | None = None,
     progress: Callable[[str], None] = _silent,
 ) -> Curves:
-    """The curves of the figures.
-
-    Args:
-        figures: which.
-        dimensions: D of the data sets, 2 and 5.
-        quick: small sizes.
-        seed: of points, features and simulated noise.
-        sizes: in place of those that `quick` chooses.
-        progress: told about each point as it is found.
+    """The curves of the figures, for data sets of D = 2 and 5.
 
     Raises:
         DataError: a file is there and is not the paper's.

@@ -108,14 +108,6 @@ def synthesise_codes(
 ) -> tuple[Table, float]:
     """Train the encoder, release the embedding of codes, train a generator of codes, sample images.
 
-    Args:
-        name: of the data set, for progress.
-        origin: how the encoder is trained.
-        owners: their images.
-        public: images of a `public` encoder.
-        seed: of everything.
-        size: of the work.
-
     Returns:
         Synthetic images, and epsilon at DELTA by the sound accountant.
     """

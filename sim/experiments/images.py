@@ -118,15 +118,7 @@ def synthesise_images(
     seed: int,
     size: ImageEffort,
 ) -> tuple[Table, float]:
-    """Release, train the convolutional generator and sample evenly over classes.
-
-    Args:
-        method: which mechanism.
-        name: of the data set, for its length scale.
-        owners: their images.
-        epsilon: at DELTA; None: without noise.
-        seed: of everything.
-        size: of the work.
+    """Release, train the convolutional generator and sample evenly over classes; no epsilon, no noise.
 
     Returns:
         Synthetic images, and epsilon at DELTA by the sound accountant (infinite without noise).

@@ -37,15 +37,9 @@ METHODS: tuple[Method, ...] = ("aim", "mst", "independent", "pooled")
 def measure(
     file: Path, method: Method, epsilon: float, owners: int, seed: int, tuples: int | None = None
 ) -> dict[str, float]:
-    """Release, draw as many rows as there are, and compare.
+    """Release a discretised table, split over owners at random; draw as many rows, and compare.
 
-    Args:
-        file: discretised table.
-        method: `pooled` is AIM of sim.experiments.pooled_aim on all rows at once.
-        epsilon: at DELTA.
-        owners: that the rows are split over at random.
-        seed: of everything.
-        tuples: of columns in a metric, at most.
+    `pooled` is AIM of sim.experiments.pooled_aim on all rows at once.
     """
     schema, table = load_codes(file)
     binning, rows = Binning(schema), len(table)

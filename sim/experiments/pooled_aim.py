@@ -48,13 +48,6 @@ def pooled_aim(
 
     Rounds are fitted with curator.releases.marginals.descent, and by mbi at the end only: by mbi in every
     round takes minutes of compiling.
-
-    Args:
-        codes: (m, c).
-        sizes: codes of every column.
-        epsilon: of the release.
-        delta: of the release.
-        seed: of everything.
     """
     refit = functools.partial(quick_fit, iterations=300)
     generator = np.random.default_rng(np.random.SeedSequence([seed, 3]))

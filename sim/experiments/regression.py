@@ -83,13 +83,6 @@ TARGETS: Mapping[str, Callable[[], RegressionData]] = {"wine": _wine, "student":
 def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
     """Errors of regressors trained on real rows and on each method's; a word where a file is not there.
 
-    Args:
-        name: of `TARGETS`.
-        methods: which.
-        folder: of the data.
-        quick: small sizes.
-        out: where to write the figures.
-
     Raises:
         DataError: the file is there and of another form.
     """

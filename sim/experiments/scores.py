@@ -91,13 +91,6 @@ QUICK = ScoreEffort(300, 4000, ("LR", "GNB", "LDA", "DT"), seeds=1)
 def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
     """Score real rows (of seed 0) and each method on one data set; a word where its file is not there.
 
-    Args:
-        name: of `SOURCES`.
-        methods: which.
-        folder: of the data.
-        quick: small sizes.
-        out: where to write the figures.
-
     Raises:
         DataError: the file is there and of another form.
     """

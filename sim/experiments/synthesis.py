@@ -89,19 +89,9 @@ def synthesise(
     choice: Choice,
     about: str = "",
 ) -> tuple[Table, float]:
-    """Release, train and sample.
+    """Release (without noise if epsilon is None), train and sample.
 
-    Args:
-        method: which mechanism.
-        schema: public.
-        owners: their rows.
-        rows: N, public.
-        epsilon: at DELTA; None: without noise.
-        seed: of everything.
-        steps: of training, before the choice's share.
-        count: synthetic rows.
-        choice: settings.
-        about: stands before each line of progress.
+    `about` stands before each line of progress.
 
     Returns:
         The synthetic rows, and epsilon at DELTA by the sound accountant (infinite without noise).

@@ -87,12 +87,8 @@ def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = Tru
     """Estimate every protocol and recommend one.
 
     Of those that are proven, have no concern against them and keep to the limits, the best; among equals (see
-    EQUAL) the one that accesses the fewest rows.
-
-    Args:
-        facts: public.
-        most: rows accessed over p, at most; None for no limit.
-        pruning: whether curator or consumer may see more rows than are returned, beside D_v.
+    EQUAL) the one that accesses the fewest rows. `most` limits rows accessed over p; `pruning` says that
+    curator or consumer may see more rows than are returned, beside D_v.
     """
     estimates = tuple(_estimates(facts))
     limit = math.inf if most is None else most * facts.rows

@@ -226,10 +226,8 @@ def _decades(low: float, high: float) -> list[float]:
 def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
     """A whole page that may load nothing; the same bytes for the same content.
 
-    Args:
-        title: of the window, as plain text.
-        head: what stands above the sections, as HTML.
-        sections: name as plain text and content as HTML; one without content is left out.
+    `head` and the sections are HTML, `title` and their names plain text; a section without content is left
+    out.
     """
     body = "\n".join(
         f"<section>\n<h2>{escape(name, quote=False)}</h2>\n{text}\n</section>"

@@ -14,12 +14,7 @@ class ReleaseProgress:
     """Follows one release: a line that changes in place on a terminal, one after another elsewhere."""
 
     def __init__(self, stream: TextIO, every_s: float = 5.0) -> None:
-        """Show on a stream.
-
-        Args:
-            stream: a terminal, a file or a pipe.
-            every_s: how often lines of one stage come where they are not replaced.
-        """
+        """Show on a terminal, a file or a pipe: there lines of one stage come every so often."""
         self._console = Console(file=stream)
         self._status: Status | None = None
         self._every_s = every_s

@@ -39,11 +39,11 @@ REMEDY = "Give the directory of a run that has ended."
 
 
 def write_report(directory: Path) -> Path:
-    """Write report.html into a run directory: one file, no scripts, nothing loaded from elsewhere.
+    """Write report.html of a summary or a release into its run directory, as far as the run got.
 
-    Args:
-        directory: of a summary: metrics.json, and rounds.csv, run.toml and summary.npz where the run got that
-            far; of a release: metrics.json, record.json, release.toml and what was made.
+    Returns its path.
+
+    It is one file, with no scripts and nothing loaded from elsewhere.
 
     Returns:
         The path of the page.
@@ -117,12 +117,7 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
 
 
 def print_summary(metrics: Metrics, console: Console) -> None:
-    """Print the outcome of a run in plain characters, at most 100 columns wide.
-
-    Args:
-        metrics: of metrics.json.
-        console: a terminal or a file.
-    """
+    """Print the outcome of a run in plain characters, at most 100 columns wide."""
     words = words_of(metrics["protocol"])
     lines = [_outcome(metrics), _table(metrics), *_access(metrics, words), *_privacy(metrics)]
     lines += _cost(metrics, words)

@@ -35,10 +35,8 @@ ScenarioConfig = Annotated[Digits | Mnist | Hospitals | Adult | Csv, Field(discr
 def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = None) -> Scenario:
     """Give every party its rows; the same for the same seed.
 
-    Args:
-        config: the [scenario] table of a scenario file.
-        seed: of all random choices.
-        base_dir: folder of the scenario file, where its relative paths start; default the current folder.
+    Relative paths of the [scenario] table start at `base_dir`, the scenario file's folder; default the
+    current one.
 
     Raises:
         ConfigError: a file is missing, or more rows are asked for than there are.

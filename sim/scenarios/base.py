@@ -95,11 +95,7 @@ def deal(
 ) -> dict[str, Rows]:
     """Rows of each owner, ascending: its classes, or an even random shard of them.
 
-    Args:
-        labels: class of each row, (m,).
-        candidates: the rows to deal out; those of a class in no group are nobody's.
-        split: groups and number of owners.
-        rng: cuts groups into shards.
+    Candidates of a class in no group are nobody's.
     """
     groups = [rng.permutation(candidates[np.isin(labels[candidates], group)]) for group in split.groups]
     count = split.owners or len(groups)
@@ -156,11 +152,9 @@ DATA_FOLDERS = (Path("data"), Path("..", "shared", "data"))
 
 
 def place(path: Path, base_dir: Path | None) -> Path:
-    """The absolute path that a scenario means, whether or not there is a file.
+    """The absolute path that a scenario means, relative to its file's folder.
 
-    Args:
-        path: relative to `base_dir`; $NAME is a variable of the environment.
-        base_dir: folder of the scenario's file; None for the current folder.
+    $NAME is a variable of the environment.
     """
     if str(path).startswith("$FEDKME_DATA") and "FEDKME_DATA" not in os.environ:
         rest = path.relative_to("$FEDKME_DATA")

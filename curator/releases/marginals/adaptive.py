@@ -76,17 +76,7 @@ async def aim(
     settings: AimSettings | None = None,
     told: Told = lambda _: None,
 ) -> MarginalRelease:
-    """Run AIM.
-
-    Args:
-        oracle: exact pooled counts.
-        sizes: codes of every column.
-        rows: N, public.
-        epsilon: of the release under replace-one.
-        delta: of the release.
-        noise: the curator's.
-        settings: how.
-        told: progress, one line a round; about what is released only.
+    """Run AIM on exact pooled counts of N public rows; `told` hears of what is released only.
 
     Raises:
         ConfigError: parameters out of range, or a domain too large.

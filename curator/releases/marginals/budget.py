@@ -71,11 +71,7 @@ class BudgetFilter:
     """A filter: refuses what would go over (epsilon, delta)."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        """Set what may be spent.
-
-        Args:
-            epsilon: of everything, >= 0.
-            delta: of everything, in (0, 1).
+        """Set what may be spent; epsilon >= 0 and delta in (0, 1) are of everything.
 
         Raises:
             ConfigError: out of range.

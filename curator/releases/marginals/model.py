@@ -46,12 +46,7 @@ class Model:
     """A distribution over rows of codes: the calibrated junction tree of a fitted graphical model."""
 
     def __init__(self, sizes: Sequence[int], potentials: dict[Clique, FloatArray]) -> None:
-        """Calibrate.
-
-        Args:
-            sizes: codes of every column.
-            potentials: logarithms, a table for each clique.
-        """
+        """Calibrate logarithms, a table for each clique, over columns of these sizes."""
         self.sizes = tuple(sizes)
         self.cliques = tuple(potentials)
         self.potentials = potentials

@@ -44,11 +44,7 @@ class PooledOracle:
     """Tables of codes of owners in this process, summed exactly."""
 
     def __init__(self, owners: Sequence[IntArray], sizes: Sequence[int]) -> None:
-        """Keep the tables.
-
-        Args:
-            owners: (m_j, c) codes each.
-            sizes: codes of every column.
+        """Keep owners' tables, (m_j, c) codes each, whose columns have so many codes.
 
         Raises:
             DataError: no rows at all.
@@ -69,12 +65,7 @@ class TrustedNoise:
     """A `NoisyOracle` where a trusted curator adds the noise itself, once, to whole numbers."""
 
     def __init__(self, oracle: CountOracle, noise: NoiseSource) -> None:
-        """Take an oracle of exact counts and a source of noise.
-
-        Args:
-            oracle: of exact counts.
-            noise: the curator's.
-        """
+        """Take an oracle of exact counts, and the curator's noise."""
         self._oracle, self._noise = oracle, noise
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:

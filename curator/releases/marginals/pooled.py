@@ -65,16 +65,7 @@ async def mst(
     settings: MstSettings | None = None,
     told: Told = lambda _: None,
 ) -> MarginalRelease:
-    """Measure columns and pairs, choose a forest, measure it.
-
-    Args:
-        oracle: noisy pooled counts.
-        sizes: codes of every column.
-        rows: N, public.
-        epsilon: of the release under replace-one.
-        delta: of the release.
-        settings: how.
-        told: progress.
+    """Measure columns and pairs through noisy pooled counts of N public rows, choose a forest, measure it.
 
     Raises:
         ConfigError: parameters out of range, or a domain too large.

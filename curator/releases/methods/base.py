@@ -75,11 +75,9 @@ class Question:
             )
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
-        """An epsilon at which no embedding is mere noise, see `PooledRelease.check_usable`; 0: this one.
+        """An epsilon at which no embedding of N rows is mere noise, see `PooledRelease.check_usable`; 0.
 
-        Args:
-            rows: N.
-            noise_ratio: see `SumOracle`.
+        This one.
         """
         if self.release is None:
             return 0.0
@@ -112,12 +110,7 @@ class EmbeddingMethod(Generic[SettingsT]):
         return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
     def question(self, rows: int, epsilon: float) -> Question:
-        """Question to ask.
-
-        Args:
-            rows: N, public.
-            epsilon: in place of the settings', to see whether another would do; inf: without noise.
-        """
+        """Question to ask about N rows; another epsilon shows whether it would do, inf: without noise."""
         raise NotImplementedError
 
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
@@ -212,11 +205,7 @@ def even_rows(schema: Schema, seed: int, count: int = _EVEN_ROWS) -> FloatArray:
 
 
 def settled_gamma(gamma: float | str, rows: FloatArray) -> float:
-    """Gamma as a number.
-
-    Args:
-        gamma: a number, or `median`.
-        rows: public rows in the kernel's units.
+    """Gamma as a number; `median` is of public rows in the kernel's units.
 
     Raises:
         ConfigError: the public rows show no scale.

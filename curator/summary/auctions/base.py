@@ -74,12 +74,9 @@ class RankAuction(ABC):
 
     @abstractmethod
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Owners whose row is asked for now.
+        """Owners whose row is asked for now, of those that made a bid; there is at least one.
 
         Called again within a round, without the owners that failed, when nothing usable came back.
-
-        Args:
-            bids: bid of every owner that made one, by name; never empty.
         """
 
     async def hold(self, market: Market) -> None:
