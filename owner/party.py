@@ -20,9 +20,10 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
-from owner.consent.gate import Allowance, OwnerGate
+from owner.consent.gate import OwnerGate, SentRows
 from owner.consent.history import History
 from owner.consent.policy import Policy
+from owner.consent.pools import RowPools
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
 from owner.runs import Outbox, RunManager
@@ -75,20 +76,23 @@ class OwnerParty:
         history = History(self.name, self.store)
         history.read()
         settings = self.policy
-        allowance = Allowance(history.rows, settings.most_rows, settings.most_rows_per_run)
-        policy = Policy(self.name, settings, self.schema, self.store, history, self.approvals, self.clock)
+        data, sent = self.table.digest(), SentRows(history.rows)
+        pools = RowPools(self.store, data, len(self.table), self.noise_for("pool"), settings)
+        policy = Policy(
+            self.name, settings, self.schema, self.store, history, pools, self.approvals, self.clock
+        )
         keys = KeyRing(self.name, self.identity, self.revoked)
 
         def open_handler(invitation: Invitation, outbox: Outbox) -> RunHandler:
-            gate = OwnerGate(self.name, outbox, allowance, policy, self.refused)
+            gate = OwnerGate(self.name, outbox, sent, policy, self.refused)
             return self.handler(invitation, gate, keys)
 
         return make(
             self.name,
             curator,
-            self.table,
+            data,
             self.store,
-            allowance,
+            sent,
             open_handler,
             settings.runs_at_once,
             keys,

@@ -12,14 +12,13 @@ from fedkme.protocol import Invitation
 from fedkme.sealed import KeyOffer
 from fedkme.store import OPEN, Store
 from fedkme.store.journal import Journal
-from fedkme.tables.table import Table
 from fedkme.wire.journals import (
     digest_from_bytes,
     digest_to_bytes,
     owner_entry_from_bytes,
     owner_entry_to_bytes,
 )
-from owner.consent.gate import Allowance
+from owner.consent.gate import SentRows
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
 
@@ -53,23 +52,24 @@ class RunManager:
         self,
         name: str,
         curator: str,
-        table: Table,
+        data: bytes,
         store: Store,
-        allowance: Allowance,
+        sent: SentRows,
         open_handler: Callable[[Invitation, Outbox], RunHandler],
         runs_at_once: int,
         keys: KeyRing | None = None,
     ) -> None:
         """Open with what the store holds; a run is only continued over the same rows.
 
+        A run is only continued over rows of the digest `data`; `sent` counts rows that left, in all runs.
         `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
         outbox. Without keys the owner takes part in no run whose rows go sealed.
         """
         self._name = name
         self._curator = curator
-        self._data = table.digest()
+        self._data = data
         self._store = store
-        self._allowance = allowance
+        self._sent = sent
         self._ledger = stored_ledger(name, store)
         self._journal = Journal(store, _KIND, owner_entry_to_bytes, owner_entry_from_bytes)
         self._outbox = Outbox(self._ledger)
@@ -94,7 +94,7 @@ class RunManager:
             handler = self._handlers.get(run) or self._opened(directive)
             if not handler.is_new(directive):
                 return handler.again(directive)
-            left = self._allowance.rows
+            left = self._sent.count
             entry = handler.answer(directive)
             if isinstance(directive.body, Invitation) and not handler.begun:
                 self._refused.add(run)
@@ -127,7 +127,7 @@ class RunManager:
     @property
     def rows_sent(self) -> int:
         """Rows that left, in all runs."""
-        return self._allowance.rows
+        return self._sent.count
 
     @property
     def runs(self) -> list[str]:
@@ -207,7 +207,7 @@ class RunManager:
         except StoreError:
             # what is in memory is ahead of what is on disk: the handler is made anew when it is asked again
             self._handlers.pop(run, None)
-            self._allowance.rows = left
+            self._sent.count = left
             raise
         finally:
             self._outbox.lines.clear()

@@ -62,9 +62,10 @@ class PolicySettings(Settings):
     columns: tuple[str, ...] = ()
     """Columns, and label, that may leave, as the schema file calls them; a schema with others is refused."""
     most_rows_per_run: int | None = Field(None, ge=0)
-    """Rows that may leave in one run."""
+    """Rows that may leave in one run: it has no others of this owner, drawn at random before it begins."""
     most_rows: int | None = Field(None, ge=0)
-    """Rows that may leave in all, over all runs."""
+    """Different rows that may leave in all, over all runs: no others are offered to any, of any file. Rows
+    count when they are offered; without this limit all of them are."""
     budgets: tuple[PeriodBudget, ...] = ()
     """The most that rows may cost towards others: other owners in summaries, consumers of releases; all of
     them hold."""

@@ -46,6 +46,7 @@ class HistogramResponder:
         schema.check(table, name)
         self.name = name
         self._table = table
+        self._offered = table
         self._schema = schema
         self._noise = on_integers(noise)
         self._gate = gate
@@ -60,7 +61,7 @@ class HistogramResponder:
         """Take part in a run.
 
         Returns:
-            How many rows this owner has.
+            How many rows of this owner the run may have.
 
         Raises:
             SchemaError: the curator's public schema is another one.
@@ -80,9 +81,9 @@ class HistogramResponder:
         if is_sealed(invitation.protocol):  # before the policy: where it fails, no approval is used up
             sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
         self._gate.open(invitation)
-        self.restore_invitation(invitation)
+        self._begin(invitation)
         self._sealer = sealer
-        return len(self._table)
+        return len(self._offered)
 
     def _check(self, invitation: Invitation) -> None:
         """The noise that is asked for is exactly that of the event that the policy decides by."""
@@ -110,8 +111,13 @@ class HistogramResponder:
 
     def restore_invitation(self, invitation: Invitation) -> None:
         """Take up a run that the owner is in already."""
+        self._gate.restore(invitation)
+        self._begin(invitation)
+
+    def _begin(self, invitation: Invitation) -> None:
         self._invitation = invitation
         self._book = code_book_from_json(_terms(invitation).code_book, self._schema)
+        self._offered = self._gate.offered(self._table)
 
     def histogram(self, round_number: int) -> IntArray:
         """Count rows in each cell, with discrete Laplace noise, (B,); once in a run.
@@ -143,7 +149,6 @@ class HistogramResponder:
         Raises:
             ProtocolError: count or shares are out of range, or it is a second order.
             SealedBoxError: rows are to be sealed, and the keys died with another process.
-            BudgetError: they are more than may leave; none does.
         """
         invitation, terms, book = self._begun()
         fits = shares.shape == (_size(terms, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
@@ -153,19 +158,16 @@ class HistogramResponder:
                 "Check the curator's software.",
             )
         sealer = self._ready()
-        rows = self._schema.encode(self._table.values)
+        table = self._offered
+        rows = self._schema.encode(table.values)
         chosen = herding.fill_order(rows, self._cells(terms, book), shares, count, terms.gamma)
         sent = len(chosen) if sealer is None else count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)
         self._ordered = True  # also where it has no row of the cells: a second order could ask for others
-        labels = self._table.labels
+        labels = table.labels
         found = [
-            Row(
-                token,
-                self._table.values[row].astype(np.float64),
-                None if labels is None else int(labels[row]),
-            )
+            Row(token, table.values[row].astype(np.float64), None if labels is None else int(labels[row]))
             for token, row in enumerate(chosen.tolist())
         ]
         if sealer is None:
@@ -198,10 +200,10 @@ class HistogramResponder:
 
     def _cells(self, terms: CellTerms, book: CodeBook) -> IntArray:
         """Cell of each row as this run counts it, (m_j,)."""
-        cells = book.cells_of(self._schema.encode(self._table.values))
+        cells = book.cells_of(self._schema.encode(self._offered.values))
         if not terms.classes:
             return cells
-        labels = self._table.labels
+        labels = self._offered.labels
         assert labels is not None, "it was looked at when the run began"
         return by_label(cells, labels, book.cells, terms.classes)
 

@@ -29,7 +29,9 @@ from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
+from fedkme.tables.table import Table
 from owner.consent.policy import Policy
+from owner.consent.pools import IntArray
 from owner.settings import MOST_SUMS
 
 # Numbers as they are: nothing is drawn, so that equal lines say the same once more, at an infinite epsilon.
@@ -40,35 +42,10 @@ MOST_SILENT = 2**10
 
 
 @dataclass(slots=True)
-class Allowance:
-    """Rows that left an owner and may leave it, over all its runs.
+class SentRows:
+    """Count of the rows that left an owner, over all its runs."""
 
-    Attributes:
-        rows: how many left.
-        most: how many may leave in all; None for no limit.
-        most_per_run: how many may leave in one run; None for no limit.
-    """
-
-    rows: int = 0
-    most: int | None = None
-    most_per_run: int | None = None
-
-    def check(self, in_this_run: int, more: int) -> None:
-        """Refuse more rows than may leave.
-
-        Raises:
-            BudgetError: they are too many; none leaves.
-        """
-        limits = (
-            ("in all", self.rows, self.most, "most_rows"),
-            ("in one run", in_this_run, self.most_per_run, "most_rows_per_run"),
-        )
-        for scope, left, most, setting in limits:
-            if most is not None and left + more > most:
-                raise BudgetError(
-                    f"{left} of {most} rows that may leave {scope} have left, and {more} more are asked for",
-                    f"The owner decides whether '{setting}' may be larger.",
-                )
+    count: int = 0
 
 
 class OwnerGate:
@@ -82,7 +59,7 @@ class OwnerGate:
         self,
         owner: str,
         ledger: LedgerSink | None = None,
-        allowance: Allowance | None = None,
+        sent: SentRows | None = None,
         policy: Policy | None = None,
         refused: Callable[[str, FedkmeError], None] | None = None,
     ) -> None:
@@ -91,13 +68,13 @@ class OwnerGate:
         Args:
             owner: its name.
             ledger: where disclosures are written.
-            allowance: rows that may leave, shared by all runs.
+            sent: counts rows that leave, shared by all runs.
             policy: in which runs the owner takes part; None for any.
             refused: told which run was refused what, and why.
         """
         self._owner = owner
         self._ledger = ledger
-        self._allowance = allowance or Allowance()
+        self._in_all = sent or SentRows()
         self._policy = policy
         self._refused = refused
         self._heard: dict[str, Disclosure] = {}
@@ -105,6 +82,7 @@ class OwnerGate:
         self._sent: set[int] = set()
         self._invitation: Invitation | None = None
         self._sums: dict[int, str] = {}
+        self._places: IntArray | None = None
 
     @property
     def most_sums(self) -> int:
@@ -120,28 +98,38 @@ class OwnerGate:
         """Start a run: nothing was sent in it yet.
 
         Raises:
-            BudgetError: no row may leave any more, or the run would cost more than the owner allows.
+            BudgetError: no row may leave any more, or the run would cost more than the owner allows; what was
+                spent is said here and not to the curator.
             PolicyError: the owner does not take part in such a run.
             ProtocolError: what the curator says of the run cannot be written down.
         """
         self._check_written(invitation)
         try:
-            if not isinstance(invitation.terms, SumTerms):
-                self._allowance.check(0, 1)
             if self._policy is not None:
                 self._policy.admit(invitation)
         except (BudgetError, PolicyError) as error:
-            self._tell(invitation.run, error)
-            raise
+            if self._refused is not None:
+                self._refused(invitation.run, error)
+            if isinstance(error, PolicyError):
+                raise
+            raise BudgetError(
+                f"the limits and budgets of {self._owner} do not allow {invitation.run}",
+                "Ask for a run that costs less, or let the owner look at its log.",
+            ) from None
         self.restore(invitation)
         self._sent.clear()
 
     def restore(self, invitation: Invitation) -> None:
         """Go on with a run that was opened by another process."""
         self._invitation = invitation
+        self._places = None if self._policy is None else self._policy.offered(invitation.run)
         heard = invitation.terms.heard if isinstance(invitation.terms, AuctionTerms) else ()
         self._heard = {about.nonce.partition(" ")[0]: about for about in heard}
         self._heard_until.clear()
+
+    def offered(self, table: Table) -> Table:
+        """The rows that the run may have, of all rows, in their order."""
+        return table if self._places is None else table.take(self._places)
 
     def restore_sums(self, number: int, vector: SumVector) -> None:
         """A vector that another process let out."""
@@ -226,20 +214,12 @@ class OwnerGate:
             question: what being asked for them says of other owners' rows: AUCTION, or nothing.
             sealed_for: the consumer who alone can open them; none: the curator sees them.
             hashed: whether sealed rows have h1 of them beside.
-
-        Raises:
-            BudgetError: they are more than may leave; none does.
         """
         new = [token for token in tokens if token not in self._sent]
-        try:
-            self._allowance.check(len(self._sent), len(new))
-        except BudgetError as error:
-            self._tell(run, error)
-            raise
         rows = row_disclosures(run, round_number, self._owner, new, sealed_for, hashed)
         lines = [*self._hear(round_number, question), *rows]  # before anything is counted: it may refuse
         self._sent.update(new)
-        self._allowance.rows += len(new)
+        self._in_all.count += len(new)
         self._write(lines)
 
     def pass_bid(self, run: str, broadcast: Broadcast) -> None:
@@ -249,10 +229,6 @@ class OwnerGate:
     def pass_counts(self, run: str, broadcast: Broadcast) -> None:
         """Let out how many rows are worth each price."""
         self._write([*self._hear_mean(broadcast), self._about(run, broadcast.round, _COUNTS, "counts")])
-
-    def _tell(self, run: str, error: FedkmeError) -> None:
-        if self._refused is not None:
-            self._refused(run, error)
 
     def _check_written(self, invitation: Invitation) -> None:
         """Refuse lines in the curator's words that are about something else: budgets are read there."""

@@ -28,6 +28,7 @@ from fedkme.privacy.events import (
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.store import OPEN, Store
 from fedkme.sums.disclosures import SUMS
+from owner.consent.pools import PoolSize
 
 _ADMITTED = "admitted/"
 
@@ -42,6 +43,7 @@ class Admission:
         protocol: by which protocol.
         rows: p; 0 for a release.
         planned: what owners' rows cost towards others in the whole run.
+        pool: sizes of the rows that it may have; None for a release, and in stores of earlier releases.
         approval: the approval that it used up; empty where none was needed.
     """
 
@@ -50,6 +52,7 @@ class Admission:
     protocol: str
     rows: int
     planned: tuple[Event, ...]
+    pool: PoolSize | None = None
     approval: str = ""
 
     def by(self, approval: str) -> Admission:
@@ -64,6 +67,7 @@ class Admission:
             "rows": self.rows,
             "planned": [event.to_json() for event in self.planned],
             "approval": self.approval,
+            "pool": None if self.pool is None else [self.pool.offered, self.pool.rows],
         }
         store.put(f"{_ADMITTED}{self.run}", json.dumps(plain).encode("ascii"))
 
@@ -132,19 +136,30 @@ class History:
         """Rows that left in all."""
         return sum(told.rows for told in self.told.values())
 
+    @property
+    def rows_of_no_pool(self) -> int:
+        """Rows that left in runs of earlier releases, which drew no pools."""
+        admitted = self.admitted
+        return sum(t.rows for run, t in self.told.items() if run not in admitted or not admitted[run].pool)
+
     def cost(self, run: str, since: float = -math.inf) -> tuple[Event, ...]:
-        """Cost of a run towards others; nothing where nothing left since a time."""
+        """Cost of a run towards others; nothing where nothing left in it, or it was over before a time.
+
+        A run is over when the curator ended it: when its last line was written may depend on rows.
+        """
         from fedkme.privacy.accountants import paid
 
         told = self.told.get(run)
-        if told is None or told.last < since:
+        if told is None:
             return ()
         if (admission := self.admitted.get(run)) is not None:
-            return admission.planned
+            row = self._store.run(run)
+            ended = told.last if row is None or row.ended is None else row.ended
+            return admission.planned if ended >= since else ()
         return tuple(paid(about for written, about in told.heard if written >= since))
 
     def costs(self, since: float = -math.inf, without: str = "") -> Iterator[Event]:
-        """Costs of runs towards others: those in which something left since a time, and open ones.
+        """Costs of runs towards others: those in which something left that ended since a time, and open ones.
 
         Args:
             since: Unix seconds.
@@ -163,9 +178,10 @@ class History:
         try:
             plain = json.loads(fact)
             planned = tuple(event_from_json(event) for event in plain["planned"])
-            return Admission(
-                run, plain["consumer"], plain["protocol"], plain["rows"], planned, plain["approval"]
-            )
+            sizes = plain.get("pool")
+            pool = None if sizes is None else PoolSize(*map(int, sizes))
+            consumer, protocol, rows = plain["consumer"], plain["protocol"], plain["rows"]
+            return Admission(run, consumer, protocol, rows, planned, pool, plain["approval"])
         except (ValueError, KeyError, TypeError, ProtocolError):
             raise StoreError(
                 f"the store of {self._owner} says of {run} what this release cannot read",

@@ -19,6 +19,7 @@ from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.tables.schema import Schema
 from owner.consent.approvals import Asked, left_in, tidy, use
 from owner.consent.history import Admission, History
+from owner.consent.pools import IntArray, RowPools
 from owner.settings import PeriodBudget, PolicySettings
 
 DAY_S = 86400.0
@@ -56,6 +57,7 @@ class Policy:
         schema: Schema,
         store: Store,
         history: History,
+        pools: RowPools,
         approvals: Path,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -67,6 +69,7 @@ class Policy:
             schema: the public schema that this owner holds; a run of another one is refused before this.
             store: the owner's.
             history: what the store says of the past.
+            pools: rows that runs may have.
             approvals: folder where approvals are left.
             clock: Unix seconds.
         """
@@ -77,6 +80,7 @@ class Policy:
         self._approvals = approvals
         self._clock = clock
         self._history = history
+        self._pools = pools
 
     @property
     def most_sums(self) -> int:
@@ -105,7 +109,15 @@ class Policy:
                 f"{self._owner} is not told what the run will cost towards other owners",
                 SAME_RELEASE,
             )
-        self._let_in(Admission(invitation.run, consumer, protocol, invitation.rows, planned))
+        self._history.read()
+        pool = None if isinstance(terms, SumTerms) else self._pools.next(self._history.rows_of_no_pool)
+        self._let_in(Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool))
+
+    def offered(self, run: str) -> IntArray | None:
+        """Places in the file of the rows that a run has which was let in; None for all of them."""
+        self._history.read()
+        admission = self._history.admitted.get(run)
+        return None if admission is None or not admission.pool else self._pools.draw(run, admission.pool)
 
     def _check_names(self, consumer: str, protocol: str) -> None:
         if fault := fault_of_name(consumer, "consumer"):
@@ -171,7 +183,6 @@ class Policy:
             )
 
     def _let_in(self, admission: Admission) -> None:
-        self._history.read()
         self._check_cost(admission)
         if admission.run in self._history.admitted:
             return  # by a process that died before its answer was kept

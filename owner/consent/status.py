@@ -17,6 +17,7 @@ from fedkme.store import OPEN, Store
 from owner.consent.approvals import Approval, Asked, asked_in, left_in
 from owner.consent.history import History
 from owner.consent.policy import since
+from owner.consent.pools import offered_rows
 from owner.settings import OwnerSettings
 
 DELTA = 1e-5
@@ -77,6 +78,8 @@ class Status:
     """Of `runs_at_once`, taken: by open runs, and by refused ones until the curator ends them."""
     spent: list[Spent]
     rows: int
+    offered: int
+    """Rows that runs could take, of all files."""
     asked: list[Asked]
     approvals: list[tuple[Approval, int]]
 
@@ -90,7 +93,7 @@ class Status:
         policy = self.settings.policy
         most_in_a_run = max((run.rows for run in self.runs), default=0)
         rows: list[tuple[str, float, float | None]] = [
-            ("rows in all", self.rows, policy.most_rows),
+            ("rows offered in all", self.offered, policy.most_rows),
             ("rows in one run", most_in_a_run, policy.most_rows_per_run),
             ("runs at once", self.places, policy.runs_at_once),
         ]
@@ -168,6 +171,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
                 for days, at, begin, most in periods
             ],
             history.rows,
+            history.rows_of_no_pool + sum(offered_rows(store).values()),
             [asked for asked in asked_in(store) if not any(a.covers(asked) for a, _ in approvals)],
             approvals,
         )

@@ -49,9 +49,10 @@ class Bidder:
         self._gate = gate
         self._run = ""
         self._scored: ScoredFeatures | None = None
-        self._sent = np.zeros(len(table), dtype=np.bool_)
-        self._gains = np.full(len(table), -np.inf)
-        self._left = len(table)
+        self._offered = table
+        self._sent = np.zeros(0, dtype=np.bool_)
+        self._gains = np.zeros(0)
+        self._left = 0
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
         self._keys = keys or KeyRing(name)
@@ -63,7 +64,7 @@ class Bidder:
         """Compute h1 of every row once, block by block; forget earlier runs.
 
         Returns:
-            How many rows this owner has.
+            How many rows of this owner the run may have.
 
         Raises:
             SchemaError: the curator's public schema is another one.
@@ -91,7 +92,7 @@ class Bidder:
         self._gate.open(invitation)
         self._sealer = sealer
         self._load(invitation)
-        return len(self._table)
+        return len(self._offered)
 
     def _map(self, features: FourierSpec | SecretFourierSpec) -> FourierFeatures:
         """h1 of a run.
@@ -110,17 +111,17 @@ class Bidder:
         h1 = self._map(terms.features)
         self._run = invitation.run
         self._sealed_for = invitation.consumer if is_sealed(invitation.protocol) else ""
-        self._sent[:] = False
-        self._gains = np.full(len(self._table), -np.inf)
-        self._left = len(self._sent)
+        table = self._offered = self._gate.offered(self._table)
+        self._sent = np.zeros(len(table), dtype=np.bool_)
+        self._gains = np.full(len(table), -np.inf)
+        self._left = len(table)
         self._rows.clear()
         self._tokens.clear()
         self._hashed = is_hashed(invitation.protocol)
-        count = len(self._table)
-        scored = ScoredFeatures(terms.features.dimension, terms.target, capacity=count)
+        scored = ScoredFeatures(terms.features.dimension, terms.target, capacity=len(table))
         step = h1.block_rows()
-        for start in range(0, count, step):
-            block = self._schema.encode(self._table.values[start : start + step])
+        for start in range(0, len(table), step):
+            block = self._schema.encode(table.values[start : start + step])
             scored.append(h1.fixed_point(block))
         self._scored = scored
 
@@ -247,9 +248,9 @@ class Bidder:
             self._left -= 1
             if self._scored is not None:
                 self._scored.retire(row)
-        labels = self._table.labels
-        label = None if labels is None else int(labels[row])
-        return Row(token, self._table.values[row].astype(np.float64), label)
+        table = self._offered
+        label = None if table.labels is None else int(table.labels[row])
+        return Row(token, table.values[row].astype(np.float64), label)
 
 
 def _terms(invitation: Invitation) -> AuctionTerms:

@@ -120,6 +120,8 @@ class RunGame:
         score: of what the observer heard; large means the second world.
         release: of the summary's mean, in one run; by default a silent one.
         bidder: what everybody but the observer is.
+        protocol: in which owners take part, as they are told.
+        gate: an owner's way out, of its name, how many rows it has, and the run's randomness.
     """
 
     claim: Claim
@@ -130,6 +132,8 @@ class RunGame:
     score: Callable[[OwnerView], float]
     release: Callable[[NoiseSource], MeanRelease] | None = None
     bidder: MakeBidder = Bidder
+    protocol: str = "algorithm3"
+    gate: Callable[[str, int, NoiseSource], OwnerGate] = lambda name, rows, noise: OwnerGate(name)
 
     def over(self, engine: Engine, trials: int) -> Experiment:
         """The experiment on one engine."""
@@ -157,7 +161,8 @@ class RunGame:
         """Fresh owners of one run, by name; the observer writes what it hears in `view`."""
         owners = []
         for name, rows in sorted(self.rows(second).items()):
-            arguments = (name, Table(rows, None), SCHEMA, noise, OwnerGate(name))
+            gate = self.gate(name, len(rows), noise)
+            arguments = (name, Table(rows, None), SCHEMA, noise, gate)
             owners.append(_Listener(view, *arguments) if name == OBSERVER else self.bidder(*arguments))
         return owners
 
@@ -166,7 +171,7 @@ class RunGame:
         task = self.task
         roster = Roster(ports, 1, SilentObserver().owner_left, record.faults)
         dimension = task.h1.spec.dimension
-        said = dict.fromkeys(roster.names, invitation_of(task))
+        said = dict.fromkeys(roster.names, invitation_of(task, self.protocol))
         await roster.ask(0, lambda owner, a: owner.invite(a), said)
         h2 = Silent(dimension) if self.release is None else self.release(noise)
         gate = SummaryDisclosures(task.run)
@@ -181,10 +186,10 @@ def make_task(p: int) -> SummaryTask:
     return SummaryTask("audit", p, SCHEMA, h1, target, h1.fixed_point(np.empty((0, 2))), reference=public)
 
 
-def invitation_of(task: SummaryTask) -> Invitation:
+def invitation_of(task: SummaryTask, protocol: str = "algorithm3") -> Invitation:
     """Terms that owners of a game are told before round 1."""
-    terms = AuctionTerms(task.h1.spec, task.target)
-    return Invitation(task.run, task.schema.digest(), "consumer", "algorithm3", (), terms)
+    terms = AuctionTerms(task.h1.spec, task.target, task.rows)
+    return Invitation(task.run, task.schema.digest(), "consumer", protocol, (), terms)
 
 
 def first_scores(task: SummaryTask, rows: Floats) -> Floats:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.finding import Subject
+from sim.attacks.owners import limits
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "h1-paired": lambda: public.h1("paired"),
@@ -20,6 +21,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "exact": means.exact,
     "clock": clock.clock,
     "clock-broadcasts": joint.clock_and_broadcasts,
+    "clock-limits": limits.limited_clock,
     "cells-histogram": cells.owner_histogram,
     "cells-validation": cells.validation_histogram,
     "cells-sketch": cells.sketched,

@@ -16,7 +16,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import grpc.aio
-import numpy as np
 
 from curator.access.names import NameRegister
 from curator.owners.members import Members
@@ -27,14 +26,13 @@ from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord
 from fedkme.protocol import Invitation
 from fedkme.store.memory import MemoryStore
-from fedkme.tables.table import Table
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.dial import dial
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
-from owner.consent.gate import Allowance
+from owner.consent.gate import SentRows
 from owner.handler import RunHandler
 from owner.runs import Outbox, RunManager
 from owner.summary.bidder import Bidder
@@ -121,16 +119,8 @@ class _Place:
     def __init__(self, name: str, width: int) -> None:
         self._party: Party | None = None
         self._width = width
-        nothing = Table(np.empty((0, 0)), None)
-        store = MemoryStore(name)
         self.runs = RunManager(
-            name,
-            "audit",
-            nothing,
-            store,
-            Allowance(),
-            self._open_handler,
-            runs_at_once=1,
+            name, "audit", b"", MemoryStore(name), SentRows(), self._open_handler, runs_at_once=1
         )
 
     def take(self, party: Party) -> None:

@@ -16,7 +16,7 @@ from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
-from fedkme.errors import FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
+from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, OwnerLostError, ProtocolError
 from fedkme.privacy.events import CURATOR, OWNERS, Event, Gaussian, PureDp, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.protocol import CellTerms, Invitation
@@ -171,7 +171,8 @@ def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
         for number, scale in enumerate((1e-3, 0.5)):
             planned = (HistogramNoise(scale).event,)
             fault = fault_of(at.wired.answer(invite(f"run-{number}", planned, scale=scale)))
-            assert "towards others: epsilon 0 is spent of 1" in fault.cause
+            assert type(fault) is BudgetError
+            assert "towards others: epsilon 0 is spent of 1" in at.said[-1][1].cause
         assert at.lines == 0
         assert at.wired.answer(invite("good"))[0].HasField("accepted")
 

@@ -324,18 +324,18 @@ async def test_an_owner_s_budget_covers_sketch_and_histogram_together(tmp_path: 
         at.owner("a", policy=PolicySettings(budgets=(budget,)))
         await at.consumer()
         assert record_of(tmp_path)["status"] == "complete"
-        with pytest.raises(QuorumError, match="others: epsilon 1 is spent of 1 at delta 1e-05"):
+        with pytest.raises(QuorumError, match="limits and budgets of a do not allow"):
             await at.consumer()
 
 
-async def test_rows_that_may_leave_are_counted(tmp_path: Path) -> None:
+async def test_an_owner_takes_part_with_the_rows_that_may_leave(tmp_path: Path) -> None:
     async with market(tmp_path, ["a", "b"], summary=CELLS) as at:
         at.owner("a", policy=PolicySettings(most_rows_per_run=1))
         at.owner("b")
         await at.consumer(p=10)
     record = record_of(tmp_path)
-    assert [(fault["owner"], fault["code"]) for fault in record["faults"]] == [("a", BudgetError.code)]
-    assert record["accessed"]["a"] == 0
+    assert record["faults"] == []
+    assert record["accessed"]["a"] <= 1 == record["owner_rows"]["a"]
 
 
 async def test_a_curator_s_budget_counts_what_orders_tell_of_each_owner(tmp_path: Path) -> None:

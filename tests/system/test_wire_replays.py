@@ -19,7 +19,7 @@ from fedkme.store import Store, open_store
 from fedkme.tables.table import Table
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
-from owner.consent.gate import Allowance, OwnerGate
+from owner.consent.gate import OwnerGate, SentRows
 from owner.runs import Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
@@ -48,13 +48,13 @@ BODIES = {
 
 def process_over(store: Store) -> OverWire:
     """A process of the owner that has its rows and its journal."""
-    table, allowance = Table(np.random.default_rng(0).random((6, 3))), Allowance()
+    table, sent = Table(np.random.default_rng(0).random((6, 3))), SentRows()
 
     def open_handler(invitation: Invitation, outbox: Outbox) -> SummaryHandler:
-        noise, gate = simulated(1, "a", "draw"), OwnerGate("a", outbox, allowance)
+        noise, gate = simulated(1, "a", "draw"), OwnerGate("a", outbox, sent)
         return SummaryHandler(invitation.run, Bidder("a", table, SCHEMA, noise, gate), SCHEMA.encoded_width)
 
-    return OverWire(RunManager("a", "", table, store, allowance, open_handler, 1))
+    return OverWire(RunManager("a", "", table.digest(), store, sent, open_handler, 1))
 
 
 def ledger_in(store: Store) -> list[str]:

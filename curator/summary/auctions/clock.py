@@ -21,8 +21,10 @@ e^-(c - eps)) with c = eps (T + xi - N_k). QED.
 
 *What it rests on*: prices, T, B, the grid and the number of rounds are public (a round that finds the pool
 empty adds a zero row); every row worth the price is sent, with no cap; nothing tells an owner which of its
-rows were used; the pool is scored with what was broadcast. The curator, who is trusted, learns N(v) of each
-owner exactly.
+rows were used; the pool is scored with what was broadcast; whether an owner takes part, and with which rows,
+is decided before the run by nothing that rows say: limits on rows are pools drawn by coins
+(owner/consent/pools.py has the proof, docs/decisions/013 the list of all that an owner decides by). The
+curator, who is trusted, learns N(v) of each owner exactly.
 
 **What the broadcasts cost** (one-exchange lemma). With the transcript fixed, rows in the summary and the pool
 together are those of the other world plus x, once x is sent. Selection takes the best of the pool: by

@@ -97,7 +97,8 @@ def _policy(settings: OwnerSettings, schema: Schema) -> Iterator[Finding]:
     policy = settings.policy
     if policy.most_rows is None and policy.most_rows_per_run is None:
         line = "any number of rows may leave"
-        yield Finding("warn", "policy", line, "Set 'most_rows' or 'most_rows_per_run' in [policy].")
+        remedy = "Set 'most_rows' or 'most_rows_per_run' in [policy], before the first run."
+        yield Finding("warn", "policy", line, remedy)
     elif not policy.budgets:
         line = "rows are limited; what other owners learn of them is not"
         yield Finding("warn", "policy", line, "Add [[policy.budgets]].")

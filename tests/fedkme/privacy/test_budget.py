@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from curator.summary.settings import SummarySettings
 from fedkme.errors import BudgetError
-from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.budget import Budget, check_budget
 from fedkme.privacy.events import Clock, Disclosure, Event, ExactStatistic, Gaussian, MwemCall, RawRows
 from fedkme.privacy.gaussian import gaussian_sigma
@@ -21,8 +19,6 @@ from fedkme.privacy.settings import (
     broadcast_events,
     target_event,
 )
-from fedkme.protocol import AuctionTerms, Invitation
-from owner.consent.gate import Allowance, OwnerGate
 
 ONE = Gaussian(gaussian_sigma(1.0, 1e-5))
 
@@ -66,19 +62,3 @@ def test_the_default_plan_is_within_its_own_target() -> None:
     with pytest.raises(BudgetError):
         check_budget(Budget(epsilon=0.9, delta=1e-5), "owners", "owners", [], planned)
     assert SummarySettings(protocol="uniform").between_owners(100, 5) == []
-
-
-def test_an_owner_sends_no_more_rows_than_may_leave() -> None:
-    # Over its lifetime: earlier runs count; a request that goes over lets nothing out.
-    gate = OwnerGate("a", allowance=Allowance(rows=2, most=5))
-    terms = AuctionTerms(FourierSpec("paired", 2, 0.1, 1, 1), np.zeros(2, dtype=np.int32))
-    run = Invitation("run-2", "", "consumer", "ask-everyone", (), terms)
-    gate.open(run)
-    gate.pass_rows("run-2", 1, [0, 1])
-    gate.pass_rows("run-2", 2, [1])  # again: no new row
-    with pytest.raises(BudgetError, match="4 of 5 rows that may leave in all have left, and 2 more"):
-        gate.pass_rows("run-2", 3, [2, 3])
-    assert gate.rows_sent == 2
-    gate.pass_rows("run-2", 3, [2])
-    with pytest.raises(BudgetError):
-        gate.open(run)

@@ -62,7 +62,7 @@ def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
     assert runs["r-1"]["cost"]["epsilon"] == runs["r-2"]["cost"]["epsilon"] == one
     assert runs["r-3"]["cost"]["epsilon"] == 0
     limits = {limit["limit"]: (limit["used"], limit["most"], limit["left"]) for limit in told["limits"]}
-    assert limits["rows in all"] == (3, 10, 7)
+    assert limits["rows offered in all"] == (10, 10, 0)
     assert limits["rows in one run"] == (3, None, None)
     assert limits["runs at once"] == (2, 3, 1)  # a refused one until the curator ends it
     # The time of this host was long ago: r-2 is open and counts, r-1 counts in all alone.

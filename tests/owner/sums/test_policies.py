@@ -45,10 +45,12 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         curator = Asker(at)
         error = curator.enlist(**run)
         assert type(error) is kind
-        assert words in error.cause
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
-        assert [(name, said.cause) for name, said in at.said] == [("r", error.cause)]
+        ((name, said),) = at.said
+        assert name == "r"
+        assert words in said.cause
+        assert kind is BudgetError or said.cause == error.cause
         assert "does not take part" in str(curator.embed(1))
         assert at.lines == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction, PrivAuctionSettings
 from fedkme.cells import sketch
 from fedkme.cells.histogram import HistogramNoise, IntegerNoise, noisy_counts
+from fedkme.errors import BudgetError
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.accountants import Sound
@@ -21,10 +22,13 @@ from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid, Broadcast
+from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
+from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.finding import Claim, Subject
+from sim.attacks.owners import limits
 
 Floats = NDArray[np.float64]
 
@@ -177,6 +181,18 @@ class HalfCoin(FaultyClock):
 
 class WrongSign(FaultyClock):
     coin_share = -1.0
+
+
+class LeavesAtLimit(OwnerGate):
+    """Offers all rows, and refuses the answer that would go over a limit."""
+
+    def offered(self, table: Table) -> Table:
+        return table
+
+    def pass_rows(self, run: str, round_number: int, tokens: Sequence[int], *rest: Any, **more: Any) -> None:
+        if self.rows_sent + len(tokens) > limits.HELD:
+            raise BudgetError("more rows are asked for than may leave", "Ask for fewer.")
+        super().pass_rows(run, round_number, tokens, *rest, **more)
 
 
 class StaleEpoch(Bidder):
@@ -332,6 +348,10 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
         lambda: joint.clock_and_broadcasts(make=FixedThreshold),
     ),
     "rows counted again after they were sent": ("sensitivity", lambda: clock.clock(bidder=StaleEpoch)),
+    "an owner that leaves where a sale goes over its limit": (
+        "black box",
+        lambda: limits.limited_clock(lambda name, policy: LeavesAtLimit(name, policy=policy)),
+    ),
     "tau fires one round late": ("law", lambda: auctions.privauction_rule(off_by_one_tau)),
     "counts with half of the noise": (
         "sensitivity",
