@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from scipy.optimize import minimize_scalar
 
-from fedkme.privacy.events import MWEM_ITERATION_COST, MwemRelation
+from fedkme.privacy.events import CHOICE_SLACK, MWEM_ITERATION_COST, MwemRelation
 
 
 def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
@@ -45,7 +45,7 @@ def mwem_zcdp(epsilon: float, iterations: int, relation: MwemRelation) -> float:
         relation: neighbouring relation; "q counted" means that the size used by h2 is the true one.
     """
     selection, value = MWEM_ITERATION_COST[relation]
-    return iterations * ((selection * epsilon) ** 2 / 8.0 + (value * epsilon) ** 2 / 2.0)
+    return iterations * ((selection * epsilon + CHOICE_SLACK) ** 2 / 8.0 + (value * epsilon) ** 2 / 2.0)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

@@ -30,9 +30,8 @@ all i: the log ratio of the two worlds' probabilities is at most 2eD, and over a
 counted, it is itself disclosed and not protected. Quantization acts on each row by itself, so it maps
 neighbours to neighbours whatever its coins. QED.
 The paper says that "each of them is e differentially private": no relation gives that for the selection.
-fedkme.privacy.accounting composes these costs. The selection is computed in floating point with a
-uniform number of 53 bits, which misses the stated probabilities by about d 2**-53 in all: a delta of
-that order, which no figure counts.
+Accountants compose these costs. A selection is drawn exactly from floating-point weights; what rounding does
+to a score is charged as a range of CHOICE_SLACK (fedkme.privacy.events), for scores e psi of at most 2^20.
 
 **Warm start.** A call starts from P_T of the call before (section 4 of the paper). This is free: P_T is
 a function of what is already released. `q` may have grown in between.
@@ -52,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import NoiseSource, choose
 
 Estimate = Literal["last", "average"]
 
@@ -172,7 +171,7 @@ class Mwem:
         scale = 1.0 if epsilon is None or exact else 1.0 / epsilon
         coins, noise = self._draw(exact, scale, iterations)
         for coin, extra in zip(coins, noise, strict=True):
-            i = int(errors.argmax()) if exact else _select(errors / scale, coin)
+            i = int(errors.argmax()) if exact else choose(errors / scale, coin, self._noise)
             # Noise joins the whole number, where the sum is exact, and not its image in [-q, q].
             value = (float(measured[i]) + extra) * (2.0 / self._intervals) - size
             self._update(i, value, size)
@@ -201,10 +200,3 @@ class Mwem:
         weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))
         normalised: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
         return normalised
-
-
-def _select(scores: NDArray[np.float64], coin: float) -> int:
-    """Index i with probability proportional to exp(scores[i]), from one uniform number."""
-    cumulative = np.exp(scores - np.maximum.reduce(scores)).cumsum()
-    index = int(cumulative.searchsorted(coin * cumulative[-1], side="right"))
-    return min(index, scores.size - 1)  # coin * total may round up to the total

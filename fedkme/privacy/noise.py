@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from bisect import bisect_left, bisect_right
+from fractions import Fraction
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +36,45 @@ class NoiseSource(Protocol):
     def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
         """Gaussian with mean 0 and standard deviation `scale`."""
         ...
+
+
+_LEAST_LOGIT = -700.0
+"""Below the largest: e^-700 is a normal number, so that no outcome gets probability 0."""
+
+
+def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
+    """Index i with probability exactly proportional to the floating-point number exp(scores[i] - largest).
+
+    The exponential mechanism's choice. A coin of 53 bits decides where it is clear of the cumulative weights'
+    rounding; else (once in about 2^53 / n^2 choices) the weights are added exactly and the coin gets more
+    bits, until it is. So no probability is missed by an additive error, and pure privacy holds: what rounding
+    does to a score is a factor within CHOICE_SLACK.
+
+    Args:
+        scores: (n,), finite; each at most 2^20 in size.
+        coin: uniform on the multiples of 2^-53 in [0, 1).
+        noise: of further bits.
+    """
+    weights = np.exp(np.maximum(scores - np.maximum.reduce(scores), _LEAST_LOGIT))
+    cumulative = weights.cumsum()
+    total = float(cumulative[-1])
+    blur = (len(weights) + 2) * 2.0**-53 * total
+    first, last = cumulative.searchsorted([coin * total - blur, coin * total + blur], side="right")
+    if first == last < len(weights):
+        return int(first)
+    return _chosen_exactly(weights, coin, noise)
+
+
+def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
+    exact = [Fraction(weight) for weight in weights.tolist()]
+    bounds = list(accumulate(exact))
+    low, width = Fraction(coin), Fraction(1, 2**53)
+    while True:  # the uniform number is in [low, low + width)
+        first = bisect_right(bounds, low * bounds[-1])
+        last = bisect_left(bounds, (low + width) * bounds[-1])
+        if first == last:
+            return first
+        low, width = low + width * Fraction(float(noise.uniform(1)[0])), width / 2**53
 
 
 class SimulatedNoise:

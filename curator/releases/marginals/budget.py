@@ -39,9 +39,9 @@ from scipy.special import expit, log_ndtr, ndtri
 
 from fedkme.errors import BudgetError
 from fedkme.features.counts import L1_STEP, L2_STEP
-from fedkme.privacy.events import BoundedRange, Composed, Event, Gaussian
+from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import NoiseSource, choose
 
 _ROUNDING = 1e-9
 
@@ -100,9 +100,6 @@ class BudgetFilter:
     ) -> int:
         """Pay for and make one choice by the exponential mechanism.
 
-        One number of 53 bits draws it, which misses the chances by about candidates 2^-53, as in
-        fedkme.privacy.mwem; no figure counts that.
-
         Args:
             scores: w_S (||M_S - e_S||_1 - constant) of every candidate.
             weights: w_S, not negative.
@@ -115,10 +112,8 @@ class BudgetFilter:
         span = selection_range(cost)
         self._pay(cost)
         self._events.append(BoundedRange(span))
-        logits = scores * (span / (2.0 * L1_STEP * float(weights.max())))
-        cumulative = np.cumsum(np.exp(logits - logits.max()))
-        place = int(cumulative.searchsorted(float(noise.uniform(1)[0]) * cumulative[-1], side="right"))
-        return min(place, len(scores) - 1)
+        logits = scores * ((span - CHOICE_SLACK) / (2.0 * L1_STEP * float(weights.max())))
+        return choose(logits, float(noise.uniform(1)[0]), noise)
 
     @property
     def event(self) -> Gaussian:

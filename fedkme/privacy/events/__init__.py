@@ -23,6 +23,7 @@ from fedkme.privacy.events.disclosures import (
     validation_of,
 )
 from fedkme.privacy.events.mechanisms import (
+    CHOICE_SLACK,
     MWEM_ITERATION_COST,
     BoundedRange,
     Clock,
@@ -46,6 +47,7 @@ from fedkme.privacy.events.mechanisms import (
 )
 
 __all__ = [
+    "CHOICE_SLACK",
     "CONSUMER",
     "CURATOR",
     "MWEM_ITERATION_COST",

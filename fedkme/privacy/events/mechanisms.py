@@ -24,6 +24,10 @@ MWEM_ITERATION_COST: Mapping[MwemRelation, tuple[float, float]] = {
 The argument stands in the docstring of fedkme.privacy.mwem.
 """
 
+CHOICE_SLACK = 2.0**-30
+"""Range that a choice (fedkme.privacy.noise.choose) is charged beyond that of its scores: rounding
+of scores of at most 2^20 in size, a few times by at most 2^-52 of them, and of the exponential function."""
+
 _SMALLEST, _LARGEST = 1e-100, 1e100
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "Relation": get_args(Relation),
@@ -127,7 +131,7 @@ class MwemCall(Event):
         """Released pieces: T selections, and T values with Laplace noise."""
         selection, value = MWEM_ITERATION_COST[self.relation]
         return (
-            BoundedRange(selection * self.epsilon, self.iterations),
+            BoundedRange(selection * self.epsilon + CHOICE_SLACK, self.iterations),
             Laplace(1.0 / (value * self.epsilon), self.iterations),
         )
 

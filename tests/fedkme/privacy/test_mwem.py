@@ -193,7 +193,7 @@ def test_selection_follows_the_exponential_mechanism() -> None:
 
 def test_selection_survives_scores_beyond_the_range_of_exp() -> None:
     index_sum = np.array([10_000, 5_000, 5_001])
-    mwem = Mwem(3, ScriptedNoise(np.array([1 - 2.0**-53]), np.zeros(1)), grid_step=1.0)
+    mwem = Mwem(3, ScriptedNoise(np.array([1 - 2.0**-53, 0.5]), np.zeros(1)), grid_step=1.0)
     estimate = mwem.iterate(index_sum, 5_000, 100.0, 1)
     assert np.array_equal(estimate != 0, [True, False, False])
 
@@ -203,7 +203,7 @@ def probability_of_first(index_sum: NDArray[np.int64], q: int, epsilon: float) -
     low, high = 0.0, 1.0
     for _ in range(52):
         coin = (low + high) / 2
-        mwem = Mwem(index_sum.size, ScriptedNoise(np.array([coin]), np.array([0.5])), grid_step=1.0)
+        mwem = Mwem(index_sum.size, ScriptedNoise(np.array([coin, 0.5]), np.array([0.5])), grid_step=1.0)
         first = mwem.iterate(index_sum, q, epsilon, 1)[0] != 0
         low, high = (coin, high) if first else (low, coin)
     return low

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from fedkme.errors import MissingDependencyError
-from fedkme.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, simulated
+from fedkme.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, choose, simulated
 
 # False alarm of one Kolmogorov-Smirnov test: 1e-9. The simulated stream is fixed, the secure one is not.
 FALSE_ALARM = 1e-9
@@ -90,3 +91,42 @@ def test_without_opendp_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     with pytest.raises(MissingDependencyError, match="pip install opendp"):
         SecureNoise().laplace(1.0, 1)
+
+
+class Bits(SimulatedNoise):
+    """Uniform numbers that are given."""
+
+    def __init__(self, *numbers: float) -> None:
+        self._left = list(numbers)
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        return np.array([self._left.pop(0) for _ in range(size)])
+
+
+def test_a_choice_is_proportional_to_the_exponential_of_its_score() -> None:
+    # Issue 12, item 14: selection without an additive error that no figure counts.
+    scores = np.array([0.0, 1.0, -3.0, 0.5])
+    shares = np.exp(scores) / np.exp(scores).sum()
+    source = simulated(0, "a", "choices")
+    drawn = [choose(scores, float(coin), source) for coin in source.uniform(20_000)]
+    found = np.bincount(drawn, minlength=4) / len(drawn)
+    assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / len(drawn))
+
+
+def test_a_coin_at_the_edge_of_two_outcomes_gets_more_bits() -> None:
+    # Two equal scores: the coin 1/2 - 2^-53 is below the edge, and all that it stands for; 1/2 is above.
+    equal = np.zeros(2)
+    assert choose(equal, 0.5 - 2.0**-53, Bits()) == 0
+    assert choose(equal, 0.5, Bits()) == 1
+    # Three: the edge at 1/3 lies within the numbers that one coin stands for; the next bits decide.
+    coin = np.floor(2.0**53 / 3.0) * 2.0**-53
+    assert choose(np.zeros(3), float(coin), Bits(0.0)) == 0
+    assert choose(np.zeros(3), float(coin), Bits(1.0 - 2.0**-53)) == 1
+
+
+def test_no_outcome_is_impossible() -> None:
+    # Next to a score that is larger by 10^5 there is still a chance of e^-700, and the sum stays exact.
+    scores = np.array([0.0, -1e5, 0.0])
+    assert choose(scores, 0.5, Bits(*[0.0] * 30)) == 1
+    assert choose(scores, 0.5, Bits(0.5)) == 2
+    assert choose(scores, 0.5 - 2.0**-53, Bits(0.5)) == 0
