@@ -285,15 +285,15 @@ class RunQueue:
 
 
 def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
-    """A run name that the store has not.
+    """A run name that the store has not, which keeps all of them.
 
     Ledgers tell runs apart by it, also those of an owner that serves two curators, so that outside of
-    simulations it is unique.
+    simulations it is unique; an owner refuses one that its ledger knows.
     """
     number = len(store.runs()) + 1
-    while store.run(f"run-{number}") is not None:
+    while store.run(name := f"run-{number}" if repeatable else f"run-{number}-{unique()}") is not None:
         number += 1
-    return f"run-{number}" if repeatable else f"run-{number}-{unique()}"
+    return name
 
 
 def kind_of(document: RunDocument) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from enum import StrEnum
@@ -156,7 +157,8 @@ def keep(directory: Path, kept: Path, inputs: PayoutInputs, found: Payout) -> Pa
         raise ConfigError(f"{kept} is there already", "Use it: asking again would cost epsilon again.")
     if found.event is not None:
         with open_ledger(CURATOR, directory / LEDGER) as ledger:
-            nonce = f"payout-{found.method}"
+            said = json.dumps(found.to_json(), sort_keys=True)
+            nonce = f"payout {found.method} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
             ledger.append(Disclosure(inputs.run, 0, OWNERS, OWNERS, found.event, "replace-one", None, nonce))
     kept.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
     return found

@@ -183,6 +183,11 @@ class Policy:
             )
 
     def _let_in(self, admission: Admission) -> None:
+        if admission.run in self._history.told:
+            raise PolicyError(
+                f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
+                "Look at the curator: each run has a new name.",
+            )
         self._check_cost(admission)
         if admission.run in self._history.admitted:
             return  # by a process that died before its answer was kept

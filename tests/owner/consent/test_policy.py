@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from curator.summary.auctions.base import AUCTIONS
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError, ProtocolError
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.privacy.events import CURATOR, Clock, Disclosure, Gaussian, PrivAuction, RawRows
+from fedkme.privacy.ledger import stored_ledger
 from fedkme.protocol import AuctionTerms
 from fedkme.protocols import PROTOCOLS, names
 from fedkme.tables.schema import Numeric, Schema
@@ -194,6 +195,28 @@ def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: 
             at.bid(run)
             at.end(run)
         assert type(at.prepare("r-3")) is BudgetError
+
+
+def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
+    # Issue 12, A1: lines of two runs under one name could hide each other. Of r-1 no journal is left.
+    with host(tmp_path) as at:
+        assert spend(at, "r-1") is None
+        at.end("r-1")
+        assert not at.store.entries("r-1")
+        before = at.lines
+        assert type(at.prepare("r-1")) is OwnerFaultError
+    with host(tmp_path) as at:
+        assert type(at.prepare("r-1")) is OwnerFaultError
+        # A ledger without the run beside it, as after moving it to another store.
+        gone = RawRows(1)
+        stored_ledger(NAME, at.store).append(
+            Disclosure("r-2", 1, NAME, CURATOR, gone, "replace-one", None, "row 0")
+        )
+        refused = at.prepare("r-2")
+        assert type(refused) is PolicyError
+        assert "holds a run called 'r-2'" in refused.cause
+        assert at.prepare("r-3") is None
+        assert at.lines == before + 1
 
 
 def test_a_run_that_costs_other_owners_nothing_is_let_in_over_budget(tmp_path: Path) -> None:

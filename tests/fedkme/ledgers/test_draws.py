@@ -1,0 +1,234 @@
+"""Issue 12, A1: the ledger is a list of draws. Of every mechanism, k draws cost k times, whoever reads it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
+
+from consumer.gate import ConsumerGate
+from curator.cells.disclosures import CellDisclosures
+from curator.payouts.payout import Payout
+from curator.summary.disclosures import SummaryDisclosures
+from curator.sums.disclosures import SumDisclosures
+from fedkme.cells.histogram import histogram_noise
+from fedkme.errors import BudgetError
+from fedkme.exchange import Offer
+from fedkme.features.fourier import FourierSpec
+from fedkme.features.sums import Layout
+from fedkme.operate.audit_cli import app
+from fedkme.operate.payout_cli import keep
+from fedkme.operate.payout_inputs import PayoutInputs
+from fedkme.ops.metrics import DELTA, Spending
+from fedkme.privacy.accountants import Sound, matrix
+from fedkme.privacy.budget import Budget, check_budget, check_owners
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Clock,
+    Event,
+    Gaussian,
+    Laplace,
+    MwemCall,
+    validation_of,
+)
+from fedkme.privacy.ledger import disclosures_in, merged, read_ledger, stored_ledger
+from fedkme.privacy.means import Cost
+from fedkme.privacy.told import AUCTION
+from fedkme.protocol import AuctionTerms, Broadcast, Invitation, Security, SumTerms
+from fedkme.protocols import PROTOCOLS
+from fedkme.store.memory import MemoryStore
+from fedkme.sums.values import SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Numeric, Schema
+from owner.consent.gate import OwnerGate
+from owner.consent.history import History
+
+RUN, CONSUMER, OWNER = "run-1", "hospital", "north"
+MEAN_COST = Cost(Gaussian(4.0), 2.0)
+COUNTED = histogram_noise(0.5).event
+CLOCK = Clock(0.25)
+SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
+VECTOR = SumVector(SumQuery((), Layout(), counts=True), SCHEMA)
+Drawn = NDArray[Any]
+
+
+class Books:
+    """Ledgers of a curator, an owner and a consumer, each of which was told of every draw of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stores = {party: MemoryStore(party) for party in (CURATOR, OWNER, CONSUMER)}
+        self.curator, self.owner, self.consumer = (
+            stored_ledger(party, store) for party, store in self.stores.items()
+        )
+
+    def files(self) -> list[Path]:
+        """One file a party; also what payouts wrote, which is a ledger of its own."""
+        for party, store in self.stores.items():
+            text = "".join(f"{kept.line}\n" for kept in store.ledger())
+            (self.folder / f"{party}.jsonl").write_text(text)
+        return [path for path in sorted(self.folder.glob("*.jsonl")) if path.stat().st_size]
+
+
+def mean_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
+    gate = ConsumerGate(CONSUMER, books.consumer)
+    gate.pass_target(RUN, drawn, Cost(event, 2.0))
+    offer = Offer(drawn, disclosures=tuple(gate.declared))
+    SummaryDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)
+
+
+def histogram_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
+    gate = ConsumerGate(CONSUMER, books.consumer)
+    gate.pass_histogram(RUN, event, drawn)
+    offer = Offer(histogram=drawn, disclosures=tuple(gate.declared))
+    CellDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)
+
+
+def histogram_of_an_owner(books: Books, drawn: Drawn, event: Event) -> None:
+    OwnerGate(OWNER, books.owner).pass_histogram(RUN, event, drawn)
+    CellDisclosures(RUN, books.curator, CONSUMER).receive_histogram(OWNER, event, drawn)
+
+
+def in_an_auction(books: Books, target: Drawn) -> tuple[SummaryDisclosures, OwnerGate]:
+    """Both sides' gates of a run with this g~."""
+    curator, owner = SummaryDisclosures(RUN, books.curator, CONSUMER), OwnerGate(OWNER, books.owner)
+    curator.open(CLOCK, target)
+    heard = curator.to_be_heard(MEAN_COST, CLOCK, target)
+    terms = AuctionTerms(FourierSpec("paired", 8, 1.0, 3, 0), target, 6, heard)
+    owner.restore(Invitation(RUN, "digest", CONSUMER, "clock", (), terms))
+    return curator, owner
+
+
+def broadcast_of_the_summary(books: Books, drawn: Drawn, event: Event) -> None:
+    curator, owner = in_an_auction(books, np.zeros(8, np.int32))
+    curator.draw_mean(2, Cost(event, 2.0))
+    said = Broadcast(2, 1, drawn)
+    curator.pass_mean(said)
+    owner.pass_counts(RUN, said)
+
+
+def clock(books: Books, drawn: Drawn, event: Event) -> None:
+    curator, owner = in_an_auction(books, drawn)
+    for number in (1, 2, 5):
+        curator.pass_questions(number)
+        owner.pass_rows(RUN, number, [], AUCTION)
+
+
+def noisy_sums(books: Books, drawn: Drawn, event: Event) -> None:
+    invitation = Invitation(RUN, "digest", CONSUMER, "merf", (event,), SumTerms(Security()))
+    owner, curator = OwnerGate(OWNER, books.owner), SumDisclosures(invitation)
+    owner.restore(invitation)
+    owner.pass_sums(1, VECTOR, event)
+    curator.receive_vector(1, OWNER, VECTOR, event)
+    books.curator.extend(curator.take())
+
+
+def payout(books: Books, drawn: Drawn, event: Event) -> None:
+    kept = books.folder / "payout.json"
+    kept.unlink(missing_ok=True)
+    amount = int(drawn[0]) % 1000
+    found = Payout("wins", 1000, {"a": amount, "b": 1000 - amount}, {}, "owners", "little", event)
+    inputs = PayoutInputs(RUN, PROTOCOLS["clock"], 6, ("a", "b"), {}, {}, None, [], {}, None, None)
+    keep(books.folder, kept, inputs, found)
+
+
+D_V = validation_of(CONSUMER)
+Draw = Callable[[Books, Drawn, Event], None]
+MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
+    "g~, Gaussian": (mean_of_d_v, Gaussian(5.0), D_V, OWNERS),
+    "g~, MWEM": (mean_of_d_v, MwemCall(0.01, 10), D_V, CURATOR),
+    "histogram of D_v": (histogram_of_d_v, COUNTED, D_V, OWNERS),
+    "histogram of an owner": (histogram_of_an_owner, COUNTED, OWNER, OWNERS),
+    "g_l": (broadcast_of_the_summary, MEAN_COST.event, OWNERS, OWNERS),
+    "clock": (clock, CLOCK, OWNERS, OWNERS),
+    "sums with noise": (noisy_sums, Gaussian(6.0), OWNER, CURATOR),
+    "a release": (noisy_sums, Gaussian(6.0), OWNER, CONSUMER),
+    "payout": (payout, Laplace(4.0), OWNERS, OWNERS),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@settings(max_examples=6, deadline=None)
+@given(draws=st.integers(1, 4), alike=st.booleans())
+def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike: bool) -> None:
+    # All under the name of one run, in which the curator lies; where `alike`, even with the same bytes.
+    draw, event, protected, observer = MECHANISMS[name]
+    cost = Sound().epsilon([event] * draws, DELTA).epsilon
+    with tempfile.TemporaryDirectory() as folder:
+        books = Books(Path(folder))
+        for number in range(draws):
+            draw(books, np.full(8, 7 if alike else number, np.int32), event)
+        files = books.files()
+        ledgers = [[entry.disclosure for entry in read_ledger(path)] for path in files]
+        told = [
+            lines
+            for lines in ledgers
+            if any((d.protected, d.observer) == (protected, observer) for d in lines)
+        ]
+        assert len(told) == 1 + (name != "payout")  # both sides
+
+        # the matrix, of each ledger and of all of them
+        for lines in (*told, merged(ledgers)):
+            found = {
+                (row.protected, row.observer): row.figure.epsilon for row in matrix(lines, Sound(), DELTA)
+            }
+            assert found[protected, observer] == pytest.approx(cost)
+
+        # budgets, over the ledger of whoever has one
+        for lines in told:
+            check_budget(Budget(epsilon=cost * 1.001, delta=DELTA), protected, observer, lines, [])
+            with pytest.raises(BudgetError):
+                check_budget(Budget(epsilon=cost * 0.999, delta=DELTA), protected, observer, lines, [])
+            if observer == OWNERS and protected != D_V:
+                with pytest.raises(BudgetError):
+                    check_owners(Budget(epsilon=cost * 0.999, delta=DELTA), lines, [])
+
+        # statements, as `fedkme audit ledger` prints them
+        done = CliRunner().invoke(app, ["ledger", "--json", *map(str, files)], catch_exceptions=False)
+        figures = [
+            float(said["epsilon"]) for said in json.loads(done.stdout) if said["accountant"] == "sound"
+        ]
+        assert any(figure == pytest.approx(cost) for figure in figures)
+
+        # figures for operators
+        for store in books.stores.values():
+            if any((d.protected, d.observer) == (protected, observer) for d in lines_of(store)):
+                assert exposed(store, protected, observer) == pytest.approx(cost)
+
+        # the owner's own history, where no plan says what a run costs
+        if (protected, observer) == (OWNERS, OWNERS) and name != "payout":
+            history = History(OWNER, books.stores[OWNER])
+            history.read()
+            assert Sound().epsilon(history.cost(RUN), DELTA).epsilon == pytest.approx(cost)
+
+
+def lines_of(store: MemoryStore) -> list[Any]:
+    return disclosures_in(kept.line for kept in store.ledger())
+
+
+class Still(Spending):
+    """Computes when it is told to, in this thread."""
+
+    def _work(self) -> None:
+        pass
+
+
+def exposed(store: MemoryStore, protected: str, observer: str) -> float:
+    """What Prometheus reads."""
+    registry = CollectorRegistry()
+    spending = Still(store, registry, lambda error: None)
+    spending._compute()
+    found = registry.get_sample_value("fedkme_epsilon", {"protected": protected, "observer": observer})
+    assert found is not None
+    return found
