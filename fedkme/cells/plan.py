@@ -5,15 +5,7 @@ Relation: replace one row of one owner, or one row of D_v; all m_j and m public.
 **Owners.** One row is behind a sketch (Gaussian, multiplier s) and one owner's histogram (discrete Laplace
 of scale b), which may depend on the sketch. The losses of the two compose exactly. With c = 1/b the
 histogram's loss is l = +2c, 0 or -2c with probabilities p^2, 2p(1-p), (1-p)^2, p = 1/(1 + e^-c)
-(fedkme.cells.histogram), hence
-
-    delta(epsilon) = sum over l of P(l) delta_G(epsilon - l),
-
-delta_G(x) = Phi(1/(2s) - x s) - e^x Phi(-1/(2s) - x s), which holds for x of either sign. *Proof.* delta is
-E[(1 - e^(epsilon - L))_+] of the loss L = L_G + l of the product of the two dominating pairs, and products of
-dominating pairs dominate adaptive composition (Zhu, Dong, Wang 2022, theorem 10); condition on l. Both
-pairs are symmetric, so the other direction is the same. No grid, no tail bound: three terms in floating
-point, raised by MARGIN for rounding.
+(fedkme.cells.histogram): `responses_delta` of fedkme.privacy.gaussian has the formula and its proof.
 
 **D_v.** One histogram: (epsilon_v, 0).
 """
@@ -24,16 +16,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scipy.special import log_ndtr
-
 from fedkme.cells import sketch
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import Composed, Event, Gaussian
-from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.privacy.gaussian import gaussian_sigma, responses_delta
 
-MARGIN = 1e-9
-"""Relative; far above the rounding of `joint_delta`, far below anything that matters."""
 SLACK = 1e-5
 """Relative; epsilon left unused, so that accountants on a grid, which round up, stay within it too."""
 SKETCH_SHARE = 0.3
@@ -55,14 +43,8 @@ def joint_delta(multiplier: float, scale: float, epsilon: float) -> float:
     step = 1.0 / scale
     up = 1.0 / (1.0 + math.exp(-step))
     down = math.exp(-step) * up
-    terms = [(up * up, 2.0 * step), (2.0 * up * down, 0.0), (down * down, -2.0 * step)]
-    return math.fsum(chance * _gaussian_delta(multiplier, epsilon - loss) for chance, loss in terms)
-
-
-def _gaussian_delta(sigma: float, epsilon: float) -> float:
-    first = float(log_ndtr(0.5 / sigma - epsilon * sigma))
-    second = epsilon + float(log_ndtr(-0.5 / sigma - epsilon * sigma))
-    return math.exp(first) * -math.expm1(second - first) if second < first else 0.0
+    responses = [(up * up, 2.0 * step), (2.0 * up * down, 0.0), (down * down, -2.0 * step)]
+    return responses_delta(multiplier, responses, epsilon)
 
 
 @dataclass(frozen=True)
@@ -129,7 +111,7 @@ def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE
     low, high = (1.0 - sketch_share) * epsilon * (1.0 - SLACK), epsilon + 1.0
     while high - low > 1e-9 * low:
         middle = 0.5 * (low + high)
-        if joint_delta(multiplier, 2.0 / middle, epsilon * (1.0 - SLACK)) * (1.0 + MARGIN) <= delta:
+        if joint_delta(multiplier, 2.0 / middle, epsilon * (1.0 - SLACK)) <= delta:
             low = middle
         else:
             high = middle

@@ -6,6 +6,7 @@ Every method below bounds adaptive composition, and the smallest bound that exis
 |----------------------|-----------------------------------------------|---------------------------|
 | exact Gaussian       | Gaussian only                                 | Balle and Wang 2018       |
 | sum of pure epsilons | Laplace, bounded range, pure DP               | basic composition         |
+| randomised responses | Gaussian, and those as pure DP                | fedkme.privacy.gaussian   |
 | zCDP                 | all                                           | fedkme.privacy.accounting |
 | RDP                  | with a subsampled Gaussian                    | dp_accounting.rdp         |
 | PLD                  | all; delta >= 1e-11, up to 100,000 releases   | accountants.pld           |
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -50,10 +51,18 @@ from fedkme.privacy.events import (
     SubsampledGaussian,
     leaves,
 )
-from fedkme.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from fedkme.privacy.gaussian import (
+    Responses,
+    gaussian_delta,
+    gaussian_epsilon,
+    responses_delta,
+    responses_epsilon,
+)
 
 _PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian, Clock, SealedRows}
 """Exact types: a kind derived from one of these may mean something else."""
+_MOST_LOSSES = 256
+"""Different losses of randomised responses that are told apart."""
 
 
 class Sound(Accountant):
@@ -145,6 +154,8 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
     pure = sum(count * _pure(event) for event, count in counts)
     if math.isfinite(pure):
         yield _Bound("sum of pure epsilons", lambda _: pure, lambda epsilon: float(epsilon < pure))
+    elif (responses := _with_responses(counts)) is not None:
+        yield responses
     rho = _rho(counts)
     yield _Bound(
         "zCDP",
@@ -172,6 +183,41 @@ def _gaussian(precision: float) -> _Bound:
         lambda delta: gaussian_epsilon(sigma, delta) if delta > 0 else math.inf,
         lambda epsilon: gaussian_delta(sigma, epsilon),
     )
+
+
+def _with_responses(counts: Counts) -> _Bound | None:
+    """Gaussians as one, and what is pure as the randomised responses that dominate it; None for other events.
+
+    What is pure costs at most its epsilon more beside a Gaussian: without this bound large epsilons would be
+    those of zCDP, which grow with the square.
+    """
+    gaussians = [(event, count) for event, count in counts if isinstance(event, Gaussian)]
+    pure = [(_pure(event), count) for event, count in counts if not isinstance(event, Gaussian)]
+    if not gaussians or any(math.isinf(epsilon) for epsilon, _ in pure):
+        return None
+    sigma = 1.0 / math.sqrt(2.0 * _rho(tuple(gaussians)))
+    losses = _losses(pure)
+    return _Bound(
+        "exact Gaussian and randomised responses",
+        lambda delta: responses_epsilon(sigma, losses, delta) if delta > 0 else math.inf,
+        lambda epsilon: responses_delta(sigma, losses, epsilon),
+    )
+
+
+def _losses(pure: Sequence[tuple[float, int]]) -> Responses:
+    """Chances of all losses of responses by (epsilon, count); of too many, the largest loss with chance 1."""
+    if math.prod(count + 1 for _, count in pure) > _MOST_LOSSES:
+        return [(1.0, sum(epsilon * count for epsilon, count in pure))]
+    losses = [(1.0, 0.0)]
+    for epsilon, count in pure:
+        up = 1.0 / (1.0 + math.exp(-epsilon))
+        down = math.exp(-epsilon) * up
+        each = [
+            (math.comb(count, ups) * up**ups * down ** (count - ups), (2 * ups - count) * epsilon)
+            for ups in range(count + 1)
+        ]
+        losses = [(a * b, first + loss) for a, first in losses for b, loss in each]
+    return losses
 
 
 def _pure(event: Event) -> float:
