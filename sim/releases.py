@@ -18,6 +18,7 @@ from fedkme.config import dump_toml
 from fedkme.errors import FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
+from fedkme.privacy.presets import warn_of_large
 from fedkme.releases.settings import read_points
 from fedkme.tables.files import load_table
 from fedkme.tables.table import joined
@@ -52,6 +53,7 @@ def simulate_release(
         check_names(scenario)
         settings = _with_seed(settings)
         read_points(settings.release, scenario.schema, Path())  # what is wrong with them is said now
+        warn_of_large(settings, shown.note)
         directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         engine = _processes if settings.engine == "processes" else _in_process

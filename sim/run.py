@@ -18,6 +18,7 @@ from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.party import fault_of_name
+from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
 from sim.config import Baseline, SimulationSettings
 from sim.engines.inprocess import KeptRecords, market_of, run_in_process
@@ -118,6 +119,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
         started = time.monotonic()
         scenario = build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
+        warn_of_large(settings, progress.note)
         directory = make_run_directory(out, scenario.name)
         write_configuration(directory, settings)
         failure: FedkmeError | None = None

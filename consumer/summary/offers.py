@@ -21,7 +21,9 @@ from fedkme.errors import ConfigError
 from fedkme.exchange import Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
-from fedkme.privacy.settings import release_target
+from fedkme.privacy.budget import check_target
+from fedkme.privacy.events import OWNERS, validation_of
+from fedkme.privacy.settings import release_target, target_event
 from fedkme.sealed import AnyRow, Gift
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -108,6 +110,7 @@ def make_offer(
 
     Raises:
         ConfigError: D_v is to be shared and the curator cannot use it.
+        BudgetError: g~ would cost more than the request's target.
     """
     h1 = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
     reference = None if keys is None or h1 is None else keys.reference(h1, schema)
@@ -124,6 +127,9 @@ def make_offer(
         histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
         gate.pass_histogram(plan.run, how.event, histogram)
     else:
+        if request.preset == "sound":
+            whose = f"{validation_of(gate.consumer)} towards {OWNERS}"
+            check_target(request.privacy, whose, [target_event(request.target)])
         encoded, noise = schema.encode(validation.values), noise_for("target")
         target, cost = release_target(request.target, h1 or RandomFourier(plan.features), encoded, noise)
         gate.pass_target(plan.run, target, cost)

@@ -21,8 +21,10 @@ from curator.runs.queue import Run, RunQueue, next_run
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
-from fedkme.privacy.budget import check_owners
+from fedkme.privacy.budget import check_owners, check_target
+from fedkme.privacy.events import OWNERS
 from fedkme.privacy.ledger import disclosures_in
+from fedkme.privacy.presets import PrivacyTarget
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
@@ -50,7 +52,7 @@ class Preparation:
         self._check_schema(request.schema)
         before = self._runs.of(request.consumer)
         context.settings.quota_of(request.consumer).check(request.consumer, request.rows, before)
-        self._check_budget(request.rows)
+        self._check_planned(request.rows)
         features = draw_features(
             context.settings.summary.features,
             self._gamma_from_seeds() if request.gamma is None else request.gamma,
@@ -155,17 +157,20 @@ class Preparation:
         quota = self._context.settings.quota_of(request.consumer)
         quota.check(request.consumer, 0, self._runs.of(request.consumer))
 
-    def _check_budget(self, rows: int) -> None:
-        """Refuse a run that owners' rows cannot pay for, with all that are open, before anything is computed.
+    def _check_planned(self, rows: int) -> None:
+        """Refuse a run over its target, or one that owners' rows cannot pay for beside those that are open.
 
         Raises:
-            BudgetError: they cannot.
+            BudgetError: it does, or they cannot.
         """
         settings = self._context.settings
+        owners = max(len(settings.owners), 1)
+        if settings.summary.preset == "sound":
+            planned = settings.summary.between_owners(rows, owners)
+            check_target(settings.summary.privacy, f"{OWNERS} towards {OWNERS}", planned)
         if settings.budget is None:
             return
         spent = disclosures_in(kept.line for kept in self._context.store.ledger())
-        owners = max(len(settings.owners), 1)
         planned = [
             event
             for promised in (*self._runs.promised(), rows)
@@ -230,5 +235,8 @@ class Preparation:
                 "Ask for less, or agree with the curator on a larger 'most_epsilon'.",
             )
         # Refused now rather than in the queue.
-        make_method(settings, self._context.schema, self._context.seeds, settings.seed or 0)
+        method = make_method(settings, self._context.schema, self._context.seeds, settings.seed or 0)
+        if math.isfinite(settings.epsilon):
+            target = PrivacyTarget(epsilon=settings.epsilon, delta=settings.delta, group=settings.group)
+            check_target(target, "each owner towards the consumer", method.planned())
         return json.dumps(settings.model_dump(mode="json"), sort_keys=True)

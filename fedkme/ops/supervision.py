@@ -23,6 +23,7 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, InterruptedRunErro
 from fedkme.ops.logs import Log, unforeseen
 from fedkme.ops.systemd import notify
 from fedkme.party import LogFormat
+from fedkme.privacy.presets import warn_of_large
 
 Result = TypeVar("Result")
 
@@ -198,6 +199,8 @@ def run_party(
         log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
         log.capture()
         reporter = StatusReporter(settings.name, supervised, log)
+        if not supervised:  # a launcher has said it
+            warn_of_large(settings, lambda line: reporter.say("warning", line=line))
         asyncio.run(_main(settings, reporter, supervised, work))
     except InterruptedRunError as error:
         if service and not supervised and reporter.told is signal.SIGTERM:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from pydantic import Field
@@ -9,6 +10,11 @@ from pydantic import Field
 from fedkme.config import Settings
 from fedkme.errors import BudgetError
 from fedkme.privacy.events import OWNERS, Disclosure, Event, is_validation
+from fedkme.privacy.events.groups import for_group
+from fedkme.privacy.presets import PrivacyTarget
+
+_ROUNDED = 1.0 + 1e-6
+"""What floating point may add to a plan that is exactly at its target."""
 
 
 class Budget(Settings):
@@ -64,6 +70,30 @@ def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[
     events = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in sorted(names)}
     for before in events:  # owners of equal past cost the same
         check_cost(budget, f"{OWNERS} towards {OWNERS}", before, tuple(planned), remedy)
+
+
+def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) -> None:
+    """Refuse a plan that costs more than the target of the settings that it was made by.
+
+    What has no finite epsilon was chosen by its name and is bounded by no target; settings say so.
+
+    Args:
+        target: the bound, for the rows of a group together.
+        whose: data set and observer, for the error.
+        planned: what is about to be released.
+
+    Raises:
+        BudgetError: it costs more; nothing was computed.
+    """
+    from fedkme.privacy.accountants import Sound
+
+    figure = Sound().epsilon(for_group(planned, target.group), target.delta)
+    if target.epsilon * _ROUNDED < figure.epsilon < math.inf:
+        raise BudgetError(
+            f"{whose}: epsilon {figure.epsilon:.4g} is planned at delta {target.delta:g}, and the target is "
+            f"{target.epsilon:g}",
+            "Give the mechanisms that the settings name a smaller epsilon, or allow a larger one in all.",
+        )
 
 
 def check_cost(

@@ -13,15 +13,17 @@ Whatever a configuration says by hand stays as it says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from fedkme.config import Settings
 from fedkme.privacy.gaussian import row_epsilon
 
 Preset = Literal["sound", "published"]
+LARGE = 10.0
+"""Epsilon above which every party that sets one is warned: a likelihood ratio of 22,000."""
 
 
 class PrivacyTarget(Settings):
@@ -38,6 +40,23 @@ class PrivacyTarget(Settings):
     def of_row(self) -> float:
         """Pure epsilon that one row of a group may cost."""
         return self.epsilon / self.group
+
+
+def large_epsilons(settings: object, within: str = "") -> list[str]:
+    """Epsilons of settings over LARGE, as `key = value`: their promise is next to nothing."""
+    found = []
+    for name, value in settings if isinstance(settings, BaseModel) else ():
+        for inner in value if isinstance(value, tuple) else (value,):
+            found += large_epsilons(inner, f"{within}{name}.")
+        if name in ("epsilon", "most_epsilon") and isinstance(value, float) and value > LARGE:
+            found.append(f"{within}{name} = {value:g}")
+    return found
+
+
+def warn_of_large(settings: object, say: Callable[[str], None]) -> None:
+    """Say in a line which epsilons of a party's settings are so large, if some are."""
+    if found := large_epsilons(settings):
+        say(f"an epsilon over {LARGE:g} promises next to nothing: {', '.join(found)}")
 
 
 def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:

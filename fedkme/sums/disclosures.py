@@ -19,8 +19,8 @@ def vector_disclosure(
 ) -> Disclosure:
     """The line of one owner's vector towards the curator, to be written before it leaves.
 
-    Its nonce has the number and the whole question: no other question passes for this one. Equal lines are no two
-    draws: an owner answers a number once under masks, its journal knows that, and a run has a name of its own.
+    Its nonce has the number and the whole question: no other question passes for this one. Equal lines are no
+    two draws: an owner answers a number once under masks, as its journal knows, in a run of its own name.
 
     Args:
         owner: whose rows.
@@ -39,7 +39,8 @@ def vector_disclosure(
 def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
     """Cost of the run to an owner's rows towards the consumer, one line an event of its plan.
 
-    It bounds all draws of the run, and is written once in it. A run without a plan promises nothing: what is made of the sums is written down as if it were the sums.
+    It bounds all draws of the run, and is written once in it. A run without a plan promises nothing: what is
+    made of the sums is written down as if it were the sums.
 
     Raises:
         ProtocolError: an event that no neighbouring relation is given for.

@@ -58,7 +58,12 @@ CASES = {
     "gamma": ("kernel.gamma=median-validation",),
     "gamma and rows": ("kernel.gamma=median-validation", "share=rows"),
     "winner only": ("auction.kind=winner-only", "broadcast.mechanism=exact", "target.mechanism=exact"),
-    "ask everyone": ("auction.kind=ask-everyone", "broadcast.mechanism=mwem", "target.mechanism=mwem"),
+    "ask everyone": (
+        "auction.kind=ask-everyone",
+        "broadcast.mechanism=mwem",
+        "target.mechanism=mwem",
+        "privacy.epsilon=6",
+    ),
     "uniform": ("protocol=uniform",),
 }
 

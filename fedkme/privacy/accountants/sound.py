@@ -6,7 +6,7 @@ Every method below bounds adaptive composition, and the smallest bound that exis
 |----------------------|-----------------------------------------------|---------------------------|
 | exact Gaussian       | Gaussian only                                 | Balle and Wang 2018       |
 | sum of pure epsilons | Laplace, bounded range, pure DP               | basic composition         |
-| randomised responses | Gaussian, and those as pure DP                | fedkme.privacy.gaussian   |
+| Gaussian and pure    | Gaussian, and those of the line before        | fedkme.privacy.gaussian   |
 | zCDP                 | all                                           | fedkme.privacy.accounting |
 | RDP                  | with a subsampled Gaussian                    | dp_accounting.rdp         |
 | PLD                  | all; delta >= 1e-11, up to 100,000 releases   | accountants.pld           |
@@ -198,7 +198,7 @@ def _with_responses(counts: Counts) -> _Bound | None:
     sigma = 1.0 / math.sqrt(2.0 * _rho(tuple(gaussians)))
     losses = _losses(pure)
     return _Bound(
-        "exact Gaussian and randomised responses",
+        "Gaussian and pure",
         lambda delta: responses_epsilon(sigma, losses, delta) if delta > 0 else math.inf,
         lambda epsilon: responses_delta(sigma, losses, epsilon),
     )

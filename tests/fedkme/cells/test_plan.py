@@ -56,7 +56,7 @@ def test_the_accountant_reads_the_same_from_the_ledger() -> None:
     assert event.events == (Gaussian(plan.multiplier or 0.0), plan.histogram.event)
     figure = Sound().epsilon([event], 1e-5)
     assert 1.0 - 2e-5 <= figure.epsilon <= 1.0
-    assert figure.method == "exact Gaussian and randomised responses"
+    assert figure.method == "Gaussian and pure"
     by_pld = min(each.epsilon for each in Sound().figures([event], 1e-5) if each.method == "PLD")
     assert figure.epsilon <= by_pld <= 1.0
 

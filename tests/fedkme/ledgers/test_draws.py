@@ -82,15 +82,17 @@ class Books:
 
 
 def mean_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
-    gate = ConsumerGate(CONSUMER, books.consumer)
+    gate = ConsumerGate(CONSUMER)
     gate.pass_target(RUN, drawn, Cost(event, 2.0))
+    books.consumer.extend(gate.declared)
     offer = Offer(drawn, disclosures=tuple(gate.declared))
     SummaryDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)
 
 
 def histogram_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
-    gate = ConsumerGate(CONSUMER, books.consumer)
+    gate = ConsumerGate(CONSUMER)
     gate.pass_histogram(RUN, event, drawn)
+    books.consumer.extend(gate.declared)
     offer = Offer(histogram=drawn, disclosures=tuple(gate.declared))
     CellDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)
 
@@ -225,7 +227,7 @@ class Still(Spending):
 
 
 def exposed(store: MemoryStore, protected: str, observer: str) -> float:
-    """What Prometheus reads."""
+    """Epsilon as Prometheus reads it."""
     registry = CollectorRegistry()
     spending = Still(store, registry, lambda error: None)
     spending._compute()

@@ -1,0 +1,100 @@
+"""Issue 12, A5: the target is a bound: plans keep to it at any size, and what is over it is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curator.summary.settings import SummarySettings
+from fedkme.errors import BudgetError
+from fedkme.party import PartySettings
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.accountants.pld import numerical_epsilon
+from fedkme.privacy.budget import check_target
+from fedkme.privacy.events import Clock, Event, ExactStatistic, Gaussian, Laplace, PureDp
+from fedkme.privacy.presets import PrivacyTarget, large_epsilons
+from owner.settings import PeriodBudget, PolicySettings
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "algorithm 3": {},
+    "a sketch and histograms": {"protocol": "cells"},
+    "histograms": {"protocol": "cells", "cells": {"code_book": "seeds"}},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@settings(max_examples=20, deadline=None)
+@given(
+    epsilon=st.sampled_from([0.1, 1.0, 10.0, 200.0, 1000.0]),
+    rows=st.integers(1, 500),
+    group=st.integers(1, 5),
+)
+def test_what_the_presets_plan_costs_no_more_than_the_target(
+    name: str, epsilon: float, rows: int, group: int
+) -> None:
+    # An epsilon of 200 was 5,534 by the accountant, and one of 1,000 was 127,780.
+    target = PrivacyTarget(epsilon=epsilon, group=group)
+    made = SummarySettings.model_validate({"privacy": target, **SETTINGS[name]})
+    check_target(target, "owners", made.between_owners(rows, 5))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"auction": {"epsilon": 0.6}},
+        {"broadcast": {"epsilon": 3.0}},
+        {"broadcast": {"mechanism": "mwem", "epsilon": 1.0}},
+    ],
+)
+def test_mechanisms_that_are_written_down_are_held_to_the_target_too(written: dict[str, object]) -> None:
+    made = SummarySettings.model_validate(written)
+    planned = made.between_owners(20, 3)
+    with pytest.raises(
+        BudgetError, match=r"owners: epsilon .* is planned at delta 1e-05, and the target is 1\. Give"
+    ):
+        check_target(made.privacy, "owners", planned)
+    check_target(PrivacyTarget(epsilon=2000.0), "owners", planned)
+
+
+def test_a_mechanism_without_a_proof_has_no_target() -> None:
+    check_target(PrivacyTarget(), "owners", [ExactStatistic("best marginal gain")])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sigma=st.floats(0.5, 50.0),
+    pure=st.lists(st.tuples(st.floats(0.01, 2.0), st.integers(1, 5)), min_size=1, max_size=3),
+    delta=st.sampled_from([1e-9, 1e-5, 1e-2]),
+)
+def test_gaussians_beside_pure_mechanisms_cost_what_loss_distributions_say(
+    sigma: float, pure: list[tuple[float, int]], delta: float
+) -> None:
+    # The grid only raises what it approximates: the exact sum is below it, and close.
+    events: list[Event] = [Gaussian(sigma), *(PureDp(epsilon, count) for epsilon, count in pure)]
+    (exact,) = (f for f in Sound().figures(events, delta) if f.method.startswith("Gaussian"))
+    counts = ((Gaussian(sigma), 1), *((PureDp(epsilon), count) for epsilon, count in pure))
+    by_grid = numerical_epsilon(counts, delta)
+    assert exact.epsilon <= by_grid + 1e-9
+    assert exact.epsilon >= by_grid * 0.98 - 0.01
+    assert Sound().delta(events, exact.epsilon).delta <= delta * (1.0 + 1e-6)
+
+
+def test_so_many_losses_that_they_are_added_up() -> None:
+    events = [Gaussian(5.0), Clock(0.01), Laplace(100.0, count=5_000)]
+    (figure,) = (f for f in Sound().figures(events, 1e-5) if f.method.startswith("Gaussian"))
+    gaussian = Sound().epsilon([Gaussian(5.0)], 1e-5).epsilon
+    assert figure.epsilon == pytest.approx(gaussian + 50.02, abs=1e-6)
+    assert math.isinf(Sound().epsilon(events, 0.0).epsilon)
+
+
+def test_large_epsilons_are_named_with_their_keys() -> None:
+    assert large_epsilons(PartySettings()) == []
+    assert large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=10.0))) == []
+    found = large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=200.0)))
+    assert found[0] == "privacy.epsilon = 200"
+    policy = PolicySettings(budgets=(PeriodBudget(epsilon=11.0, delta=1e-5),))
+    assert large_epsilons(policy) == ["budgets.epsilon = 11"]
