@@ -17,11 +17,7 @@ _ROUND_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0
 
 
 class CuratorMetrics:
-    """Counts what runs do.
-
-    Attributes:
-        registry: the figures.
-    """
+    """Counts what runs do, in figures of a registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

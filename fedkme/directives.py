@@ -36,13 +36,7 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process on a stream.
-
-    Attributes:
-        name: the owner's name.
-        version: of the wire contract that both sides speak.
-        instance: drawn when the process starts.
-    """
+    """First words of an owner's process on a stream; `instance` was drawn when it started."""
 
     name: str
     version: int
@@ -346,10 +340,7 @@ Answer = (
 class Limits:
     """Limits of an answer, which bound the memory that an owner can take up.
 
-    Attributes:
-        rows: most rows.
-        width: most values of a row; None for any.
-        words: most words of a vector.
+    Rows may be of any width with None.
     """
 
     rows: int = 0

@@ -37,11 +37,7 @@ _NEW = "new"
 
 
 class Order:
-    """State of a run at one owner.
-
-    Attributes:
-        state: `new` until the owner has accepted the invitation, then of the table.
-    """
+    """State of a run at one owner: `new` until it has accepted the invitation, then of the table."""
 
     def __init__(self, owner: str, run: str) -> None:
         """Begin before the invitation; args are for lines about what is out of turn."""

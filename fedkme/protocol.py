@@ -53,11 +53,9 @@ class CellTerms:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Secure aggregation, docs/decisions/006: the curator sees totals with the owners' noise in them alone.
+    """Secure aggregation (docs/decisions/006): the curator sees totals with owners' noise in them alone.
 
-    Attributes:
-        dropouts: D, owners that may be missing at the end.
-        colluders: T, owners that may side with the curator.
+    Of the owners D may be missing at the end, and T may side with the curator.
     """
 
     dropouts: int = 0
@@ -68,8 +66,7 @@ class Security:
 class SumTerms:
     """Terms of a run of sums (docs/decisions/007).
 
-    Attributes:
-        security: None: the curator is trusted with plain sums.
+    Without security the curator is trusted with plain sums.
     """
 
     security: Security | None = None
@@ -114,13 +111,7 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Broadcast:
-    """Broadcast of the curator to every owner in a round (Algorithm 3, step 5).
-
-    Attributes:
-        round: l, from 1.
-        size: q, rows in the current summary with its seed set.
-        mean: g_l, the released mean of h1 over them, (d,).
-    """
+    """Broadcast to every owner in round l (Algorithm 3, step 5): g_l, (d,), of q rows with the seed set."""
 
     round: int
     size: int
@@ -129,11 +120,9 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """An owner's best unsent row (Algorithm 3, step 6).
+    """An owner's best unsent row by its marginal gain (Algorithm 3, step 6).
 
-    Attributes:
-        value: its marginal gain; larger is better.
-        token: a name for the row that says nothing about it; the same row keeps its token in a run.
+    The token is a name for the row that says nothing about it; the same row keeps its token in a run.
     """
 
     value: float

@@ -170,11 +170,7 @@ def _variants(row: Protocol) -> Iterator[Protocol]:
 
 
 def _by_name(rows: Iterable[Protocol]) -> dict[str, Protocol]:
-    """Rows and their variants by name.
-
-    Raises:
-        ExtensionError: two rows have one name.
-    """
+    """Rows and their variants by name."""
     found: dict[str, Protocol] = {}
     for row in (variant for each in rows for variant in _variants(each)):
         if found.setdefault(row.name, row) is not row:
@@ -192,11 +188,7 @@ class _Table(Mapping[str, Protocol]):
 
     @cached_property
     def _rows(self) -> Mapping[str, Protocol]:
-        """All rows by name.
-
-        Raises:
-            ExtensionError: an extension cannot be used.
-        """
+        """All rows by name."""
         others = [
             _checked(name, row, group, family)
             for group, family in _GROUPS.items()
@@ -215,11 +207,7 @@ class _Table(Mapping[str, Protocol]):
 
 
 def _checked(name: str, row: object, group: str, family: Family) -> Protocol:
-    """The row that an entry point registered.
-
-    Raises:
-        ExtensionError: it registered something else.
-    """
+    """The row that an entry point registered."""
     rows = "none" if family == "sums" else "raw"
     if (
         not isinstance(row, Protocol)

@@ -136,11 +136,7 @@ async def join(
 
 
 def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
-    """Make the function that refuses certificates of other owners that were revoked.
-
-    Raises:
-        IdentityError: the list cannot be relied on.
-    """
+    """Make the function that refuses certificates of other owners that were revoked."""
     if own is None or settings.revoked is None:
         return None
     return Revocation(settings.revoked, own.current().authority).check
@@ -154,12 +150,7 @@ async def _serve(
     metrics: OwnerMetrics | None,
     identity: OwnIdentity | None,
 ) -> None:
-    """One stream after another, until the curator says farewell or refuses this process.
-
-    Raises:
-        ConnectionFailedError: no curator answered at first.
-        FedkmeError: the curator refused this owner.
-    """
+    """One stream after another, until the curator says farewell or refuses this process."""
     instance = secrets.token_bytes(16)
     absence = Absence(reporter, settings.away_s, settings.connect_s)
 

@@ -15,11 +15,7 @@ from fedkme.protocol import Invitation
 
 
 class RunHandler(ABC):
-    """One run at an owner: it holds to the numbers of directives and to their legal order.
-
-    Attributes:
-        run: the run's name.
-    """
+    """One run at an owner: it holds to the numbers of directives and to their legal order."""
 
     def __init__(self, owner: str, run: str) -> None:
         """Begin before the run's first directive; args are names."""
@@ -102,11 +98,7 @@ class RunHandler(ABC):
 
     @abstractmethod
     def _compute(self, directive: Directive) -> Answer:
-        """Compute an answer.
-
-        Raises:
-            FedkmeError: in place of the answer.
-        """
+        """Compute an answer."""
 
     @abstractmethod
     def _restored(self, entry: OwnerEntry) -> None:

@@ -35,12 +35,7 @@ MOST_OFFERS_OPEN = 64
 
 @dataclass(frozen=True)
 class Sealer:
-    """Keys with which an owner seals rows of one run.
-
-    Attributes:
-        secret: of the run's owners and consumer.
-        recipient: the consumer's key.
-    """
+    """Keys with which an owner seals rows of one run: the group secret, and the consumer's."""
 
     secret: GroupSecret = field(repr=False)
     recipient: bytes = field(repr=False)

@@ -135,11 +135,7 @@ class RunManager:
         return [row.run for row in self._store.runs(OPEN)]
 
     def _check_name(self, run: str) -> None:
-        """Hold a run to a name that fits in stores, logs and ledgers.
-
-        Raises:
-            ProtocolError: it is too long or not printable.
-        """
+        """Hold a run to a name that fits in stores, logs and ledgers."""
         if len(run) > _NAME or not run.isprintable():
             raise ProtocolError(
                 f"{self._name} is asked about a run whose name is long or not printable",
@@ -195,11 +191,7 @@ class RunManager:
         return sum(row.run not in self._refused for row in self._store.runs(OPEN))
 
     def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
-        """The answer and its ledger lines, all or nothing; `left` rows had left before it.
-
-        Raises:
-            StoreError: they could not be kept: nothing may leave, and the run is over for this owner.
-        """
+        """The answer and its ledger lines, all or nothing; `left` rows had left before it."""
         try:
             with self._ledger.together(), self._store.transaction():
                 self._journal.append(run, entry)

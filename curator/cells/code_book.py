@@ -34,9 +34,7 @@ MOST_OWNER_ROWS = 2**31
 class PublicCells:
     """Public cells, as all parties have them before anybody counts.
 
-    Attributes:
-        book: the code book.
-        classes: of the label by which owners count each cell; 0 for cells alone.
+    With classes of the label, each is counted by class.
     """
 
     book: CodeBook

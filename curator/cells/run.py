@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.orders import Histograms, Orders, make_orders
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
@@ -96,7 +96,7 @@ class CellTask:
 
 async def run_cells(
     task: CellTask,
-    ports: Sequence[OwnerPort],
+    ports: Sequence[OwnerSession],
     quorum: int,
     record: SummaryRecord,
     observer: RunObserver,
@@ -110,7 +110,7 @@ async def run_cells(
     Raises:
         NotEnoughRowsError: the owners together have fewer than p rows; raised before anybody counts.
     """
-    roster: Roster[OwnerPort] = Roster(ports, quorum, observer.owner_left, record.faults)
+    roster: Roster[OwnerSession] = Roster(ports, quorum, observer.owner_left, record.faults)
     record.owner_rows = await roster.ask(
         0, lambda owner, said: owner.invite(said), {name: task.invitation(name) for name in roster.names}
     )
@@ -133,7 +133,7 @@ async def run_cells(
 
 async def _fill(
     task: CellTask,
-    roster: Roster[OwnerPort],
+    roster: Roster[OwnerSession],
     record: SummaryRecord,
     observer: RunObserver,
     gate: CellDisclosures,
@@ -231,11 +231,11 @@ def _released(
     }
 
 
-async def _histogram(cells: int, owner: OwnerPort, _: int) -> IntArray:
+async def _histogram(cells: int, owner: OwnerSession, _: int) -> IntArray:
     return await owner.histogram(1, cells)
 
 
-async def _fill_order(owner: OwnerPort, order: tuple[int, FloatArray]) -> Sequence[AnyRow]:
+async def _fill_order(owner: OwnerSession, order: tuple[int, FloatArray]) -> Sequence[AnyRow]:
     count, shares = order
     return await owner.fill_order(1, count, shares)
 

@@ -22,10 +22,7 @@ _REQUEST_ID = 64  # bytes
 class OpenCall:
     """One call.
 
-    Attributes:
-        line: to the caller.
-        name: the caller's, once it said it.
-        run: the run that it is about, once that is known.
+    A line to the caller, its name once it said it, and the run that it is about once that is known.
     """
 
     def __init__(self, line: ConsumerCall) -> None:
@@ -35,12 +32,7 @@ class OpenCall:
 
 
 class ConsumerAdmission:
-    """Lets consumers in, to their own runs alone.
-
-    Attributes:
-        served: set when the number of runs that the settings allow is done.
-        stopping: whether no new runs are taken.
-    """
+    """Lets consumers in, to their own runs alone."""
 
     def __init__(
         self,

@@ -83,11 +83,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
 
 
 def _release(run: Run) -> Run:
-    """A run that is one of a release.
-
-    Raises:
-        ConfigError: it is a summary.
-    """
+    """A run that is one of a release."""
     if not run.is_release:
         raise ConfigError(f"{run.name} is a summary", "Follow it with `fedkme consumer watch`.")
     return run

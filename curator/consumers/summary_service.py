@@ -121,11 +121,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         await line.tell(pb.CuratorMessage(plan=summaries.plan_to_wire(plan, version)))
 
     async def _hear_offer(self, line: ConsumerCall, run: Run, plan: Plan) -> Offer:
-        """Hear what the consumer offers; D_v itself comes in parts.
-
-        Raises:
-            ProtocolError: it does not have the form that the plan asks for.
-        """
+        """Hear what the consumer offers; D_v itself comes in parts."""
         most, size, count = run.document.summary.validation_rows, 0, 0
         messages = [await line.hear("target" if plan.cells is None else "histogram")]
         last = not messages[0].with_validation
@@ -156,11 +152,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
 
 
 def _summary(run: Run) -> Run:
-    """A run that is one of a summary.
-
-    Raises:
-        ConfigError: it is a release.
-    """
+    """A run that is one of a summary."""
     if run.is_release:
         raise ConfigError(f"{run.name} is a release", "Follow it with `fedkme consumer release --attach`.")
     return run

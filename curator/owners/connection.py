@@ -118,12 +118,7 @@ class Connection(Protocol):
 
 
 class OwnerConnection:
-    """The session of an owner over all its streams.
-
-    Attributes:
-        name: the owner's name.
-        traffic: of all its runs in this process.
-    """
+    """The session of an owner over all its streams, with the traffic of all its runs in this process."""
 
     at_once = False
 

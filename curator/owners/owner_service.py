@@ -24,11 +24,7 @@ Context = grpc.aio.ServicerContext[pb.OwnerMessage, pb.Directive]
 
 
 class GrpcStream:
-    """The curator's end of a gRPC stream.
-
-    Attributes:
-        over: set when the stream is to end, or has.
-    """
+    """The curator's end of a gRPC stream; `over` is set when it is to end, or has."""
 
     def __init__(self, context: Context) -> None:
         self.over = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The ports through which a protocol reaches an owner in one run, whatever the connection."""
+"""Sessions through which a protocol reaches an owner in one run, whatever the connection."""
 
 from __future__ import annotations
 
@@ -51,12 +51,7 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class RunSession:
-    """An owner in one run: numbers directives, keeps to their legal order, and says what went wrong.
-
-    Attributes:
-        name: the owner's name.
-        traffic: what went over its streams for the run.
-    """
+    """An owner in one run: numbers directives, keeps to their legal order, and says what went wrong."""
 
     def __init__(self, connection: Connection, run: str, journal: RunJournal | None = None) -> None:
         """Open for one run; answers are kept in the journal, if there is one, and taken from it."""
@@ -125,7 +120,11 @@ class RunSession:
 
 
 class OwnerSession(RunSession):
-    """The `OwnerPort` of an owner that is reached over a connection."""
+    """One owner as the protocols of summaries see it.
+
+    Every call may raise `OwnerLostError` (the owner is gone), `OwnerFaultError` (it answered with a fault) or
+    `BudgetError` (it may not send more); the protocol then goes on without the owner.
+    """
 
     def __init__(
         self,

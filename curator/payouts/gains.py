@@ -57,10 +57,9 @@ WIN_SENSITIVITY = 2
 
 @dataclass(frozen=True)
 class WinRelease:
-    """Release of the numbers of winning rows: Laplace noise on each.
+    """Release of the numbers of winning rows.
 
-    Attributes:
-        epsilon: pure, replace-one, of all numbers together.
+    Laplace noise on each, pure epsilon (replace-one) of all together.
     """
 
     epsilon: float

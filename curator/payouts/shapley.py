@@ -39,12 +39,9 @@ _QUANTILE = 1.959963984540054
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shapley:
-    """Values of all players.
+    """Values of all players, (K,), which add up to `worth`.
 
-    Attributes:
-        values: (K,).
-        errors: standard errors, (K,); 0 where all coalitions were computed.
-        worth: v of all players, to which `values` add up.
+    Standard errors are 0 where all coalitions were computed.
     """
 
     values: FloatArray

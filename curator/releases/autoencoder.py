@@ -323,15 +323,7 @@ def train_openly(
 
 @dataclass(frozen=True, eq=False)
 class GradientOwner:
-    """An owner in one process: throws its coins and answers with its sum.
-
-    Attributes:
-        network: what is trained.
-        rows: its own.
-        rate: of the coins.
-        clip: norm of gradients.
-        coins: its own source.
-    """
+    """An owner in one process: throws its coins and answers with its sum."""
 
     network: AutoEncoder
     rows: Table

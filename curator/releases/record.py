@@ -54,11 +54,7 @@ class ReleaseRecord:
 class ReleaseOutcome:
     """A release run that is over, as its folder says.
 
-    Attributes:
-        files: paths of what was made, in order.
-        rows: rows that were made.
-        owners: how many took part.
-        fault: the failure that ended the run.
+    Paths and rows of what was made, owners, or the failure that ended it.
     """
 
     files: tuple[Path, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from curator.owners.ports import OwnerPort
+from curator.owners.session import OwnerSession
 from curator.runs.queue import Run
 from curator.summary.record import RunObserver, SummaryRecord
 from fedkme.errors import ProtocolError
@@ -14,7 +14,7 @@ from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.wire.journals import RunDocument
 
-RunBody: TypeAlias = Callable[[Sequence[OwnerPort], SummaryRecord, RunObserver], Awaitable[object]]
+RunBody: TypeAlias = Callable[[Sequence[OwnerSession], SummaryRecord, RunObserver], Awaitable[object]]
 """A protocol over owners, which fills the record."""
 
 

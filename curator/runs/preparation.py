@@ -213,11 +213,7 @@ class Preparation:
         run.document = document
 
     def _settled(self, text: str) -> str:
-        """The settings that the run is of, with every public choice made.
-
-        Raises:
-            ConfigError: they are no settings, or cost more than this curator takes part in.
-        """
+        """The settings that the run is of, with every public choice made."""
         curator = self._context.settings
         settings = settings_from_json(text)
         if settings.seed is None:

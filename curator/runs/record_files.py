@@ -28,11 +28,7 @@ SEALED = "sealed.npz"
 class MadeSummary:
     """Summary of a run that is over, as its consumer receives it.
 
-    Attributes:
-        table: the summary's rows; None when there are none.
-        sealed: the rows in their boxes, in place of a table.
-        outcome: how the run ended.
-        fault: the failure that ended it.
+    A table, or rows in boxes, or the failure that ended it.
     """
 
     table: Table | None

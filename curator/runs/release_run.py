@@ -86,11 +86,7 @@ class ReleaseRun:
         return "complete"
 
     def _kept(self) -> bytes | None:
-        """The release, where an earlier process came so far.
-
-        Raises:
-            SecureAggregationError: it died while owners opened a sum.
-        """
+        """The release, where an earlier process came so far."""
         name = self._run.name
         kept = {entry.kind: entry.body for entry in self._context.store.entries(name)}
         if POOLED in kept:

@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
@@ -26,7 +26,7 @@ from fedkme.protocol import Broadcast
 
 async def algorithm3(
     task: SummaryTask,
-    roster: Roster[OwnerPort],
+    roster: Roster[OwnerSession],
     h2: MeanRelease,
     auction: Auction,
     record: SummaryRecord,

@@ -22,12 +22,7 @@ from fedkme.sealed.rows import HashedRow, row_box_bytes
 
 @dataclass(frozen=True, slots=True)
 class HashedContent:
-    """Shape of a run's rows to a curator without the draw.
-
-    Attributes:
-        spec: public part of the secret draw.
-        columns: of the schema; 0 where labels alone are sealed.
-    """
+    """Shape of a run's rows to a curator without the draw; no columns where labels alone are sealed."""
 
     spec: SecretFourierSpec
     columns: int

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import SummaryRecord
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
@@ -29,19 +29,15 @@ _CHECK = "Check the owner's software."
 
 
 class Market:
-    """The owners and the pool, in one round.
+    """The owners and the pool in one round.
 
-    Attributes:
-        broadcast: g_l and q, told to owners with the first question.
-        pool: rows revealed and not used.
-        asked: how many owners were asked for rows.
-        revealed: how many rows came and were accepted.
+    Counts owners that were asked for rows, and rows that were accepted.
     """
 
     def __init__(
         self,
         task: SummaryTask,
-        roster: Roster[OwnerPort],
+        roster: Roster[OwnerSession],
         broadcast: Broadcast,
         pool: Pool,
         record: SummaryRecord,

@@ -1,12 +1,12 @@
-"""One summary run from the owners' ports to its record: the same code whatever engine made the ports."""
+"""One summary run from the owners' sessions to its record: the same code whatever engine made them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RunObserver, SummaryRecord
@@ -23,7 +23,7 @@ from fedkme.protocol import AuctionTerms, Invitation
 async def run_summary(
     task: SummaryTask,
     settings: SummarySettings,
-    ports: Sequence[OwnerPort],
+    ports: Sequence[OwnerSession],
     noise_for: NoiseFor,
     record: SummaryRecord,
     observer: RunObserver,
@@ -34,7 +34,7 @@ async def run_summary(
     Raises:
         NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
     """
-    roster: Roster[OwnerPort] = Roster(ports, settings.quorum, observer.owner_left, record.faults)
+    roster: Roster[OwnerSession] = Roster(ports, settings.quorum, observer.owner_left, record.faults)
     h2 = None
     if settings.row.family != "uniform":
         spec = task.h1.spec
@@ -91,7 +91,7 @@ def _invitation(
     )
 
 
-async def close(roster: Roster[OwnerPort], record: SummaryRecord) -> None:
+async def close(roster: Roster[OwnerSession], record: SummaryRecord) -> None:
     """Take every owner's own count of what it sent."""
     last = len(record.rounds)
     closings = await roster.ask(

@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.algorithm3 import out_of_rows
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
@@ -39,7 +39,7 @@ def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
 
 async def uniform(
     task: SummaryTask,
-    roster: Roster[OwnerPort],
+    roster: Roster[OwnerSession],
     record: SummaryRecord,
     observer: RunObserver,
     gate: SummaryDisclosures,
@@ -93,7 +93,7 @@ async def uniform(
     record.status = "complete"
 
 
-async def _draw(number: int, owner: OwnerPort, count: int) -> Sequence[AnyRow]:
+async def _draw(number: int, owner: OwnerSession, count: int) -> Sequence[AnyRow]:
     return await owner.draw(number, count)
 
 

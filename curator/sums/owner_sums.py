@@ -20,8 +20,8 @@ from curator.owners.roster import Fault
 from curator.releases import joint
 from curator.releases.joint import JointRelease
 from curator.sums.disclosures import SumDisclosures
-from curator.sums.ports import SumPort
 from curator.sums.round import SumRound, SumTotal
+from curator.sums.session import SumSession
 from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
 from fedkme.cells.sketch import release as release_sketch
 from fedkme.errors import ConfigError
@@ -44,11 +44,11 @@ PURPOSE = "release"
 
 
 class OwnerSums:
-    """The `SumOracle` over owners' ports."""
+    """The `SumOracle` over owners' sessions."""
 
     def __init__(
         self,
-        ports: Sequence[SumPort],
+        ports: Sequence[SumSession],
         invitation: Invitation,
         schema: Schema,
         gate: SumDisclosures,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from curator.owners.roster import Fault, Roster
 from curator.sums.disclosures import SumDisclosures
-from curator.sums.ports import SumPort
+from curator.sums.session import SumSession
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.sums import ROW_UNIT, row_limit
 from fedkme.pki.identity import Identity
@@ -82,7 +82,7 @@ class SumRound:
 
     def __init__(
         self,
-        ports: Sequence[SumPort],
+        ports: Sequence[SumSession],
         invitation: Invitation,
         gate: SumDisclosures,
         *,
@@ -110,7 +110,7 @@ class SumRound:
         self._gate = gate
         self._quorum = quorum
         self._least = max(quorum, least_owners(invitation.security))
-        self._roster: Roster[SumPort] = Roster(ports, self._least, observe, faults)
+        self._roster: Roster[SumSession] = Roster(ports, self._least, observe, faults)
         self._identity = identity
         self._begin_aggregation = begin_aggregation
         self._number = 0
@@ -130,7 +130,7 @@ class SumRound:
             QuorumError: too few take part.
         """
 
-        async def invite(port: SumPort, said: Invitation) -> int:
+        async def invite(port: SumSession, said: Invitation) -> int:
             rows = await port.invite(said)
             if rows < 1:
                 raise OwnerFaultError(f"{port.name} has no rows", "It is left out; give it rows, or stop it.")
@@ -153,7 +153,7 @@ class SumRound:
         total = np.zeros(vector.length, dtype=np.int64)
         slots = _slots(vector.length)
 
-        async def add(port: SumPort, said: SumVector) -> None:
+        async def add(port: SumSession, said: SumVector) -> None:
             async with slots:
                 answer = await port.embed(number, said.query, said.length)
                 self._gate.receive_vector(number, port.name, said)
@@ -184,13 +184,13 @@ class SumRound:
         aggregator = CuratorAggregator(parameters, {name: key for name, (_, key) in keys.items()})
         slots = _slots(length)
 
-        async def advertise(port: SumPort, said: Sequence[KeyBinding]) -> None:
+        async def advertise(port: SumSession, said: Sequence[KeyBinding]) -> None:
             aggregator.advertised(_of(port, await port.advertise(number, said)))
 
         await self._ask(number, advertise, [binding for binding, _ in keys.values()])
         roster = aggregator.roster()
 
-        async def share(port: SumPort, _: str) -> None:
+        async def share(port: SumSession, _: str) -> None:
             aggregator.shared(_of(port, await port.share(number, roster)))
 
         await self._phase(number, share, [each.sender for each in roster.advertisements])
@@ -198,7 +198,7 @@ class SumRound:
         self._gate.expect(number, deliveries, vector, plan.event)
         self._begin_aggregation()
 
-        async def mask(port: SumPort, name: str) -> None:
+        async def mask(port: SumSession, name: str) -> None:
             async with slots:
                 message = _of(port, await port.mask(number, deliveries[name], length))
                 self._gate.receive_vector(number, name, vector, plan.event)
@@ -207,13 +207,13 @@ class SumRound:
         await self._phase(number, mask, list(deliveries))
         survivors = aggregator.survivors()
 
-        async def endorse(port: SumPort, _: str) -> None:
+        async def endorse(port: SumSession, _: str) -> None:
             aggregator.endorsed(_of(port, await port.endorse(number, survivors)))
 
         await self._phase(number, endorse, survivors.owners)
         endorsements = aggregator.endorsements()
 
-        async def unmask(port: SumPort, _: str) -> None:
+        async def unmask(port: SumSession, _: str) -> None:
             aggregator.unmasked(_of(port, await port.unmask(number, endorsements)))
 
         await self._phase(number, unmask, survivors.owners)
@@ -235,7 +235,7 @@ class SumRound:
             The parameters, the noise, and signing keys in the order of names.
         """
 
-        async def propose(port: SumPort, said: Parameters) -> SignedWith:
+        async def propose(port: SumSession, said: Parameters) -> SignedWith:
             binding = await port.propose(self._number, said, vector.query)
             return binding, self._key(port.name, binding, said.run)
 
@@ -267,11 +267,7 @@ class SumRound:
         return dataclasses.replace(widest, bits=max(8, widest.largest_total.bit_length() + 1))
 
     def _key(self, name: str, binding: KeyBinding, aggregation: str) -> Ed25519PublicKey:
-        """An owner's signing key, if it is one.
-
-        Raises:
-            OwnerFaultError: it is not a key, or is another party's.
-        """
+        """An owner's signing key, if it is one."""
         try:
             if self._identity is None:
                 whose, key = binding.owner, Ed25519PublicKey.from_public_bytes(binding.key)
@@ -285,13 +281,13 @@ class SumRound:
         return key
 
     async def _ask(
-        self, number: int, call: Callable[[SumPort, Argument], Awaitable[Answer]], said: Argument
+        self, number: int, call: Callable[[SumSession, Argument], Awaitable[Answer]], said: Argument
     ) -> dict[str, Answer]:
         """Ask everybody the same."""
         return await self._roster.ask(number, call, dict.fromkeys(self._roster.names, said))
 
     async def _phase(
-        self, number: int, call: Callable[[SumPort, str], Awaitable[None]], names: Sequence[str]
+        self, number: int, call: Callable[[SumSession, str], Awaitable[None]], names: Sequence[str]
     ) -> None:
         """Ask those of the owners that are still there."""
         await self._roster.ask(number, call, {name: name for name in names})
@@ -304,21 +300,13 @@ class SumRound:
         return SumTotal(names, sum(self.rows[name] for name in names), steps)
 
     def _check_quorum(self) -> None:
-        """Stop where too few owners are left.
-
-        Raises:
-            QuorumError: so few.
-        """
+        """Stop where too few owners are left."""
         if (shortfall := self._roster.below_quorum()) is not None:
             secure = "; secure aggregation needs that many" if self._least > self._quorum else ""
             raise QuorumError(f"{shortfall.cause}{secure}", "Start the missing owners and ask again.")
 
     def _check_rows(self, vector: SumVector) -> None:
-        """Stop where a sum would not be exact in float64; an owner that alone has so many rows leaves.
-
-        Raises:
-            DataError: so many rows.
-        """
+        """Stop where a sum would not be exact in float64; an owner that alone has so many rows leaves."""
         most = min(map(row_limit, vector.maps), default=2**52)
         for name in self.owners:
             if self.rows[name] > most:
@@ -342,12 +330,8 @@ def least_owners(security: Security | None) -> int:
     return owners
 
 
-def _of(port: SumPort, message: Message) -> Message:
-    """The message, if it is the owner's own: some have no signature.
-
-    Raises:
-        OwnerFaultError: it is another's.
-    """
+def _of(port: SumSession, message: Message) -> Message:
+    """The message, if it is the owner's own: some have no signature."""
     if message.sender != port.name:
         raise OwnerFaultError(f"{port.name} speaks for {message.sender!r}", "Check its software.")
     return message

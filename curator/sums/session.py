@@ -1,4 +1,4 @@
-"""The port through which a run of sums reaches an owner, whatever the connection.
+"""The session through which a run of sums reaches an owner, whatever the connection.
 
 No answer is kept: sums are not for the curator's disk (docs/decisions/007).
 """
@@ -29,7 +29,11 @@ from fedkme.sums.values import SumQuery
 
 
 class SumSession(RunSession):
-    """The `SumPort` of an owner that is reached over a connection."""
+    """One owner as a run of sums sees it; `number` counts questions, from 1.
+
+    Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then
+    goes on without the owner, where the number of those that are left allows it.
+    """
 
     async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
         """Ask for a plain vector of sums."""

@@ -25,12 +25,7 @@ _GAIN = 1e-12
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """Received rows as the kernel sees them.
-
-    Attributes:
-        gram: kernel of all pairs, (r, r).
-        closeness: mean kernel to D_v, (r,).
-    """
+    """Received rows as the kernel sees them: all pairs, (r, r), and their mean kernel to D_v, (r,)."""
 
     gram: FloatArray
     closeness: FloatArray

@@ -25,12 +25,7 @@ LIMIT = 5000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fit:
-    """Weights found.
-
-    Attributes:
-        weights: (M,) float64, feasible.
-        gap: the squared distance reached is at most this much above the least possible one.
-    """
+    """Feasible weights, (M,); the squared distance reached is at most `gap` above the least possible one."""
 
     weights: FloatArray
     gap: float

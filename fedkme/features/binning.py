@@ -26,11 +26,7 @@ MOST_BINS = 1 << 12
 
 @dataclass(frozen=True)
 class Binning:
-    """Coding of rows: rows become codes, and codes become rows.
-
-    Attributes:
-        schema: public.
-        bins: of a numeric column, at most.
+    """Coding of rows: rows become codes, of at most `bins` for a numeric column, and codes become rows.
 
     Raises:
         ConfigError: on construction, for a number of bins out of range.

@@ -24,12 +24,7 @@ Units = Literal["model", "table"]
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One column of a table in model space.
-
-    Attributes:
-        levels: categories; 0 for a number.
-        start: its first column of model space.
-    """
+    """One column of a table in model space: its first column there, and its categories, 0 for a number."""
 
     levels: int
     start: int

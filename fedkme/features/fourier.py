@@ -112,12 +112,7 @@ class FourierShape(Protocol):
 
 
 class FourierFeatures:
-    """h1 under one draw, wherever that comes from.
-
-    Attributes:
-        dimension: d.
-        norm_bound: the largest possible norm of h1(x).
-    """
+    """h1 under one draw, wherever that comes from."""
 
     def __init__(self, shape: FourierShape, omega: FloatArray, offset: FloatArray | None) -> None:
         """Take a draw.
@@ -163,11 +158,7 @@ class FourierFeatures:
 
 
 class RandomFourier(FourierFeatures):
-    """One draw of h1 that everybody can repeat.
-
-    Attributes:
-        spec: what it was drawn from.
-    """
+    """One draw of h1 that everybody can repeat by its spec."""
 
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec

@@ -142,9 +142,6 @@ def _largest_norm2(whitening: FloatArray, gram: FloatArray) -> float:
     """b^2: the largest eigenvalue of G, and what rounding may have hidden of it.
 
     Entries of K_zz are off by about 2^-53, hence the matrix by M 2^-53 in norm, and G by that times ||W||^2.
-
-    Raises:
-        ConfigError: the basis needs points that depend on the others to rounding error.
     """
     error = len(gram) * np.finfo(np.float64).eps * float(np.linalg.norm(whitening, 2)) ** 2
     largest = float(np.linalg.eigvalsh(whitening @ gram @ whitening.T)[-1])
@@ -154,11 +151,7 @@ def _largest_norm2(whitening: FloatArray, gram: FloatArray) -> float:
 
 
 def _inverse_factor(gram: FloatArray) -> FloatArray:
-    """L^-1, (M, M).
-
-    Raises:
-        ConfigError: K_zz is singular to rounding error.
-    """
+    """L^-1, (M, M)."""
     try:
         factor = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:

@@ -50,11 +50,9 @@ class Layout:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PooledSum:
-    """Sums of features, exact: what an owner answers and what the curator adds up.
+    """Sums of features in units of ROW_UNIT, (J, C), and rows per column, (C,).
 
-    Attributes:
-        steps: (J, C) int64, the sums in units of ROW_UNIT.
-        count: (C,) int64, rows per column.
+    What owners answer and the curator adds up.
     """
 
     steps: IntArray

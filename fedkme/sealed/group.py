@@ -108,11 +108,7 @@ class Gift:
 
 
 class SecretGiver:
-    """The party that draws the secret; takers may come at any time until it closes.
-
-    Attributes:
-        secret: for this party's own use.
-    """
+    """The party that draws the secret; takers may come at any time until it closes."""
 
     def __init__(
         self,

@@ -40,11 +40,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SecretFourier(FourierFeatures):
-    """One secret draw of h1, in a party that holds the group secret.
-
-    Attributes:
-        spec: its public part.
-    """
+    """One secret draw of h1, in a party that holds the group secret; its spec is public."""
 
     def __init__(self, spec: SecretFourierSpec, secret: GroupSecret) -> None:
         """Draw.

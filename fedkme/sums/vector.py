@@ -41,13 +41,7 @@ _LARGEST_NOISE_BITS = 44
 
 
 class SumVector:
-    """One question over one schema.
-
-    Attributes:
-        query: what is asked.
-        maps: the feature maps, in order.
-        length: entries of the vector.
-    """
+    """One question over one schema: its feature maps in order, and the length of the vector."""
 
     def __init__(self, query: SumQuery, schema: Schema, maps: Sequence[EmbeddingMap] = ()) -> None:
         """Build the maps; every party does so for itself.

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 class Row:
     """A row that left its owner.
 
-    Attributes:
-        token: the owner's name for it.
-        values: one number per schema column, (c,) float64.
-        label: class index, where the data have labels.
+    The owner's name for it, (c,) float64 schema columns, and a class where data have labels.
     """
 
     token: int

@@ -32,11 +32,7 @@ _ROWS = 2000
 
 
 class OwnersInMemory:
-    """A `SumOracle` over a table that owners share; noise is simulated.
-
-    Attributes:
-        asked: questions so far.
-    """
+    """A `SumOracle` over a table that owners share, which counts questions; noise is simulated."""
 
     exact_sums = True
     noise_ratio = 1.0

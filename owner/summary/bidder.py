@@ -95,11 +95,7 @@ class Bidder:
         return len(self._offered)
 
     def _map(self, features: FourierSpec | SecretFourierSpec) -> FourierFeatures:
-        """h1 of a run.
-
-        Raises:
-            SealedBoxError: it is drawn from a secret that died with another process.
-        """
+        """h1 of a run."""
         if isinstance(features, FourierSpec):
             return RandomFourier(features)
         if self._sealer is None:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
@@ -166,7 +166,7 @@ class RunGame:
             owners.append(_Listener(view, *arguments) if name == OBSERVER else self.bidder(*arguments))
         return owners
 
-    async def play(self, ports: Sequence[OwnerPort], noise: NoiseSource, record: SummaryRecord) -> None:
+    async def play(self, ports: Sequence[OwnerSession], noise: NoiseSource, record: SummaryRecord) -> None:
         """One run over fresh owners, with all of the curator's randomness from one source."""
         task = self.task
         roster = Roster(ports, 1, SilentObserver().owner_left, record.faults)

@@ -20,7 +20,6 @@ import grpc.aio
 from curator.access.names import NameRegister
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Fault
 from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord
@@ -43,7 +42,7 @@ _PATIENCE_S = 60.0  # for an answer or a connection; a game that waits as long h
 _GRACE_S = 1.0  # for streams to end
 
 Party = Bidder | HistogramResponder
-Seat = Callable[[Sequence[Party]], Sequence[OwnerPort]]
+Seat = Callable[[Sequence[Party]], Sequence[OwnerSession]]
 """Begins a run: owners, always of the same names, take the places of those of the run before."""
 
 
@@ -75,7 +74,7 @@ async def _looped(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
     yield lambda parties: looped(parties, width)
 
 
-def looped(parties: Sequence[Party], width: int) -> list[OwnerPort]:
+def looped(parties: Sequence[Party], width: int) -> list[OwnerSession]:
     """Ports to owners in this process, whose handlers of directives answer."""
     return [OwnerSession(loopback_to(party, width), "audit") for party in parties]
 
@@ -100,7 +99,7 @@ async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
     try:
         await members.gather(len(names), _PATIENCE_S)
 
-        def seat(parties: Sequence[Party]) -> Sequence[OwnerPort]:
+        def seat(parties: Sequence[Party]) -> Sequence[OwnerSession]:
             run = f"audit-{next(numbers)}"
             for party in parties:
                 places[party.name].take(party)

@@ -48,13 +48,7 @@ _MOST_COLUMNS = 6
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One benchmark's table.
-
-    Attributes:
-        name: of the benchmark.
-        title: what was compared.
-        rows: equal keys in every row, in the order of the columns.
-    """
+    """One benchmark's table; its rows have equal keys, in the order of the columns."""
 
     name: str
     title: str

@@ -19,9 +19,7 @@ from owner.runs import RunManager
 class Loopback:
     """The `Connection` to an owner in this process.
 
-    Attributes:
-        name: the owner's name.
-        runs: what answers; another one in its place is another process of the owner.
+    Other `runs` in their place are another process of the owner.
     """
 
     at_once = True

@@ -40,12 +40,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class LaunchTimes:
-    """Times of a launch, on the machine's monotonic clock.
+    """Times of a launch on the monotonic clock.
 
-    Attributes:
-        launched: the launcher began to start processes.
-        imported: the last party had imported its modules.
-        first_round: the first round began.
+    Processes started, the last one's modules imported, the first round begun.
     """
 
     launched: float = field(default_factory=time.monotonic)
@@ -54,11 +51,7 @@ class LaunchTimes:
 
 
 class Launch:
-    """One run of the `processes` engine; what kind of run it is, a subclass says.
-
-    Attributes:
-        clock: when what happened.
-    """
+    """One run of the `processes` engine; what kind of run it is, a subclass says."""
 
     def __init__(self, tls: bool, directory: Path, note: Callable[[str], None]) -> None:
         """Begin before anything is started; parties get certificates with `tls`."""
@@ -117,11 +110,7 @@ class Launch:
             await self._until(asyncio.ensure_future(self._children[party].ended()))
 
     async def _until(self, future: asyncio.Future[T]) -> T:
-        """Wait, but not past the failure of a party without which the run cannot begin, or go on.
-
-        Raises:
-            FedkmeError: the failure.
-        """
+        """Wait, but not past the failure of a party without which the run cannot begin, or go on."""
         watched: dict[asyncio.Future[Any], Child] = {
             asyncio.ensure_future(child.ended()): child for child in self._children.values()
         }

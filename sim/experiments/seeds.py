@@ -43,11 +43,7 @@ def summary(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float
 
 
 class Figures:
-    """Figures that experiments found, by name and method.
-
-    Attributes:
-        found: mean and deviation, and every run.
-    """
+    """Figures that experiments found, by name and method: mean, deviation and every run."""
 
     def __init__(self, seeds: Sequence[int], printed: Printed, told: Told = say) -> None:
         self.found: dict[str, Any] = {}

@@ -27,12 +27,7 @@ SIMULATED = "Held against owners' rows, which a simulation alone can see."
 class ReleaseFolder:
     """Contents of a release's folder.
 
-    Attributes:
-        metrics: of metrics.json.
-        owner_rows: rows of each owner that takes part.
-        card: of what was made, or empty.
-        sizes: of files by name, in bytes; None for one that is not there any more.
-        config: text of release.toml.
+    A file that is not there any more has no size, and perhaps nothing has a card.
     """
 
     metrics: Metrics

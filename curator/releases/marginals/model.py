@@ -29,12 +29,9 @@ MODEL_CELLS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A marginal with noise.
+    """A marginal over ascending columns.
 
-    Attributes:
-        clique: columns, ascending.
-        values: (cells,) noisy counts in C order.
-        sigma: standard deviation of the noise in every cell.
+    (cells,) noisy counts in C order, and the noise's deviation in every cell.
     """
 
     clique: Clique

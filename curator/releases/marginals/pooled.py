@@ -38,13 +38,7 @@ PAIR_CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class MstSettings:
-    """Shares of the budget; the rest goes to the chosen pairs.
-
-    Attributes:
-        oneway_share: for the columns.
-        pair_share: for all pairs, to choose by.
-        iterations: of the last fit.
-    """
+    """Shares of the budget for columns and for all pairs, to choose by; the rest goes to the chosen pairs."""
 
     oneway_share: float = 0.15
     pair_share: float = 0.35

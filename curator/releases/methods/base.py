@@ -87,12 +87,7 @@ class Question:
 
 
 class EmbeddingMethod(Generic[SettingsT]):
-    """Base of the methods.
-
-    Attributes:
-        settings: with the seed and gamma filled in.
-        schema: of the rows.
-    """
+    """Base of the methods; their settings have the seed and gamma filled in."""
 
     def __init__(self, settings: SettingsT, schema: Schema) -> None:
         self.settings = settings

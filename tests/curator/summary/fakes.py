@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import curator.summary.disclosures
-from curator.owners.ports import OwnerPort
 from curator.owners.session import OwnerSession
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import AnyAuction
@@ -113,7 +112,7 @@ def make_settings(
 def run(
     task: SummaryTask,
     settings: SummarySettings,
-    owner_ports: Sequence[OwnerPort],
+    owner_ports: Sequence[OwnerSession],
     noise: NoiseFor | None = None,
     record: SummaryRecord | None = None,
 ) -> SummaryRecord:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.settings import RequestSettings
-from curator.owners.ports import OwnerPort
+from curator.owners.session import OwnerSession
 from curator.summary.auctions.ask_everyone import AskEveryone, AskEveryoneSettings
 from curator.summary.auctions.base import AnyAuction
 from curator.summary.auctions.privauction import PrivAuctionSettings
@@ -313,7 +313,6 @@ def test_the_seed_set_counts_unless_it_is_subtracted(seed_set: str, sizes: list[
     assert [r.size for r in record.rounds] == sizes
 
 
-def test_an_owner_port_is_all_that_the_protocol_needs() -> None:
-    # ports.OwnerPort: an engine is a way to make these; the type checker holds this one to it.
-    port: OwnerPort = ports(owners(1))[0]
-    assert run(make_task(1), make_settings(), [port]).status == "complete"
+def test_an_owners_session_is_all_that_the_protocol_needs() -> None:
+    session: OwnerSession = ports(owners(1))[0]
+    assert run(make_task(1), make_settings(), [session]).status == "complete"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Roster
+from curator.owners.session import OwnerSession
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.auctions.clock import EXCHANGED_ROWS, Clock, ClockSettings
 from curator.summary.disclosures import SummaryDisclosures
@@ -132,7 +132,7 @@ def follow(tables: dict[str, Any], means: NDArray[np.float64], stops: Sequence[i
     task = make_task(12, seeds=20)
     auction = Scripted(ClockSettings(block=4, step=0.5), stops)
     record = SummaryRecord()
-    roster: Roster[OwnerPort] = Roster(ports(tables), 1, SilentObserver().owner_left, record.faults)
+    roster: Roster[OwnerSession] = Roster(ports(tables), 1, SilentObserver().owner_left, record.faults)
 
     async def go() -> None:
         said = dict.fromkeys(roster.names, invitation(task))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from curator.owners.ports import OwnerPort
 from curator.owners.roster import Fault, Roster
+from curator.owners.session import OwnerSession
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RoundRecord, SummaryRecord
@@ -136,7 +136,7 @@ def test_an_observer_sees_rounds_and_losses_as_they_happen() -> None:
     assert diary.pages == [record.rounds[0], *record.faults, *record.rounds[1:]]
 
 
-def roster(owner_ports: Sequence[OwnerPort]) -> tuple[Roster[OwnerPort], list[Fault]]:
+def roster(owner_ports: Sequence[OwnerSession]) -> tuple[Roster[OwnerSession], list[Fault]]:
     faults: list[Fault] = []
     return Roster(owner_ports, 1, lambda fault: None, faults), faults
 
@@ -170,11 +170,11 @@ def test_only_expected_failures_take_an_owner_out() -> None:
     # CONVENTIONS.md, "no broad except": an error of our own is not an owner's fault and ends the run.
     everybody, faults = roster(ports(owners(1, 1)))
 
-    async def fault(owner: OwnerPort, _: None) -> None:
+    async def fault(owner: OwnerSession, _: None) -> None:
         if owner.name == "a":
             raise OwnerFaultError("a: cannot", "Do not.")
 
-    async def bug(owner: OwnerPort, _: None) -> None:
+    async def bug(owner: OwnerSession, _: None) -> None:
         raise ZeroDivisionError
 
     assert asyncio.run(everybody.ask(1, fault, dict.fromkeys("ab"))) == {"b": None}

@@ -14,6 +14,7 @@ from curator.owners.roster import Fault
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.round import SumRound
+from curator.sums.session import SumSession
 from fedkme.errors import OwnerLostError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteSumSpec
@@ -69,8 +70,8 @@ def dealt(whole: Table, owners: int, seed: int = 1) -> list[Table]:
     return [whole.take(rows) for rows in np.split(g.permutation(len(whole)), cuts)]
 
 
-class FakeOwner:
-    """A `SumPort` that does what it is asked, but for what a test makes of it.
+class FakeOwner(SumSession):
+    """A session that asks no connection and does what it is asked, but for what a test makes of it.
 
     Attributes:
         lost_at: before which phase of which question it is lost; question 0 for any.
@@ -101,7 +102,7 @@ class FakeOwner:
         self._key: Ed25519PrivateKey | None = None
         self._party: OwnerAggregator | None = None
 
-    def _answer(self, phase: str, number: int, answer: Any) -> Any:
+    def _changed(self, phase: str, number: int, answer: Any) -> Any:
         return self.changes.get(phase, lambda said: said)(answer)
 
     def _be_there(self, phase: str, number: int) -> None:
@@ -111,12 +112,12 @@ class FakeOwner:
     async def invite(self, invitation: Invitation) -> int:
         self._be_there("invite", 0)
         self.heard.append(invitation)
-        rows: int = self._answer("invite", 0, len(self.table))
+        rows: int = self._changed("invite", 0, len(self.table))
         return rows
 
     async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
         self._be_there("embed", number)
-        vector: NDArray[np.int64] = self._answer("embed", number, SumVector(query, SCHEMA).of(self.table))
+        vector: NDArray[np.int64] = self._changed("embed", number, SumVector(query, SCHEMA).of(self.table))
         return vector
 
     async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
@@ -129,7 +130,7 @@ class FakeOwner:
             binding = KeyBinding(b"", public.public_bytes_raw(), b"", self.name)
         else:
             binding = bind(self._identity, public, parameters.run)
-        changed: KeyBinding = self._answer("propose", number, binding)
+        changed: KeyBinding = self._changed("propose", number, binding)
         return changed
 
     async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
@@ -140,12 +141,12 @@ class FakeOwner:
         else:
             peers = verify_all(keys, self._identity.authority, self.parameters[-1].run)
         self._party = OwnerAggregator(self.parameters[-1], self.name, self._key, peers)
-        said: Advertisement = self._answer("advertise", number, self._party.advertise())
+        said: Advertisement = self._changed("advertise", number, self._party.advertise())
         return said
 
     async def share(self, number: int, roster: KeyRoster) -> SealedShares:
         self._be_there("share", number)
-        said: SealedShares = self._answer("share", number, self._there.share(roster))
+        said: SealedShares = self._changed("share", number, self._there.share(roster))
         return said
 
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
@@ -153,18 +154,18 @@ class FakeOwner:
         assert self.vector is not None
         masked = self._there.mask(delivery, self.vector.of(self.table), self._noise)
         self.words[number] = masked.words
-        said: MaskedInput = self._answer("mask", number, masked)
+        said: MaskedInput = self._changed("mask", number, masked)
         return said
 
     async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
         self._be_there("endorse", number)
-        said: Endorsement = self._answer("endorse", number, self._there.endorse(survivors))
+        said: Endorsement = self._changed("endorse", number, self._there.endorse(survivors))
         return said
 
     async def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
         self._be_there("unmask", number)
         self.opened.append(number)
-        said: Unmasking = self._answer("unmask", number, self._there.unmask(endorsements))
+        said: Unmasking = self._changed("unmask", number, self._there.unmask(endorsements))
         return said
 
     @property
