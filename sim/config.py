@@ -35,13 +35,10 @@ class SummaryTable(SummarySettings, RequestSettings):
         return RequestSettings(**{name: getattr(self, name) for name in RequestSettings.model_fields})
 
 
-class SimulationSettings(Settings):
-    """A scenario file."""
+class LaunchSettings(Settings):
+    """Settings of any simulation: a scenario, and how its parties are run."""
 
     scenario: ScenarioConfig
-    summary: SummaryTable
-    security: SecuritySettings | None = None
-    """Secure aggregation of owners' sums, of which a summary by cells makes its code book; none: by trust."""
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
     seed: int = Field(0, ge=0)
@@ -50,6 +47,18 @@ class SimulationSettings(Settings):
     """Mutual TLS between the processes, with an authority made for the run."""
     policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
     """`[policy]` of owners by name; `all` for those that are not named."""
+    connect_s: float = Field(60.0, gt=0)
+    """How long to wait for the parties to come up."""
+    progress_s: float = Field(60.0, gt=0)
+    """How long one answer of an owner may take."""
+
+
+class SimulationSettings(LaunchSettings):
+    """A scenario file."""
+
+    summary: SummaryTable
+    security: SecuritySettings | None = None
+    """Secure aggregation of owners' sums, of which a summary by cells makes its code book; none: by trust."""
     baselines: tuple[Baseline, ...] = (
         *("greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned"),
         *("winner_only", "ask_everyone"),
@@ -57,10 +66,6 @@ class SimulationSettings(Settings):
     """What to compare the summary with."""
     downstream: bool = True
     """Train models on the summary and on each baseline, where there are labels."""
-    connect_s: float = Field(60.0, gt=0)
-    """How long to wait for the parties to come up."""
-    progress_s: float = Field(60.0, gt=0)
-    """How long one answer of an owner may take."""
 
 
 def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> SimulationSettings:

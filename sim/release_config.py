@@ -4,41 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
-
-from pydantic import Field
 
 from curator.sums.settings import SumSettings
-from fedkme.config import Settings, load_toml, override, validate
+from fedkme.config import load_toml, override, validate
 from fedkme.errors import ConfigError
-from fedkme.party import OwnerName
 from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints
-from owner.settings import PolicySettings
-from sim.config import Engine
-from sim.scenarios import ScenarioConfig, find_scenario
+from sim.config import LaunchSettings
+from sim.scenarios import find_scenario
 from sim.scenarios.base import anchored
 
 
-class ReleaseSimulation(Settings):
+class ReleaseSimulation(LaunchSettings):
     """Settings of `fedkme release`; release.toml of the run's folder repeats it."""
 
-    scenario: ScenarioConfig
     release: AnyRelease
     """The method and its settings: the consumer's part."""
     pooling: SumSettings = SumSettings()
     """Trust level and quorum: the curator's part."""
-    engine: Engine = "processes"
-    """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
-    seed: int = Field(0, ge=0)
-    """Of everything random in the simulation."""
-    tls: bool = True
-    """Mutual TLS between the processes, with an authority made for the run."""
-    policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
-    """`[policy]` of owners by name; `all` for those that are not named."""
-    connect_s: float = Field(60.0, gt=0)
-    """How long to wait for the parties to come up."""
-    progress_s: float = Field(60.0, gt=0)
-    """How long one answer of an owner may take."""
 
 
 def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) -> ReleaseSimulation:

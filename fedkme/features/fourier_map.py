@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units
-from fedkme.features.maps import MapSpec
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -88,12 +88,10 @@ def frequencies(width: int, dimension: int, gamma: float, seed: int) -> FloatArr
     return omega
 
 
-class FourierMap:
+class FourierMap(EmbeddingMap):
     """phi(x) of norm 1 exactly; replace-one therefore moves a sum by at most 2.
 
     Attributes:
-        spec: what it was drawn from.
-        schema: of the rows.
         dimension: J = d.
         norm_bound: 1: sum over i of (2/d) (cos^2 + sin^2).
         spread: 2. Inner products may be negative, so nothing smaller holds for every draw.
@@ -105,27 +103,18 @@ class FourierMap:
         self.dimension = spec.dimension
         self.norm_bound = 1.0
         self.spread = 2.0
-        self._domain = Domain(schema)
+        self.domain = Domain(schema)
         # The shift of table units rotates each pair by a constant angle and changes no inner product.
-        gain, _ = self._domain.affine(spec.units, spec.scales)
+        gain, _ = self.domain.affine(spec.units, spec.scales)
         omega = frequencies(len(gain), spec.dimension, spec.gamma, spec.seed)
         self.omega: FloatArray = gain[:, None] * omega
 
-    def features(self, rows: NDArray[Any]) -> FloatArray:
-        """Phi of each row, (k, c) -> (k, J) float64.
-
-        Raises:
-            DataError: rows outside the domain.
-        """
-        features: FloatArray = self.of_model(self._domain.encode(rows))
-        return features
-
+    @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Phi of points of model space, (k, n) -> (k, J), in their own dtype."""
         return paired(points, self.omega, xp)
 
 
-class MixedMap:
+class MixedMap(EmbeddingMap):
     """phi(x) = (paired features of the numbers, weight * one-hot of the categories / sqrt(W)).
 
     W is the number of 0/1 columns (the paper's d_dis), c of the columns are categories. Norm: one of a
@@ -136,17 +125,14 @@ class MixedMap:
     never as integers: an integer code is longer than 1 and no bound holds.
 
     Attributes:
-        spec: what it was drawn from.
-        schema: of the rows.
         dimension: J = d + W; d counts only where there are numbers.
         norm_bound: B, above.
         spread: above.
     """
 
     def __init__(self, spec: MixedSpec, schema: Schema) -> None:
-        self.spec = spec
-        self.schema = schema
-        self._domain = domain = Domain(schema)
+        super().__init__(spec, schema)
+        domain = self.domain
         numbers, codes = len(domain.numbers), len(domain.codes)
         fourier = 1.0 if numbers else 0.0
         share = spec.weight**2 / max(codes, 1)
@@ -159,22 +145,13 @@ class MixedMap:
         self.omega: FloatArray = gain[domain.numbers][:, None] * omega
         self.code_scale = math.sqrt(2.0 * share)  # model space holds one-hot / sqrt(2)
 
-    def features(self, rows: NDArray[Any]) -> FloatArray:
-        """Phi of each row, (k, c) -> (k, J) float64.
-
-        Raises:
-            DataError: rows outside the domain, such as a category's index that the schema does not have.
-        """
-        features: FloatArray = self.of_model(self._domain.encode(rows))
-        return features
-
     def of_model(self, points: Any, xp: Any = np) -> Any:
         """Phi of points of model space, (k, n) -> (k, J), in their own dtype; Fourier features first."""
         parts = []
-        if len(self._domain.numbers):
-            parts.append(paired(points[:, self._domain.numbers], self.omega, xp))
-        if len(self._domain.codes):
-            parts.append(points[:, self._domain.codes] * self.code_scale)
+        if len(self.domain.numbers):
+            parts.append(paired(points[:, self.domain.numbers], self.omega, xp))
+        if len(self.domain.codes):
+            parts.append(points[:, self.domain.codes] * self.code_scale)
         return xp.concatenate(parts, axis=1)
 
 

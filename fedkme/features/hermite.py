@@ -30,8 +30,8 @@ from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
 from fedkme.errors import ConfigError
-from fedkme.features.domain import Dimension, Domain, gaussian_spread
-from fedkme.features.maps import MapSpec
+from fedkme.features.domain import Dimension, gaussian_spread
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -104,25 +104,11 @@ def hermite_functions(x: Any, order: int, rho: float, xp: Any = np) -> Any:
     return xp.stack(series, axis=-1)
 
 
-class _Hermite:
+class _Hermite(EmbeddingMap):
     def __init__(self, spec: _Series, schema: Schema) -> None:
-        self.schema = schema
+        super().__init__(spec, schema)
         self.rho = rho_of_length(spec.length)
         self._series = spec
-        self._domain = Domain(schema)
-
-    def features(self, rows: NDArray[Any]) -> FloatArray:
-        """Phi of each row, (k, c) -> (k, J) float64.
-
-        Raises:
-            DataError: rows outside the domain.
-        """
-        features: FloatArray = self.of_model(self._domain.encode(rows))
-        return features
-
-    def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Phi of points of model space, (k, n) -> (k, J)."""
-        raise NotImplementedError
 
     def _numbers(self, values: Any, xp: Any) -> Any:
         return hermite_functions(values - self._series.origin, self._series.order, self.rho, xp)
@@ -140,8 +126,6 @@ class HermiteSum(_Hermite):
     Numbers come first, C + 1 features each, then one-hot codes, all over sqrt(D).
 
     Attributes:
-        spec: what it was made from.
-        schema: of the rows.
         dimension: J = (C + 1) * numbers + names of all categories.
         norm_bound: 1.
         spread: sqrt of the mean over dimensions of 2 - 2 exp(-1/(2 l^2)), or 2 for a category: below sqrt(2).
@@ -149,16 +133,15 @@ class HermiteSum(_Hermite):
 
     def __init__(self, spec: HermiteSumSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
-        self.spec = spec
-        domain = self._domain
+        domain = self.domain
         self.dimension = (spec.order + 1) * len(domain.numbers) + len(domain.codes)
         self.norm_bound = 1.0
         self.spread = math.sqrt(sum(self._spread2(d) for d in domain.dimensions) / len(domain.dimensions))
         _check_dimension(self.dimension)
 
+    @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Phi of points of model space, (k, n) -> (k, J), in their own dtype."""
-        domain = self._domain
+        domain = self.domain
         scale = len(domain.dimensions) ** -0.5
         parts = []
         if len(domain.numbers):
@@ -173,8 +156,6 @@ class HermiteProduct(_Hermite):
     """The product kernel over a few columns; coordinates as in a C-ordered tensor, first column slowest.
 
     Attributes:
-        spec: what it was made from.
-        schema: of the rows.
         dimension: J, product over the columns of C + 1, or of the number of names.
         norm_bound: 1.
         spread: sqrt(2 - 2 prod of least k_d), at most sqrt(2).
@@ -182,21 +163,20 @@ class HermiteProduct(_Hermite):
 
     def __init__(self, spec: HermiteProductSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
-        self.spec = spec
         if max(spec.columns) >= schema.width:
             raise ConfigError(
                 f"a product over column {max(spec.columns)} of a schema with {schema.width} columns",
                 f"Columns are counted from 0 to {schema.width - 1}.",
             )
-        self._factors = [self._domain.dimensions[column] for column in spec.columns]
+        self._factors = [self.domain.dimensions[column] for column in spec.columns]
         self.dimension = math.prod(factor.levels or spec.order + 1 for factor in self._factors)
         self.norm_bound = 1.0
         least = math.prod(1.0 - 0.5 * self._spread2(factor) for factor in self._factors)
         self.spread = math.sqrt(max(0.0, 2.0 - 2.0 * least))
         _check_dimension(self.dimension)
 
+    @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Phi of points of model space, (k, n) -> (k, J), in their own dtype."""
         tensor = xp.ones((len(points), 1), dtype=points.dtype)
         for factor in self._factors:
             block = points[:, factor.start : factor.start + factor.width]

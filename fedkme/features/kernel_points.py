@@ -22,8 +22,8 @@ from scipy.linalg import solve_triangular
 from typing_extensions import override
 
 from fedkme.errors import ConfigError
-from fedkme.features.domain import Domain, Units, gaussian_spread
-from fedkme.features.maps import MapSpec
+from fedkme.features.domain import Units, gaussian_spread
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -84,23 +84,21 @@ class PointsSpec(MapSpec):
         return None if self.whitening is None else _unpacked(self.whitening).reshape(-1, self.count)
 
 
-class PointsMap:
+class PointsMap(EmbeddingMap):
     """phi(x) = W k_z(x); see the head of this module for the bounds.
 
     Attributes:
-        spec: what it was made from.
-        schema: of the rows.
         dimension: J, rows of W.
         norm_bound: b.
         spread: b sqrt(2 - 2 min k) over the domain.
         whitening: W, (J, M).
     """
 
+    spec: PointsSpec
+
     def __init__(self, spec: PointsSpec, schema: Schema) -> None:
-        self.spec = spec
-        self.schema = schema
-        self._domain = Domain(schema)
-        self._gain, self._shift = self._domain.affine(spec.units, None)
+        super().__init__(spec, schema)
+        self._gain, self._shift = self.domain.affine(spec.units, None)
         self._points = spec.matrix()
         if self._points.shape[1] != schema.encoded_width:
             raise ConfigError(
@@ -113,19 +111,10 @@ class PointsMap:
         self.dimension = len(self.whitening)
         norm2 = _largest_norm2(self.whitening, gram)
         self.norm_bound = 1.0 if abs(norm2 - 1.0) <= _UNIT_SLACK else math.sqrt(norm2)
-        self.spread = self.norm_bound * gaussian_spread(self._domain.extents(self._gain), spec.gamma)
+        self.spread = self.norm_bound * gaussian_spread(self.domain.extents(self._gain), spec.gamma)
 
-    def features(self, rows: NDArray[Any]) -> FloatArray:
-        """Phi of each row, (k, c) -> (k, J) float64.
-
-        Raises:
-            DataError: rows outside the domain.
-        """
-        features: FloatArray = self.of_model(self._domain.encode(rows))
-        return features
-
+    @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Phi of points of model space, (k, n) -> (k, J), in their own dtype."""
         dtype = points.dtype
         moved = points * xp.asarray(self._gain, dtype=dtype) + xp.asarray(self._shift, dtype=dtype)
         kernel = rbf(moved, xp.asarray(self._points, dtype=dtype), self.spec.gamma, xp)

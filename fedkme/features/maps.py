@@ -10,9 +10,9 @@ point of the group `fedkme.feature_maps`; every party of a run needs that packag
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.extensions import FEATURE_MAPS, Kinds, beside
+from fedkme.features.domain import Domain
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -50,33 +51,26 @@ class MapSpec(Settings):
         return 0, 0
 
 
-class EmbeddingMap(Protocol):
-    """phi over the rows of a public schema."""
+class EmbeddingMap(ABC):
+    """Phi over the rows of a public schema.
 
-    @property
-    def spec(self) -> MapSpec:
-        """The public value that it was made from."""
-        ...
+    Attributes:
+        spec: the public value that it was made from.
+        schema: the public domain of its rows.
+        domain: of the schema.
+        dimension: J, coordinates of phi(x).
+        norm_bound: B: no row of the domain has a longer phi(x), in L2.
+        spread: no two rows x, y of the domain have a larger ||phi(x) - phi(y)||; at most 2 B.
+    """
 
-    @property
-    def schema(self) -> Schema:
-        """The public domain of its rows."""
-        ...
+    dimension: int
+    norm_bound: float
+    spread: float
 
-    @property
-    def dimension(self) -> int:
-        """J, coordinates of phi(x)."""
-        ...
-
-    @property
-    def norm_bound(self) -> float:
-        """B: no row of the domain has a longer phi(x), in L2."""
-        ...
-
-    @property
-    def spread(self) -> float:
-        """No two rows x, y of the domain have a larger ||phi(x) - phi(y)||; at most 2 B."""
-        ...
+    def __init__(self, spec: MapSpec, schema: Schema) -> None:
+        self.spec = spec
+        self.schema = schema
+        self.domain = Domain(schema)
 
     def features(self, rows: NDArray[Any]) -> FloatArray:
         """Phi of each row, (k, c) in the schema's columns -> (k, J) float64.
@@ -84,15 +78,16 @@ class EmbeddingMap(Protocol):
         Raises:
             DataError: rows outside the domain (NaN, bounds, unknown category); says how many, never which.
         """
-        ...
+        features: FloatArray = self.of_model(self.domain.encode(rows))
+        return features
 
+    @abstractmethod
     def of_model(self, points: Any, xp: Any = np) -> Any:
         """Phi of points of model space (as `Schema.encode` makes them), (k, n) -> (k, J), unchecked.
 
         Written for numpy and for jax.numpy alike, so that generators are trained through the same formula;
         the dtype is that of the points.
         """
-        ...
 
 
 _OWN = {

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
@@ -26,8 +26,8 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, IncompleteSummaryE
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from fedkme.wire.tls import LOOPBACK, Authority
-from owner.settings import OwnerSettings, PolicySettings
-from sim.config import SimulationSettings, plain
+from owner.settings import OwnerSettings
+from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.inprocess import policy_of
 from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
@@ -197,35 +197,6 @@ class SummaryLaunch(Launch):
                 self._progress.round(record)
 
 
-class LaunchSettings(Protocol):
-    """Settings that parties of any simulation have in common."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of everything random."""
-        ...
-
-    @property
-    def connect_s(self) -> float:
-        """Seconds to wait for the parties to come up."""
-        ...
-
-    @property
-    def progress_s(self) -> float:
-        """Seconds that one answer of an owner may take."""
-        ...
-
-    @property
-    def tls(self) -> bool:
-        """Check whether there is an authority."""
-        ...
-
-    @property
-    def policies(self) -> Mapping[str, PolicySettings]:
-        """`[policy]` of owners by name; `all` for those that are not named."""
-        ...
-
-
 class Folders:
     """Writes every party's folder, with nothing of anybody else's."""
 
@@ -310,11 +281,7 @@ def prepare_parties(
     directory: Path,
     authority: Authority | None,
 ) -> Mapping[str, list[str]]:
-    """Write every party's folder for a summary; the command of each party, the curator first.
-
-    Returns:
-        The command of each party, the curator first.
-    """
+    """Write every party's folder for a summary; the command of each party, the curator first."""
     folders = Folders(scenario, settings, scratch, directory, authority)
     commands = folders.servers(
         summary=settings.summary.curator_part(), release=SumSettings(security=settings.security)

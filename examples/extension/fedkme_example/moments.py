@@ -14,11 +14,9 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from fedkme.features.domain import Domain
-from fedkme.features.maps import MapSpec
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 
@@ -32,37 +30,24 @@ class MomentsSpec(MapSpec):
         return Moments(self, schema)
 
 
-class Moments:
+class Moments(EmbeddingMap):
     """The map of a schema.
 
     Attributes:
-        spec: what it was made from.
-        schema: of the rows.
-        domain: of the schema.
         dimension: J, columns of model space and numbers among them.
         norm_bound: see the head of this module.
         spread: likewise.
     """
 
     def __init__(self, spec: MomentsSpec, schema: Schema) -> None:
-        self.spec = spec
-        self.schema = schema
-        self.domain = Domain(schema)
+        super().__init__(spec, schema)
         numbers = len(self.domain.numbers)
         free = sum(dimension.levels > 1 for dimension in self.domain.dimensions)
         self.dimension = schema.encoded_width + numbers
         self.norm_bound = math.sqrt(2 * numbers + self.domain.categories / 2)
         self.spread = math.sqrt(2 * numbers + free)
 
-    def features(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Phi of each row, (k, c) -> (k, J) float64.
-
-        Raises:
-            DataError: rows outside the domain.
-        """
-        features: NDArray[np.float64] = self.of_model(self.domain.encode(rows))
-        return features
-
+    @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
         """Phi of points of model space, (k, n) -> (k, J)."""
         return xp.concatenate([points, points[:, self.domain.numbers] ** 2], axis=1)
