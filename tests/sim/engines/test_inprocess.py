@@ -22,40 +22,41 @@ from tests.system.launches import launch, read_json, read_lines, transcript
 THREE = "scenario.owners=3"
 """Owners of a small run; one of them has a policy."""
 REFUSALS = {
-    "another protocol": (
-        "policies.owner-2.protocols=['cells']",
-        "take part in the protocol 'clock'",
-    ),
-    "another consumer": ("policies.owner-2.consumers=['hospital']", "runs for the consumer 'consumer'"),
-    "no approval": ("policies.owner-2.approval='manual'", "owner-2 approves each run by hand"),
-    "rows of no kind": ("policies.owner-2.rows='none'", "owner-2"),
+    "owner-1": ("protocols=['cells']", "take part in the protocol 'clock'"),
+    "owner-2": ("consumers=['hospital']", "runs for the consumer 'consumer'"),
+    "owner-3": ("approval='manual'", "owner-3 approves each run by hand"),
+    "owner-4": ("rows='none'", "owner-4"),
 }
+"""Policies of owners, and what they say to a run that these refuse."""
 
 
 def record_of(folder: Path, engine: str, *assignments: str) -> tuple[Path, dict[str, Any]]:
-    directory, _ = launch(folder / engine, f"engine={engine}", THREE, *assignments)
+    directory, _ = launch(folder / engine, f"engine={engine}", *assignments)
     return directory, read_json(directory / "record.json")
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_an_owner_refuses_a_run_in_one_process_as_over_the_wire(tmp_path: Path, case: str) -> None:
-    # Issue 11, item 3: consent can be simulated in one process; the others go on, and the line is the same.
-    assignment, words = REFUSALS[case]
+@pytest.mark.processes
+def test_owners_refuse_a_run_in_one_process_as_over_the_wire(tmp_path: Path) -> None:
+    # Issue 11, item 3: consent can be simulated in one process; the others go on, and the lines are the same.
+    policies = [f"policies.{owner}.{policy}" for owner, (policy, _) in REFUSALS.items()]
     (wire, over), (here, within) = (
-        record_of(tmp_path, engine, assignment) for engine in ("processes", "inprocess")
+        record_of(tmp_path, engine, "scenario.owners=6", *policies) for engine in ("processes", "inprocess")
     )
     assert transcript(wire) == transcript(here)
-    (fault,) = within["faults"]
-    assert over["faults"] == [fault]
-    assert (fault["owner"], fault["round"], fault["code"]) == ("owner-2", 0, PolicyError.code)
-    assert words in fault["line"]
+    assert over["faults"] == within["faults"]
+    assert [fault["owner"] for fault in within["faults"]] == list(REFUSALS)
+    for fault in within["faults"]:
+        assert (fault["round"], fault["code"]) == (0, PolicyError.code)
+        assert REFUSALS[fault["owner"]][1] in fault["line"]
+        assert read_lines(here / "owners" / f"{fault['owner']}.jsonl") == []
     assert within["status"] == "complete"
-    assert "owner-2" not in within["accessed"]
-    assert read_lines(here / "owners" / "owner-2.jsonl") == []
+    assert set(within["accessed"]) == {"owner-5", "owner-6"}
 
 
 def test_an_owner_sends_no_more_rows_than_its_policy_allows(tmp_path: Path) -> None:
-    directory, record = record_of(tmp_path, "inprocess", "policies.owner-1.most_rows_per_run=2", "p=20")
+    directory, record = record_of(
+        tmp_path, "inprocess", THREE, "policies.owner-1.most_rows_per_run=2", "p=20"
+    )
     assert record["accessed"]["owner-1"] <= 2
     entries = read_ledger(directory / "owners" / "owner-1.jsonl")
     rows = {entry.disclosure.nonce for entry in entries if entry.disclosure.nonce.startswith("row ")}
@@ -65,7 +66,7 @@ def test_an_owner_sends_no_more_rows_than_its_policy_allows(tmp_path: Path) -> N
 
 def test_a_policy_of_all_is_that_of_owners_without_their_own(tmp_path: Path) -> None:
     everybody = ("policies.all.protocols=['cells']", "policies.owner-3.protocols=['clock']")
-    _, record = record_of(tmp_path, "inprocess", *everybody)
+    _, record = record_of(tmp_path, "inprocess", THREE, *everybody)
     assert [fault["owner"] for fault in record["faults"]] == ["owner-1", "owner-2"]
     assert set(record["accessed"]) == {"owner-3"}
 

@@ -94,7 +94,7 @@ def test_the_keys_are_those_of_the_design_and_ours(protocol: str, tmp_path: Path
     for name, keys in STABLE_PARTS.items():
         assert metrics[name].keys() == keys | OUR_PARTS[name]
     for statement in metrics["privacy"]:
-        assert statement.keys() == STATEMENT | {"reason"}
+        assert statement.keys() == STATEMENT | {"reason", "unit", "whole_set"}
 
 
 @pytest.mark.parametrize("share", ["embedding", "rows"])
