@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,17 @@ from fedkme.privacy.ledger import Entry, check_chain, merged, read_ledger
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Finding about one ledger, or about a pair; `fault` is empty when all is well."""
+    """Finding about one ledger, or about a pair.
+
+    Attributes:
+        about: the file, or the two parties.
+        fault: empty when all is well.
+        lines: of a ledger; None for a pair.
+    """
 
     about: str
     fault: str = ""
+    lines: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +69,63 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
     """
     verdicts, ledgers = [], []
     for party, path in locate(directory, others):
-        fault = check_chain(path)
-        verdict = Verdict(str(path), "" if fault is None else f"line {fault.line}: {fault.what}")
-        if fault is None:
-            ledgers.append(found := Found(party, path, read_ledger(path)))
-            verdict = Verdict(str(path), _misplaced(found) or _cut(found, directory))
+        verdict, entries = _chain(path)
+        if not verdict.fault:
+            ledgers.append(found := Found(party, path, entries))
+            verdict = replace(verdict, fault=_misplaced(found) or _cut(found, directory))
         verdicts.append(verdict)
     if any(verdict.fault for verdict in verdicts):
         return verdicts  # a broken chain is the news; a comparison would repeat it
     curator, *parties = ledgers
+    for name in _absent(curator, parties):
+        verdicts.append(Verdict(f"{name} and {CURATOR}", f"there is no ledger of {name}"))
+    runs = {entry.disclosure.run for entry in curator.entries} | _recorded(directory)
+    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}) for party in _merged(parties))]
+
+
+def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
+    """Check every chain of some ledgers, and the curator's against the others where it is among them.
+
+    Returns:
+        What was found; and the parties whose ledgers tell of the same and were not given.
+
+    Raises:
+        LedgerError: a file cannot be read.
+    """
+    verdicts, ledgers = [], list[Found]()
+    for path in paths:
+        verdict, entries = _chain(path)
+        if not verdict.fault and not entries:  # an emptied file looks like a new one
+            verdict = replace(verdict, fault="line 1: there is none, so that nothing is verified")
+        verdicts.append(verdict)
+        ledgers += [Found(entries[0].party, path, entries)] if not verdict.fault else []
+    curators = _merged([found for found in ledgers if found.party == CURATOR])
+    parties = _merged([found for found in ledgers if found.party != CURATOR])
+    if any(verdict.fault for verdict in verdicts) or not curators:
+        return verdicts, [] if curators else [CURATOR]
+    (curator,) = curators
+    runs = {entry.disclosure.run for entry in curator.entries} - {REQUEST}
+    return [*verdicts, *(_compare(curator, party, runs) for party in parties)], _absent(curator, parties)
+
+
+def _chain(path: Path) -> tuple[Verdict, Sequence[Entry]]:
+    """Finding about a ledger by itself, and its entries where there is no fault."""
+    fault = check_chain(path)
+    if fault is not None:
+        return Verdict(str(path), f"line {fault.line}: {fault.what}"), ()
+    entries = read_ledger(path)
+    return Verdict(str(path), lines=len(entries)), entries
+
+
+def _absent(curator: Found, parties: Sequence[Found]) -> list[str]:
+    """Parties that wrote down what the curator did, and have no ledger here."""
     heard = {
         about.protected
         for about in (entry.disclosure for entry in curator.entries)
         if _is_row(about) or _is_sums(about) or _is_histogram(about) or is_validation(about.protected)
     }
     kept = {name for party in parties for name in (party.party, validation_of(party.party))}
-    for name in sorted(heard - kept):
-        verdicts.append(Verdict(f"{_whose(name)} and {CURATOR}", f"there is no ledger of {_whose(name)}"))
-    runs = {entry.disclosure.run for entry in curator.entries} | _recorded(directory)
-    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}) for party in _merged(parties))]
+    return [_whose(name) for name in sorted(heard - kept)]
 
 
 def _merged(parties: Sequence[Found]) -> list[Found]:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from fedkme.errors import LedgerError
 from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.reconcile import verify
+from fedkme.ledgers.reconcile import verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
@@ -45,23 +45,27 @@ app.command()(attack)
 def verify_runs(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Folders of runs; and ledgers of parties that keep theirs elsewhere."),
+        typer.Argument(help="Folders of runs with ledgers that are kept elsewhere, or ledgers alone."),
     ],
 ) -> None:
     """Check every chain, and the curator's ledger against each owner's and the consumer's."""
     files = [path for path in paths if path.is_file()]
-    faults = 0
-    for directory in (path for path in paths if path not in files):
-        for verdict in verify(directory, files):
-            faults += bool(verdict.fault)
-            typer.echo(
-                f"FAULT {verdict.about}: {verdict.fault}" if verdict.fault else f"OK    {verdict.about}"
-            )
-    if faults:
+    folders = [path for path in paths if path not in files]
+    verdicts = [verdict for folder in folders for verdict in verify(folder, files)]
+    absent: list[str] = []
+    if not folders:
+        verdicts, absent = verify_files(files)
+    for verdict in verdicts:
+        typer.echo(f"FAULT {verdict.about}: {verdict.fault}" if verdict.fault else f"OK    {verdict.about}")
+    if faults := sum(bool(verdict.fault) for verdict in verdicts):
         raise LedgerError(
             f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
             "Read the lines above; keep the files as they are.",
         )
+    lines = {verdict.about: verdict.lines for verdict in verdicts if verdict.lines is not None}
+    what = f"{len(lines)} ledgers agree" if len(lines) > 1 else "1 ledger is whole"
+    without = f"; not given, hence not compared: {', '.join(absent)}" if absent else ""
+    typer.echo(f"{what}, {sum(lines.values())} lines{without}")
 
 
 @app.command()

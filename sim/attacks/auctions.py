@@ -123,7 +123,7 @@ def privauction(make: MakeAuction | None = None) -> Subject:
         "published",
         claim,
         (
-            lambda effort: recount(claim, [event]),
+            lambda effort: recount(claim, [event], [PrivAuctionEvent]),
             chain_attack(auction, claim, 1, 80_000),
             chain_attack(auction, claim, _CHAIN, 80_000),
             chain_game(lambda noise: settings.make(_FEW, noise), claim, _CHAIN).over(GRPC, 5_000),

@@ -20,7 +20,7 @@ from fedkme.cells.noise import on_integers
 from fedkme.cells.plan import OwnerNoise, owner_noise
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ProtocolError
-from fedkme.privacy.events import Event
+from fedkme.privacy.events import Event, Gaussian, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
 from fedkme.protocol import CellTerms, Invitation
@@ -84,7 +84,7 @@ def owner_histogram(
             except ProtocolError:
                 continue
         events = [HistogramNoise(scale).event for scale in noise.scales]
-        return recount(claim, events, "histograms that left a run")
+        return recount(claim, events, [PureDp], "histograms that left a run")
 
     return Subject("cells-histogram", "sound", claim, (*_of_counts(count, how, claim, 8), spent))
 
@@ -103,7 +103,8 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
     def spent(effort: Effort) -> CheckResult:
         noise = _Integers(simulated(effort.seed, "audit", "validation"))
         count((CORNERS, np.zeros(4, np.int64)), noise)
-        return recount(claim, [HistogramNoise(scale).event for scale in noise.scales], "a histogram of D_v")
+        events = [HistogramNoise(scale).event for scale in noise.scales]
+        return recount(claim, events, [PureDp], "a histogram of D_v")
 
     return Subject("cells-validation", "sound", claim, (*_of_counts(count, how, claim, 4), spent))
 
@@ -273,7 +274,8 @@ def _sketch_events(parts: SketchParts, multiplier: float, seed: int) -> list[Eve
 
 
 def _sketch_recount(parts: SketchParts, claim: Claim, multiplier: float, effort: Effort) -> CheckResult:
-    return recount(claim, _sketch_events(parts, multiplier, effort.seed), "the noise that a sketch drew")
+    events = _sketch_events(parts, multiplier, effort.seed)
+    return recount(claim, events, [Gaussian], "the noise that a sketch drew")
 
 
 # Both together.
@@ -289,7 +291,8 @@ def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchPart
         noise = _Integers(simulated(effort.seed, "audit", "joint"))
         counting_responder(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
         events = _sketch_events(parts, plan.multiplier or 0.0, effort.seed)
-        return recount(claim, [*events, *(HistogramNoise(scale).event for scale in noise.scales)])
+        events += [HistogramNoise(scale).event for scale in noise.scales]
+        return recount(claim, events, [Gaussian, PureDp])
 
     what = "log likelihood ratio of sketch and histogram"
     game = Experiment(claim, what, partial(_play_joint, make, parts, plan), 5_000)

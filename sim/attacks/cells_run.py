@@ -21,7 +21,7 @@ from curator.cells.run import CellTask, run_cells
 from curator.summary.record import SummaryRecord
 from fedkme.cells.histogram import histogram_noise
 from fedkme.errors import OwnerLostError
-from fedkme.privacy.events import Event
+from fedkme.privacy.events import Event, PureDp
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import SimulatedNoise
 from fedkme.sealed.rows import HashedRow
@@ -160,4 +160,4 @@ def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -
             await run_cells(_task(), ports, 1, SummaryRecord(), SilentObserver(), gate)
 
     asyncio.run(run())
-    return recount(claim, lines.events, "the holder's lines about other owners in a run")
+    return recount(claim, lines.events, [PureDp], "the holder's lines about other owners in a run")

@@ -91,7 +91,7 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
             partial(_counted_once, bidder),
             partial(_law_of_stops, make, settings, slope),
             partial(_law_of_stops, make, settings, np.array([3, 5, 6, threshold + 4, threshold + 9, 10_000])),
-            lambda effort: recount(claim, [ClockEvent(_EPSILON, "add-remove")]),
+            lambda effort: recount(claim, [ClockEvent(_EPSILON, "add-remove")], [ClockEvent]),
             _stop_experiment(make, settings, cliff, claim),
             _stop_experiment(make, settings, slope, claim),
             clock_game(make, bidder, claim).over(LOOPBACK, 4_000),

@@ -80,7 +80,7 @@ def h2_published() -> Subject:
         claim,
         (
             partial(selection_loss, partial(_one_call, MwemMean), claimed),
-            lambda effort: recount(claim, events),
+            lambda effort: recount(claim, events, [MwemCall]),
             h2_experiment(MwemMean, claimed),
         ),
     )
@@ -162,14 +162,17 @@ def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> CheckResult:
 
 def _recount_run(make: type[MwemMean], claim: Claim, effort: Effort) -> CheckResult:
     """Compare what a run is claimed to cost with the noise that it drew."""
-    return recount(claim, mwem_events(_run(make, effort)[0], _INTERVALS), "the noise drawn in a run")
+    return recount(
+        claim, mwem_events(_run(make, effort)[0], _INTERVALS), [MwemCall], "the noise drawn in a run"
+    )
 
 
 def _declared_run(make: type[MwemMean], effort: Effort) -> CheckResult:
     """Compare what a mechanism declares for the ledger with the noise that it drew."""
     noise, declared = _run(make, effort)
     claim = Claim(Sound().epsilon(declared, 1e-5).epsilon, 1e-5, _RELATION)
-    return recount(claim, mwem_events(noise, _INTERVALS), "the noise drawn, against the events declared")
+    of = "the noise drawn, against the events declared"
+    return recount(claim, mwem_events(noise, _INTERVALS), [MwemCall], of)
 
 
 def _run(make: type[MwemMean], effort: Effort) -> tuple[TalliedNoise, list[Event]]:

@@ -129,4 +129,4 @@ def _recount_run(game: RunGame, effort: Effort) -> CheckResult:
     h1 = game.task.h1
     sensitivity = 2.0 * h1.norm_bound * math.sqrt(h1.spec.dimension / 2.0) / FEATURE_UNIT
     events = [ClockEvent(_CLOCK, "add-remove"), *gaussian_events(noise, sensitivity)]
-    return recount(game.claim, events, "the clock and the noise drawn in a run")
+    return recount(game.claim, events, [ClockEvent, Gaussian], "the clock and the noise drawn in a run")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.features.fixed_point import FEATURE_UNIT
+from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.means import ExactMean, GaussianMean, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
@@ -94,7 +95,8 @@ def _gaussian_recount(
     mechanism.add(np.zeros((1, 8)))
     for _ in range(releases):
         mechanism.release()
-    return recount(claim, gaussian_events(noise, 2.0 * norm_bound * math.sqrt(8 / 2.0) / FEATURE_UNIT))
+    events = gaussian_events(noise, 2.0 * norm_bound * math.sqrt(8 / 2.0) / FEATURE_UNIT)
+    return recount(claim, events, [Gaussian])
 
 
 def _gaussian_experiment(

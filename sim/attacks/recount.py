@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkme.privacy.accountants import Sound
-from fedkme.privacy.events import Event, Gaussian, MwemCall
+from fedkme.privacy.events import Event, Gaussian, MwemCall, leaves
 from sim.attacks.finding import CheckResult, Claim
 from sim.attacks.scripted import TalliedNoise
 
 _SLACK = 1.0 + 1e-6
 
 
-def recount(claim: Claim, events: Sequence[Event], of: str = "the disclosures made") -> CheckResult:
-    """Check that events cost no more, by what can be proven, than was claimed for them."""
+def recount(
+    claim: Claim, events: Sequence[Event], expected: Sequence[type[Event]], of: str = "the disclosures made"
+) -> CheckResult:
+    """Check that events cost no more, by what can be proven, than was claimed for them.
+
+    Args:
+        claim: for all of them.
+        events: that were found.
+        expected: kinds of which some must be among them: what was not looked at proves nothing.
+        of: where they were found.
+    """
     figure = Sound().epsilon(events, claim.delta)
-    violated = figure.epsilon > claim.epsilon * _SLACK
-    note = figure.reason or figure.method
+    kinds = {type(leaf) for leaf in leaves(events)}
+    missing = sorted(kind.kind for kind in expected if kind not in kinds)
+    violated = bool(missing) or figure.epsilon > claim.epsilon * _SLACK
+    note = f"no event of kind {' or '.join(missing)}" if missing else figure.reason or figure.method
     what = f"epsilon at delta = {claim.delta:g} of {of}"
     return CheckResult("recount", what, violated, claim.epsilon, figure.epsilon, note=note)
 

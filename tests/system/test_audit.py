@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,9 +95,51 @@ def test_engines_write_the_same_ledgers(tmp_path: Path, case: str) -> None:
 def test_the_command_says_ok(whole: Path) -> None:
     done = RUNNER.invoke(app, ["verify", str(whole)])
     assert done.exit_code == 0
-    lines = done.stdout.splitlines()
+    *lines, last = done.stdout.splitlines()
     assert all(line.startswith("OK ") for line in lines)
     assert len(lines) == 13
+    written = sum(len(read_ledger(whole / path)) for path in ledgers(whole))
+    assert last == f"7 ledgers agree, {written} lines"
+
+
+def verified(*paths: Path) -> Any:
+    return RUNNER.invoke(app, ["verify", *map(str, paths)])
+
+
+def test_ledgers_without_their_folder_are_verified_too(run: Path) -> None:
+    # Issue 12, A8: a file alone was checked by nobody, and the command said nothing and exited 0.
+    owner, other, curator = run / "owners/owner-2.jsonl", run / "owners/owner-3.jsonl", run / "ledger.jsonl"
+    lines = {path: len(read_ledger(path)) for path in (owner, other, curator)}
+    alone = verified(owner)
+    assert (alone.exit_code, alone.stdout.splitlines()) == (
+        0,
+        [
+            f"OK    {owner}",
+            f"1 ledger is whole, {lines[owner]} lines; not given, hence not compared: curator",
+        ],
+    )
+    three = verified(owner, other, curator).stdout.splitlines()
+    assert any(line.startswith("OK    owner-2 and curator: ") for line in three)
+    rest = "consumer, owner-5"  # of the others no row came
+    assert three[-1] == f"3 ledgers agree, {sum(lines.values())} lines; not given, hence not compared: {rest}"
+
+    rewrite(owner, lambda entries: [e.disclosure for e in entries if "row " not in e.disclosure.nonce])
+    assert verified(owner).exit_code == 0  # a whole chain: the other side alone can tell
+    faulty = verified(owner, other, curator)
+    assert isinstance(faulty.exception, LedgerError)
+    assert "FAULT owner-2 and curator: " in faulty.stdout
+
+
+@pytest.mark.parametrize("spoilt", ["a byte", "the end of the last line", "all of it"])
+@pytest.mark.parametrize("path", ["ledger.jsonl", "owners/owner-2.jsonl", "consumer/ledger.jsonl"])
+def test_an_altered_file_alone_fails(run: Path, path: str, spoilt: str) -> None:
+    text = (run / path).read_bytes()
+    changed = {"a byte": text.replace(b'"seq":2', b'"seq":3', 1), "all of it": b""}.get(spoilt, text[:-1])
+    (run / path).write_bytes(changed)
+    done = verified(run / path)
+    assert isinstance(done.exception, LedgerError)
+    assert done.exception.code == 50
+    assert f"FAULT {run / path}: line " in done.stdout
 
 
 @pytest.mark.parametrize("path", ["ledger.jsonl", "owners/owner-2.jsonl", "consumer/ledger.jsonl"])
