@@ -36,7 +36,13 @@ PROCESSES = (
     "sim/scenarios/test_example.py",
 )
 """Tests of parties in processes of their own, or over sockets."""
-LONG = ("consumer/releases", "curator/releases", "sim/attacks", "sim/experiments")
+LONG = (
+    "consumer/releases",
+    "consumer/sealed/test_hash_models.py",
+    "curator/releases",
+    "sim/attacks",
+    "sim/experiments",
+)
 """Tests in one process that train generators or audit mechanisms by thousands of runs."""
 _TESTS = Path(__file__).parent
 

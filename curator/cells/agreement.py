@@ -48,12 +48,9 @@ class Agreement:
             await asyncio.shield(self._task(run))
 
     def take_up(self, waiting: Iterable[Run]) -> list[Run]:
-        """Attempts of an earlier process whose owners must not forget them.
+        """Attempts of an earlier process, for runs that wait for their consumers; returns those to `resume`.
 
-        Those of `waiting` runs are returned to `resume`, as they wait for the consumer.
-
-        Returns:
-            Those to `resume`.
+        Their owners must not forget them when they come back.
         """
         known = {f"{_SKETCH}{run.name}": run for run in waiting}
         taken = []

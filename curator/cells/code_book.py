@@ -34,7 +34,7 @@ MOST_OWNER_ROWS = 2**31
 class PublicCells:
     """Public cells, as all parties have them before anybody counts.
 
-    With classes of the label, each is counted by class.
+    Owners count each by class where there are `classes`.
     """
 
     book: CodeBook

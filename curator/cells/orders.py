@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -107,6 +106,8 @@ def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
         return np.zeros(size)
     loads = np.sqrt(mass[present].mean() / np.maximum(mass, 1e-6))
     design = np.concatenate([parts.T, np.full((1, size), MASS_WEIGHT), RIDGE * np.diag(loads)])
+    from scipy.optimize import nnls  # a second that a curator's start need not wait for
+
     weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(size)]))
     weights = np.where(present, weights, 0.0)
     if weights.sum() <= _EMPTY:

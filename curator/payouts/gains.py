@@ -57,9 +57,9 @@ WIN_SENSITIVITY = 2
 
 @dataclass(frozen=True)
 class WinRelease:
-    """Release of the numbers of winning rows.
+    """Release of the numbers of winning rows, with Laplace noise on each.
 
-    Laplace noise on each, pure epsilon (replace-one) of all together.
+    Epsilon is pure, replace-one, of all numbers together.
     """
 
     epsilon: float

@@ -135,7 +135,7 @@ class Trained:
     def sample(self, rows: int, seed: int, shares: FloatArray | None = None) -> Table:
         """Rows in the schema's columns, the same for the same seed on one machine.
 
-        `shares` of classes, (C,), as released.
+        Classes have `shares`, (C,), or those that were released.
         """
         if rows < 1:
             raise ConfigError(f"{rows} rows cannot be generated", "Ask for at least one row.")

@@ -54,7 +54,7 @@ class ReleaseRecord:
 class ReleaseOutcome:
     """A release run that is over, as its folder says.
 
-    Paths and rows of what was made, owners, or the failure that ended it.
+    It has paths of files, numbers of rows and owners, or the failure that ended it.
     """
 
     files: tuple[Path, ...]

@@ -28,7 +28,7 @@ SEALED = "sealed.npz"
 class MadeSummary:
     """Summary of a run that is over, as its consumer receives it.
 
-    A table, or rows in boxes, or the failure that ended it.
+    It is a table, or rows in boxes, or the failure that ended it.
     """
 
     table: Table | None
@@ -67,10 +67,7 @@ def read_outcome(directory: Path) -> MadeSummary:
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
-    """Write record.json with these facts beside, rounds.csv and summary.npz.
-
-    What there is of a run cut short.
-    """
+    """Write record.json with these facts beside, rounds.csv and summary.npz, also of a run cut short."""
     directory.mkdir(parents=True, exist_ok=True)
     summary = {
         "status": record.status,

@@ -76,10 +76,7 @@ class HermiteProductSpec(_Series):
 
 
 def draw_dimensions(width: int, count: int, seed: int, epoch: int) -> tuple[int, ...]:
-    """D_prod of the `width` columns, drawn for an epoch without replacement, in ascending order.
-
-    All if there are no more.
-    """
+    """D_prod of the `width` columns, ascending, drawn for an epoch without replacement; all if no more."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, epoch])))
     return tuple(sorted(generator.choice(width, min(count, width), replace=False).tolist()))
 

@@ -52,7 +52,7 @@ class Layout:
 class PooledSum:
     """Sums of features in units of ROW_UNIT, (J, C), and rows per column, (C,).
 
-    What owners answer and the curator adds up.
+    Owners answer them, and the curator adds them up.
     """
 
     steps: IntArray

@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scipy.optimize import minimize_scalar
-
 from fedkme.privacy.events import CHOICE_SLACK, MWEM_ITERATION_COST, MwemRelation
 
 
@@ -69,6 +67,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     # The simpler bound a rho + log(1/delta)/(a - 1) is least at a - 1 = centre; the sharper one nearby.
     centre = 0.5 * math.log(math.log(1.0 / delta) / rho)
+    from scipy.optimize import minimize_scalar  # half a second of each start of the command line
+
     best = minimize_scalar(bound, bounds=(centre - 4.0, centre + 4.0), method="bounded")
     return max(0.0, float(best.fun))
 

@@ -16,8 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from scipy.special import log_ndtr
-
 from fedkme.errors import ConfigError
 
 Responses = Sequence[tuple[float, float]]
@@ -33,6 +31,8 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
         sigma: standard deviation over sensitivity, > 0.
         epsilon: any real number.
     """
+    from scipy.special import log_ndtr  # half a second that a party's start need not wait for
+
     # In logarithms: e^epsilon overflows and both terms underflow well inside the useful range.
     first = float(log_ndtr(0.5 / sigma - epsilon * sigma))
     second = epsilon + float(log_ndtr(-0.5 / sigma - epsilon * sigma))

@@ -46,9 +46,7 @@ class SqliteReader(SqliteStore):
 
 
 def read_store(spec: str | Path, party: str) -> Store:
-    """Open the store of a party, a file or a server's, for reading, also while the party runs.
-
-    Every write fails.
+    """Open the store of a party, a file or a server's, for reading alone, also while the party runs.
 
     Raises:
         ConfigError: the spec names no kind of store.

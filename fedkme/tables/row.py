@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 class Row:
     """A row that left its owner.
 
-    The owner's name for it, (c,) float64 schema columns, and a class where data have labels.
+    The token is the owner's name for it, `values` are its schema columns, (c,) float64, and its label is a
+    class index where the data have labels.
     """
 
     token: int

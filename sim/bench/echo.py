@@ -89,10 +89,7 @@ async def _answer(address: str, identity: Identity | None, connect_s: float) -> 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """One echo's process.
-
-    Seconds to try to connect, then the folder of its identity unless it speaks plaintext.
-    """
+    """One echo's process; told how many seconds to connect, and the folder of its identity if any."""
     connect_s, *folder = (word for word in arguments if word != "--supervised")
     identity = Identity.load(Path(folder[0])) if folder else None
     address = sys.stdin.readline().strip()

@@ -154,10 +154,7 @@ async def real_block(
     books: Books = None,
     watch: RoundEnds | None = None,
 ) -> tuple[np.ndarray, list[Phases]]:
-    """One run, of a name new to them, over the first `owners`.
-
-    Times of its rounds, and sizes of their messages.
-    """
+    """Times of rounds, and sizes of messages, of a run over the first `owners`, to whom its name is new."""
     noise = noise_for(simulated.seed, "bench")
     spec = draw_features(
         settings.features, _GAMMA, scenario.schema.encoded_width, public_seed(simulated.seed)

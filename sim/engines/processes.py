@@ -40,10 +40,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class LaunchTimes:
-    """Times of a launch on the monotonic clock.
-
-    Processes started, the last one's modules imported, the first round begun.
-    """
+    """Times of a launch on the monotonic clock, to the first round; `imported` is when the last party was."""
 
     launched: float = field(default_factory=time.monotonic)
     imported: float = 0.0
@@ -210,7 +207,7 @@ class Folders:
     ) -> None:
         """Begin with what is public; what is to stay goes to `directory`, the rest to `scratch`.
 
-        No authority: plaintext.
+        Without an authority everybody speaks plaintext.
         """
         self.scratch = scratch
         self.directory = directory.absolute()  # a party reads paths from its own folder

@@ -27,7 +27,7 @@ SIMULATED = "Held against owners' rows, which a simulation alone can see."
 class ReleaseFolder:
     """Contents of a release's folder.
 
-    A file that is not there any more has no size, and perhaps nothing has a card.
+    A file that is not there any more has no size.
     """
 
     metrics: Metrics

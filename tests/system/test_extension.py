@@ -17,9 +17,10 @@ from tests.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "extension"
 FEDKME = "from fedkme.cli import main; main()"
-SUMMARY = ("sim", "run", "digits", "--set", "p=6", "--set", "baselines=[]", "--set", "downstream=false")
+TWO = ("--set", "scenario.owners=2")
+SUMMARY = ("sim", "run", "digits", *TWO, "--set", "p=6", "--set", "baselines=[]", "--set", "downstream=false")
 AUCTION = ("--set", "auction.kind=best-two", "--set", "broadcast.mechanism=laplace")
-RELEASE = ("release", "normal", "digits", "--set", "rows=50")
+RELEASE = ("release", "normal", "digits", *TWO, "--set", "rows=50")
 ENGINES = ("inprocess", "processes")
 
 

@@ -29,9 +29,9 @@ MODEL_CELLS = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A marginal over ascending columns.
+    """A marginal over ascending columns, with noise.
 
-    (cells,) noisy counts in C order, and the noise's deviation in every cell.
+    Its values are (cells,) counts in C order; sigma is the deviation of the noise in every cell.
     """
 
     clique: Clique

@@ -75,10 +75,7 @@ class Question:
             )
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
-        """An epsilon at which no embedding of N rows is mere noise, see `PooledRelease.check_usable`; 0.
-
-        This one.
-        """
+        """An epsilon at which no embedding of N rows is mere noise, or 0 for this one."""
         if self.release is None:
             return 0.0
         release, layout = self.release, self.layout

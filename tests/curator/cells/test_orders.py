@@ -50,7 +50,7 @@ def test_a_cell_over_its_cap_moves_to_the_other_owner_of_the_cell() -> None:
     assert np.allclose(by_cell[:, 1], 0, atol=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data())
 def test_orders_respect_totals_limits_and_caps(data: st.DataObject) -> None:
     # For any counts at all, negative ones included.
