@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,28 @@ def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     assert apart(0) == (0, "ok")
     assert apart(-60) == (0, "warn")
     assert apart(3600) == (33, "fail")
+
+
+def test_packages_are_named_with_the_host_that_needs_them(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 12, A4: before the run, and not when the rows have come; where they are needed, and not elsewhere.
+    def said(party: str, text: str) -> tuple[int, list[str]]:
+        code, findings = doctor(site.write(party, text))
+        return code, [found["line"] for found in findings if found["check"] == "packages"]
+
+    site.curator()
+    (site.folder / "test.csv").write_text((site.folder / "validation.csv").read_text())
+    judged = 'downstream = true\ntest = "test.csv"'
+    scikit = "scikit-learn, needed on this host to train models on the summary (`downstream`), is "
+    assert said("consumer", judged) == (0, [scikit + "installed"])
+    assert said("consumer", 'test = "test.csv"') == (0, [])
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "sklearn", None)
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        assert said("consumer", judged) == (13, [scikit + "not installed"])
+        lines = said("curator", "")[1]
+        assert "releases by balog2, hermite, merf, marginals are refused" in lines[0]
 
 
 def test_a_simulation(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from fedkme.errors import ConnectionFailedError, InterruptedRunError
 from fedkme.ledgers.reconcile import verify
 from fedkme.tables.files import read_arrays
 from fedkme.wire.tls import LOOPBACK, Authority
-from tests.parties import HERE, consumer_values, curator_values, owner_values, write_config
+from tests.parties import HERE, Values, consumer_values, curator_values, owner_values, write_config
 from tests.system.launches import Start, end_of, line_with, read_json, rows_in, write_own_files
 from tests.system.market import write_ledger
 
@@ -52,18 +52,20 @@ class Deployment:
     def _own(self, party: str) -> dict[str, Any]:
         return {"identity": f"identities/{party}"} if self._tls else {}
 
-    def consume(self, p: int, mechanism: str = "mwem") -> subprocess.Popen[str]:
+    def consume(self, p: int, mechanism: str = "mwem", **more: Any) -> subprocess.Popen[str]:
+        """Ask for a summary; more is of the configuration, and of the environment where it is in capitals."""
+        environment = {name: more.pop(name) for name in [*more] if name.isupper()}
         request = {"p": p, "target": {"mechanism": mechanism}}
         own = {"test": "test.csv", "output": "out", "connect_s": 5, "away_s": 1, **self._own("consumer")}
-        config = consumer_values(HERE, self.address, request=request, **own)
-        return self._start("consumer", "consumer", "summary", config)
+        config = consumer_values(HERE, self.address, request=request, **own | more)
+        return self._start("consumer", "consumer", "summary", config, **environment)
 
     def _start(
-        self, party: str, module: str, verb: str, config: dict[str, Any], settings: str = ""
+        self, party: str, module: str, verb: str, config: Values, settings: str = "", **environment: str
     ) -> subprocess.Popen[str]:
         write_config(self.folder / f"{party}.toml", config, settings)
         # paths are relative to the file, wherever the process was started
-        process = self._begin(module, verb, f"../{party}.toml", cwd=self.folder / "elsewhere")
+        process = self._begin(module, verb, f"../{party}.toml", cwd=self.folder / "elsewhere", **environment)
         self.processes[party] = process
         return process
 

@@ -13,9 +13,10 @@ from fedkme.errors import FedkmeError
 from fedkme.operate.doctor.certificates import check_identity
 from fedkme.operate.doctor.configuration import read_configuration, role_of
 from fedkme.operate.doctor.files import check_files
-from fedkme.operate.doctor.findings import Finding, failed, status
+from fedkme.operate.doctor.findings import Finding, failed, looked, status
 from fedkme.operate.doctor.installation import check_installation
 from fedkme.operate.doctor.network import check_network
+from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
 
 app = typer.Typer(pretty_exceptions_enable=False, help="Find what would keep a party from working.")
@@ -62,4 +63,5 @@ def examine(config: Path | None) -> Iterator[Finding]:
     name = str(getattr(settings, "name", role))
     yield from check_identity(settings, role, name)
     yield from check_files(settings, name)
+    yield from looked("packages", lambda: check_packages(settings))
     yield from check_network(settings)

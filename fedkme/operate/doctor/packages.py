@@ -1,0 +1,67 @@
+"""Packages beyond the base installation that a configuration will need, and on whose host."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from consumer.releases.client import ReleaseConsumerSettings
+from consumer.settings import ConsumerSettings
+from curator.settings import CuratorSettings
+from fedkme.errors import MissingDependencyError
+from fedkme.operate.doctor.findings import Finding
+from fedkme.party import PartySettings
+from fedkme.tables.schema import load_schema
+from owner.settings import OwnerSettings
+
+_TRAINED = ("jax", "optax")
+RELEASES: Mapping[str, tuple[str, ...]] = {
+    "balog2": _TRAINED,
+    "hermite": _TRAINED,
+    "merf": _TRAINED,
+    "marginals": ("jax", "mbi", "networkx"),
+}
+"""Packages that the curator needs for a method of release; methods that are not named need none."""
+
+
+def check_packages(settings: PartySettings) -> Iterator[Finding]:
+    """Find what is imported on this host, and say what is imported on the curator's.
+
+    Raises:
+        FedkmeError: the schema cannot be read.
+    """
+    for package, module, why in _here(settings):
+        if importlib.util.find_spec(module) is not None:
+            yield Finding("ok", "packages", f"{package}, needed on this host {why}, is installed")
+        else:
+            line = f"{package}, needed on this host {why}, is not installed"
+            remedy = "Run `pip install 'fedkme[sim]'` here."
+            yield Finding("fail", "packages", line, remedy, MissingDependencyError.code)
+    if isinstance(settings, ReleaseConsumerSettings) and (names := RELEASES.get(settings.release.kind)):
+        line = (
+            f"{', '.join(names)}: needed for {settings.release.kind} on the curator's host, not on this one"
+        )
+        yield Finding("ok", "packages", line)
+    if isinstance(settings, CuratorSettings):
+        needed = sorted({name for names in RELEASES.values() for name in names})
+        lacking = [name for name in needed if importlib.util.find_spec(name) is None]
+        refused = [kind for kind, names in RELEASES.items() if set(names) & set(lacking)]
+        line = f"not installed here: {', '.join(lacking)}; releases by {', '.join(refused)} are refused"
+        yield Finding("ok", "packages", line if lacking else "every method of release has its packages here")
+
+
+def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:
+    """Packages, the modules by which they are imported, and what for."""
+    tables: list[Path | None] = []
+    match settings:
+        case OwnerSettings():
+            tables = [settings.data]
+        case CuratorSettings():
+            tables = [settings.seeds]
+        case ConsumerSettings():
+            tables = [settings.validation, settings.test, settings.seeds]
+            if settings.downstream and settings.test is not None and load_schema(settings.schema_file).label:
+                yield "scikit-learn", "sklearn", "to train models on the summary (`downstream`)"
+    if any(path is not None and path.suffix == ".parquet" for path in tables):
+        yield "pyarrow", "pyarrow", "to read .parquet files"

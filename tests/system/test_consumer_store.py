@@ -1,0 +1,195 @@
+"""A consumer's store over real ports: what D_v paid for is neither lost nor paid again (issue 12, A4)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import consumer.results
+from consumer.requests import KeptRequest
+from consumer.runs import cancelling
+from consumer.summary import judging
+from fedkme.errors import BudgetError, ConfigError, FedkmeError, LedgerError, NotJudgedError, StoreError
+from fedkme.privacy.budget import Budget
+from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
+from fedkme.privacy.ledger import open_ledger, read_ledger
+from fedkme.privacy.settings import GaussianSettings, target_event
+from fedkme.tables.files import read_arrays, save_table
+from tests.hostile.labs import Hostile, lab, plan
+from tests.places import ROOT
+from tests.system.launches import Start, read_json
+from tests.system.market import Ear, market, rows
+from tests.system.test_verbs import Deployment, only_run
+
+NOISY = GaussianSettings(epsilon=0.7)
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def draws(folder: Path) -> int:
+    """Draws of D_v that the consumer's ledger has."""
+    lines = [entry.disclosure for entry in read_ledger(folder / "consumer.db")]
+    return sum(about.observer == CURATOR for about in lines)
+
+
+async def test_a_budget_holds_over_all_folders(tmp_path: Path) -> None:
+    # (b): a budget held per output folder only.
+    asking: dict[str, Any] = {"target": NOISY, "budget": Budget(epsilon=1.1, delta=1e-5)}
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        for folder in ("one", "two"):
+            await at.consumer(output=tmp_path / folder, **asking)
+        with pytest.raises(BudgetError, match=r"epsilon 1\.0\d+ is spent of 1\.1"):
+            await at.consumer(output=tmp_path / "three", **asking)
+    assert draws(tmp_path) == 2
+
+
+@contextlib.contextmanager
+def nearly_full(size: int) -> Iterator[None]:
+    """A disk on which no file of this process grows over a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("kilobytes", [1, 8, 40, 48, 56, 64, 72, 80, 96, 128])
+async def test_a_disk_that_is_full_charges_for_nothing_that_did_not_leave(
+    tmp_path: Path, kilobytes: int
+) -> None:
+    # (c): it charged for what did not leave, and deleted the open request.
+    curator = Hostile(itertools.repeat(plan(0)))
+    async with lab(tmp_path, curator) as at:
+        with nearly_full(kilobytes * 2**10), pytest.raises(FedkmeError):
+            await at.ask_here()
+        if curator.requests:
+            assert at.drawn() == len(curator.offers)
+        with pytest.raises(FedkmeError, match="34"):
+            await at.ask_here()
+    assert len(set(curator.requests)) == len(set(curator.offers)) == at.drawn() == 1
+
+
+@pytest.mark.parametrize("where", ["the rows", "the end of the request"])
+async def test_what_came_and_could_not_be_written_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def full(*_: object) -> None:
+        raise FULL if where == "the rows" else StoreError("the disk is full", "Make room.")
+
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        with monkeypatch.context() as patch:
+            here, name = (consumer.results, "replace") if where == "the rows" else (KeptRequest, "end")
+            patch.setattr(here, name, full)
+            with pytest.raises((ConfigError, StoreError)):
+                await at.consumer(target=NOISY)
+        assert (tmp_path / "consumer" / "summary.npz").exists() == (where != "the rows")
+        await at.consumer(target=NOISY)
+    assert len(read_arrays(tmp_path / "consumer" / "summary.npz", "test")["x"]) == 6
+    assert draws(tmp_path) == len([*(tmp_path / "runs").glob("run-*")]) == 1
+
+
+def test_a_summary_that_cannot_be_judged_is_there_and_is_judged_later(begin: Start, tmp_path: Path) -> None:
+    # (d): the rows came, judging failed, and the same command made a new run. The log says nothing of mmd2.
+    (tmp_path / "without" / "sklearn").mkdir(parents=True)
+    (tmp_path / "without" / "sklearn" / "__init__.py").write_text("raise ImportError")
+    at = Deployment(begin, tmp_path / "site", {"north": 40, "south": 30}, tls=False, settings="runs = 1\n")
+    at.consume(p=12, downstream=True, PYTHONPATH=f"{tmp_path / 'without'}:{ROOT}")
+    status, lines = at.end("consumer")
+    assert status == NotJudgedError.code
+    assert lines[-1].startswith("error 27 (not judged): ")
+    assert "pip install 'fedkme[sim]'" in lines[-1]
+    out = at.folder / "out"
+    assert len(read_arrays(out / "summary.npz", "test")["x"]) == 12
+    assert at.end("curator")[0] == 0
+    at.consume(p=12, downstream=True)  # nobody is there to be asked
+    status, lines = at.end("consumer")
+    assert status == 0, lines
+    assert any("judged" in line for line in lines)
+    assert not any("mmd2" in line for line in lines)
+    assert set(read_json(out / "evaluation.json")["downstream"]) == {"linear_svm", "mlp_32"}
+    assert draws(at.folder) == 1
+    only_run(at.folder)
+
+
+async def test_no_failure_of_judging_is_one_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # "It can neither fail nor reopen a request"; a library's error may quote rows, and is named by its type.
+    def fail(*_: object) -> None:
+        raise ValueError("0.123")
+
+    ear = Ear()
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        with monkeypatch.context() as patch:
+            patch.setattr(judging, "evaluate_tables", fail)
+            for _ in range(2):
+                with pytest.raises(NotJudgedError, match="failed with ValueError") as caught:
+                    await at.consumer(target=NOISY, ear=ear)
+                assert "0.123" not in str(caught.value)
+        assert [event for event, _ in ear.said if event in ("received", "judged")] == ["received"]
+        await at.consumer(target=NOISY)
+        (tmp_path / "consumer" / "summary.npz").unlink()
+        await at.consumer(target=NOISY)  # it was done: another request
+    assert draws(tmp_path) == 2
+
+
+async def test_a_request_is_of_one_d_v_and_is_given_up_by_cancelling_it(tmp_path: Path) -> None:
+    save_table(tmp_path / "another.npz", rows(15, 2))
+    async with market(tmp_path, ["a"]) as at:
+        first = at.consumer()
+        await at.ear.heard("queued")
+        first.cancel()
+        await asyncio.wait([first])
+        for other in ({"p": 7}, {"validation": tmp_path / "another.npz"}):
+            with pytest.raises(ConfigError, match="waits for another summary, run-1, for which D_v has paid"):
+                await at.consumer(**other)
+        await cancelling("run-1")(at.asking(), Ear())
+        at.owner("a")
+        await at.consumer(7)
+    assert draws(tmp_path) == 2
+
+
+def earlier(folder: Path) -> Path:
+    """A ledger in an output folder, of an earlier release: one draw."""
+    folder.mkdir()
+    with open_ledger("consumer", folder / "ledger.jsonl") as ledger:
+        for observer in (CURATOR, OWNERS):
+            event = target_event(GaussianSettings())
+            about = validation_of("consumer")
+            ledger.append(Disclosure("run-0", 0, about, observer, event, "replace-one", 1.0, "n"))
+    return folder / "ledger.jsonl"
+
+
+async def test_what_an_earlier_release_charged_is_counted_once(tmp_path: Path) -> None:
+    # A last line that was cut off in writing blocked all later requests: it is dropped, and said.
+    path, ear = earlier(tmp_path / "consumer"), Ear()
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:100])
+    asking: dict[str, Any] = {"target": NOISY, "budget": Budget(epsilon=1.1, delta=1e-5)}
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        for _ in range(2):
+            with pytest.raises(BudgetError, match=r"epsilon 1 is spent of 1\.1"):
+                await at.consumer(ear=ear, **asking)
+        assert [event for event, _ in ear.said if event in ("warning", "adopted")] == ["warning", "adopted"]
+        assert path.read_bytes() == whole
+        assert draws(tmp_path) == 1
+        path.write_bytes(whole[:40] + b"x" + whole[41:])
+        with pytest.raises(LedgerError, match="line 1"):
+            await at.consumer(**asking)
+        path.unlink()
+        (tmp_path / "consumer" / "request.open").touch()
+        with pytest.raises(ConfigError, match="of an earlier release"):
+            await at.consumer(**asking)
