@@ -55,7 +55,7 @@ class Deployment:
     def consume(self, p: int, mechanism: str = "mwem", **more: Any) -> subprocess.Popen[str]:
         """Ask for a summary; more is of the configuration, and of the environment where it is in capitals."""
         environment = {name: more.pop(name) for name in [*more] if name.isupper()}
-        request = {"p": p, "target": {"mechanism": mechanism}}
+        request = {"p": p, "preset": "published", "target": {"mechanism": mechanism}}
         own = {"test": "test.csv", "output": "out", "connect_s": 5, "away_s": 1, **self._own("consumer")}
         config = consumer_values(HERE, self.address, request=request, **own | more)
         return self._start("consumer", "consumer", "summary", config, **environment)
