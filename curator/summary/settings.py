@@ -13,7 +13,7 @@ from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
-from fedkme.privacy.settings import AnyMean, AnyTarget, GaussianSettings, broadcast_events
+from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
 from fedkme.protocols import ALGORITHM3, Protocol, summaries, variant
 
 
@@ -57,8 +57,6 @@ class SummarySettings(Settings):
     seed_set: Literal["counted", "subtracted"] = "subtracted"
     """The paper matches D_v with the summary *and* its seed set and returns the summary alone. `subtracted`
     takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
-    target: AnyTarget = GaussianSettings()
-    """h2 of D_v, where a consumer trusts the curator with D_v; else the consumer's own setting counts."""
     auction: AnyAuction = ClockSettings()
     quorum: int = Field(1, ge=1)
     """With fewer owners than this the run stops and keeps what it has."""
@@ -66,7 +64,10 @@ class SummarySettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, values: Any) -> Any:
-        return with_preset(values) if isinstance(values, dict) else values
+        if not isinstance(values, dict):
+            return values
+        filled = with_preset(values)  # of D_v's mechanism too, which is the consumer's to set
+        return {key: filled[key] for key in filled if key in values or key in cls.model_fields}
 
     @property
     def sealed(self) -> bool:

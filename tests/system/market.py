@@ -183,7 +183,6 @@ def curator_settings(folder: Path, **changes: Any) -> CuratorSettings:
         preset="published",
         features=FeatureSettings(dimension=DIMENSION),
         broadcast=ExactSettings(),
-        target=ExactSettings(),
     )
     return CuratorSettings(**curator_values(folder, **{"simulation_seed": 0, "summary": summary, **changes}))
 
