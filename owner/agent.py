@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -79,11 +81,13 @@ async def attend(
                 case "farewell":
                     return True
                 case _:
+                    began = time.perf_counter()
                     directive = directive_from_wire(message)
                     answer = runs.answer(directive)
                     replies = () if answer is None else answer_to_wire(answer, directive)
                     sent = sum(reply.ByteSize() for reply in replies)
                     answered(directive, answer, message.ByteSize(), sent)
+                    await asyncio.sleep(runs.wait_s(directive, time.perf_counter() - began))
                     await to_the_end(_send(stream, replies))  # it is on disk; let it leave before stopping
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 

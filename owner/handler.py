@@ -96,6 +96,10 @@ class RunHandler(ABC):
         else:
             self._order.advance(directive.question)
 
+    def wait_s(self, directive: Directive, taken_s: float) -> float:
+        """Seconds that an answer waits before it leaves, when computing it took so many."""
+        return 0.0
+
     @abstractmethod
     def _compute(self, directive: Directive) -> Answer:
         """Compute an answer."""

@@ -107,6 +107,11 @@ class RunManager:
                 # its arrays are as long as the table; the journal can bring it back
                 self._handlers.pop(run, None)
 
+    def wait_s(self, directive: Directive, taken_s: float) -> float:
+        """Seconds that the answer to a directive waits before it leaves, when it took so many."""
+        handler = self._handlers.get(directive.run)
+        return 0.0 if handler is None else handler.wait_s(directive, taken_s)
+
     def _offer(self, run: str) -> KeyOffer:
         """Keys for a run that has not begun; nothing of rows, so nothing is kept."""
         self._check_name(run)

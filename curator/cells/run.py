@@ -2,7 +2,7 @@
 
 docs/decisions/008 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
 histograms do not. Nothing here is asked twice: an owner that sends fewer rows than its order is not asked
-for others, and others are not told.
+for others, and others are not told. The run ends for an owner with its own answer, before anybody prunes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.orders import Histograms, Orders, make_orders
-from curator.owners.roster import Roster
+from curator.owners.roster import LEAVING, Roster
 from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.sealed import fault_of_boxes
@@ -29,7 +29,7 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.prune import prune
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
-from fedkme.protocol import CellTerms, Invitation
+from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import variant
 from fedkme.sealed import AnyRow, Gift
 from fedkme.tables.row import Row
@@ -125,8 +125,6 @@ async def run_cells(
         )
     gate.open()
     orders = await _fill(task, roster, record, observer, gate)
-    closings = await roster.ask(1, lambda owner, number: owner.close(number), dict.fromkeys(roster.names, 1))
-    record.closings |= {name: closing.rows_sent for name, closing in closings.items()}
     gate.pass_summary(1, record.selected)
     return orders
 
@@ -146,6 +144,7 @@ async def _fill(
         gate.receive_histogram(name, task.noise.event, counted[name])
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
+        _note(roster, record, await roster.ask(1, _end, dict.fromkeys(roster.names)))
         return None
     owners = list(counted)
     sizes = np.array([record.owner_rows[name] for name in owners], dtype=np.int64)
@@ -161,17 +160,19 @@ async def _fill(
     asked = {
         name: (count, orders.cells[place])
         for place, (name, count) in enumerate(zip(owners, orders.rows.tolist(), strict=True))
-        if count
     }
     answers = await roster.ask(1, _fill_order, asked)
     received: list[tuple[str, AnyRow]] = []
-    for name, rows in answers.items():
+    for name, (rows, _) in answers.items():
+        if not asked[name][0]:
+            continue
         gate.receive_rows(1, name, record.access(1, {name: rows})[name])
         error = _unfit(task, name, rows, asked[name][0])
         if error is not None:
             roster.remove(1, name, error)
             continue
         received += [(name, row) for row in rows]
+    _note(roster, record, {name: ended for name, (_, ended) in answers.items()})
     kept = _kept(task, received)
     for place in kept:
         name, row = received[place]
@@ -188,7 +189,7 @@ async def _fill(
         RoundRecord(
             round=1,
             size=0,
-            asked=len(asked),
+            asked=int((orders.rows > 0).sum()),
             revealed=len(received),
             accessed=len(record.accesses),
             pool=len(received),
@@ -235,9 +236,35 @@ async def _histogram(cells: int, owner: OwnerSession, _: int) -> IntArray:
     return await owner.histogram(1, cells)
 
 
-async def _fill_order(owner: OwnerSession, order: tuple[int, FloatArray]) -> Sequence[AnyRow]:
+async def _fill_order(
+    owner: OwnerSession, order: tuple[int, FloatArray]
+) -> tuple[Sequence[AnyRow], Closing | FedkmeError]:
     count, shares = order
-    return await owner.fill_order(1, count, shares)
+    rows = await owner.fill_order(1, count, shares) if count else ()
+    return rows, await _end(owner)
+
+
+async def _end(owner: OwnerSession, _: None = None) -> Closing | FedkmeError:
+    """End the run for an owner right after its own answer: its time tells nothing of others, or of D_v."""
+    ended: Closing | FedkmeError
+    try:
+        ended = await owner.close(1)
+    except LEAVING as error:
+        ended = error
+    await owner.dismiss()
+    return ended
+
+
+def _note(
+    roster: Roster[OwnerSession], record: SummaryRecord, ended: Mapping[str, Closing | FedkmeError]
+) -> None:
+    """Keep owners' own counts; who gave none has left."""
+    for name in [name for name in ended if name in roster.names]:
+        closing = ended[name]
+        if isinstance(closing, Closing):
+            record.closings[name] = closing.rows_sent
+        else:
+            roster.remove(1, name, closing)
 
 
 def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:

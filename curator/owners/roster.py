@@ -42,7 +42,8 @@ Answer = TypeVar("Answer")
 Argument = TypeVar("Argument")
 
 
-_LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError, SealedBoxError)
+LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggregationError, SealedBoxError)
+"""Errors with which an owner leaves a run that goes on without it."""
 
 
 async def _answer_or_error(call: Awaitable[Answer]) -> Answer | Exception:
@@ -117,7 +118,7 @@ class Roster(Generic[Port]):
             answers = await asyncio.gather(*calls)
         good: dict[str, Answer] = {}
         for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, _LEAVING):
+            if isinstance(answer, LEAVING):
                 self.remove(round_number, name, answer)
             elif isinstance(answer, Exception):
                 raise answer

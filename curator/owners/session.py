@@ -63,6 +63,7 @@ class RunSession:
         self._journal = journal
         self._order = Order(self.name, run)
         self._seq = 0
+        self._dismissed = False
 
     async def invite(self, invitation: Invitation) -> int:
         """Let the owner decide; returns how many rows it has."""
@@ -72,7 +73,12 @@ class RunSession:
         return rows
 
     async def dismiss(self) -> None:
-        """Let the owner forget the run."""
+        """Let the owner forget the run, when all that it answered is kept; once."""
+        if self._dismissed:
+            return
+        self._dismissed = True
+        if self._journal is not None:
+            self._journal.commit()
         await self._connection.tell(Directive(self._run, 0, 0, Dismiss()))
 
     async def _ask(self, number: int, body: Body, kind: type[AnswerT], limits: Limits = _NO_ROWS) -> AnswerT:

@@ -15,6 +15,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
+from owner.cells.pace import wait_s
 from owner.cells.responder import HistogramResponder
 from owner.handler import RunHandler
 
@@ -35,6 +36,10 @@ class CellHandler(RunHandler):
                 self._responder.skip_histogram()
             case FillOrder(), Rows(rows):
                 self._responder.restore_rows([row.token for row in rows])
+
+    def wait_s(self, directive: Directive, taken_s: float) -> float:
+        """Seconds that the answer to an order waits, where its time must say nothing of rows."""
+        return wait_s(self._responder.answer_s, taken_s) if isinstance(directive.body, FillOrder) else 0.0
 
     def _compute(self, directive: Directive) -> Answer:
         responder, number = self._responder, directive.round

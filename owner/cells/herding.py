@@ -2,7 +2,8 @@
 
 Everything is computed from the owner's own rows and its order, which is a function of private releases. What
 leaves are the picked rows themselves; how many were too few is seen by whoever receives them, and nobody
-else.
+else. All rows are scored and herded, also for an order of cells in which there is none: how long it takes
+follows from numbers of rows and columns, and not from cells.
 """
 
 from __future__ import annotations
@@ -52,11 +53,10 @@ def target_scores(rows: Rows, weights: FloatArray, gamma: float) -> FloatArray:
         gamma: of the kernel.
     """
     scores = np.zeros(len(rows))
-    used = np.flatnonzero(weights)
     for start in range(0, len(rows), BLOCK_ROWS):
         at = slice(start, start + BLOCK_ROWS)
-        for first in range(0, len(used), BLOCK_ROWS):
-            part = used[first : first + BLOCK_ROWS]
+        for first in range(0, len(rows), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
             scores[at] += rbf(rows[at], rows[part], gamma) @ weights[part]
     return scores
 
@@ -108,6 +108,5 @@ def fill_order(rows: Rows, cells: IntArray, order: FloatArray, count: int, gamma
         gamma: of the kernel.
     """
     weights = cell_weights(cells, order)
-    if count < 1 or not weights.any():
-        return np.zeros(0, dtype=np.int64)
-    return herd(rows, target_scores(rows, weights, gamma), count, gamma)
+    chosen = herd(rows, target_scores(rows, weights, gamma), count, gamma)
+    return chosen if weights.any() else chosen[:0]

@@ -19,6 +19,7 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.cells import herding
+from owner.cells.pace import Pace, measured
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 
@@ -32,6 +33,9 @@ class HistogramResponder:
     """One owner's side of the cells protocol (docs/decisions/008), for one run.
 
     It counts once and fills one order. A token is a row's place in what was sent.
+
+    Attributes:
+        answer_s: when the last answer may leave, in seconds after it was asked for; 0 for at once.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class HistogramResponder:
         self._ordered = False
         self._keys = keys or KeyRing(name)
         self._sealer: Sealer | None = None
+        self._pace: Pace | None = None
+        self.answer_s = 0.0
 
     def invite(self, invitation: Invitation) -> int:
         """Take part in a run.
@@ -83,6 +89,8 @@ class HistogramResponder:
         self._gate.open(invitation)
         self._begin(invitation)
         self._sealer = sealer
+        if sealer is not None:
+            self._pace = measured(self._schema.encoded_width)
         return len(self._offered)
 
     def _check(self, invitation: Invitation) -> None:
@@ -144,7 +152,7 @@ class HistogramResponder:
         """Choose at most `count` rows that match the shares of cells, (B,), by the exact kernel.
 
         In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
-        none, so that the number tells the curator nothing.
+        none, so that the number tells the curator nothing; nor does the time, which is `answer_s`.
 
         Raises:
             ProtocolError: count or shares are out of range, or it is a second order.
@@ -159,6 +167,8 @@ class HistogramResponder:
             )
         sealer = self._ready()
         table = self._offered
+        if self._pace is not None:
+            self.answer_s = self._pace.answer_s(len(table), count)
         rows = self._schema.encode(table.values)
         chosen = herding.fill_order(rows, self._cells(terms, book), shares, count, terms.gamma)
         sent = len(chosen) if sealer is None else count

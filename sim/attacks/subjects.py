@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.finding import Subject
-from sim.attacks.owners import limits
+from sim.attacks.owners import limits, timing
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "h1-paired": lambda: public.h1("paired"),
@@ -27,6 +27,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-sketch": cells.sketched,
     "cells-joint": cells.joint,
     "cells-orders": cells_run.orders,
+    "cells-time": timing.answer_times,
     "privauction-rule": auctions.privauction_rule,
     "privauction": auctions.privauction,
     "winner-only": auctions.winner_only,

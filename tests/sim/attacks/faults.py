@@ -22,13 +22,15 @@ from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid, Broadcast
+from fedkme.sealed import AnyRow
 from fedkme.tables.table import Table
+from owner.cells import herding
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.finding import Claim, Subject
-from sim.attacks.owners import limits
+from sim.attacks.owners import limits, timing
 
 Floats = NDArray[np.float64]
 
@@ -195,6 +197,20 @@ class LeavesAtLimit(OwnerGate):
         super().pass_rows(run, round_number, tokens, *rest, **more)
 
 
+class AnswersEarly(HistogramResponder):
+    """Herds where it has a row of the cells ordered, and else answers at once."""
+
+    def fill_order(self, round_number: int, count: int, shares: Floats) -> Sequence[AnyRow]:
+        _, terms, book = self._begun()
+        weights = herding.cell_weights(self._cells(terms, book), shares)
+        if weights.any():
+            return super().fill_order(round_number, count, shares)
+        sealer = self._ready()
+        assert sealer is not None, "rows go sealed here"
+        self._gate.pass_rows("audit", round_number, range(count), sealed_for="consumer")
+        return sealer.fill(range(count), self._schema.width)
+
+
 class StaleEpoch(Bidder):
     """Answers with the counts of the last clock, rows that were sent since included."""
 
@@ -351,6 +367,10 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "an owner that leaves where a sale goes over its limit": (
         "black box",
         lambda: limits.limited_clock(lambda name, policy: LeavesAtLimit(name, policy=policy)),
+    ),
+    "an owner that answers at once where it has no row of the cells": (
+        "black box",
+        lambda: timing.answer_times(AnswersEarly),
     ),
     "tau fires one round late": ("law", lambda: auctions.privauction_rule(off_by_one_tau)),
     "counts with half of the noise": (

@@ -1,0 +1,58 @@
+"""Schedule of answers whose time must not tell which cells an owner's rows are in.
+
+Filling an order is the same work whatever the order and the rows' cells are (`herding`), and its answer
+leaves at a time that follows from public numbers alone: rows, columns, rows ordered, and what this host takes
+for a unit of the work, measured before it knows anything of the order. An answer that is late nevertheless
+waits for the next multiple of that time, so that what shows is how busy the host was, in coarse steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from owner.cells.herding import herd, target_scores
+
+MARGIN = 4.0
+"""Of the time that is foreseen, for a host that is busier than when it was measured."""
+LEAST_S = 0.25
+"""Of every answer: directives, ledger and journal, and a disk that waits."""
+_BOX_S = 0.002  # for each row that is sealed
+_ROWS, _PICKS = 256, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Time that a host takes, in seconds.
+
+    Attributes:
+        pair: for two rows, in scores.
+        pick: for a row, each time that one is picked.
+    """
+
+    pair: float
+    pick: float
+
+    def answer_s(self, rows: int, count: int) -> float:
+        """Time at which an order of `count` of so many rows is answered."""
+        work = rows * rows * self.pair + min(count, rows) * rows * self.pick + count * _BOX_S
+        return LEAST_S + MARGIN * work
+
+
+@functools.cache
+def measured(columns: int) -> Pace:
+    """Pace of this host with rows of so many encoded columns, on rows that are nobody's; once a process."""
+    rows = np.random.default_rng(0).random((_ROWS, columns))
+    began = time.perf_counter()
+    scores = target_scores(rows, np.full(_ROWS, 1.0 / _ROWS), 1.0)
+    scored = time.perf_counter()
+    herd(rows, scores, _PICKS, 1.0)
+    return Pace((scored - began) / _ROWS**2, (time.perf_counter() - scored) / (_ROWS * _PICKS))
+
+
+def wait_s(answer_s: float, taken_s: float) -> float:
+    """Seconds from now to the time of an answer, or to its next multiple; 0 where there is none."""
+    return -taken_s % answer_s if answer_s else 0.0

@@ -1,0 +1,101 @@
+"""The end of a run by cells: an owner hears it after its own answer, and of nothing else (issue 12, A7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import curator.cells.run
+from curator.cells.disclosures import CellDisclosures
+from curator.cells.run import CellTask, run_cells
+from curator.owners.session import OwnerSession
+from curator.summary.record import SummaryRecord
+from fedkme.cells.prune import prune
+from fedkme.directives import Close, Directive, Dismiss
+from fedkme.errors import OwnerLostError
+from fedkme.party import noise_for
+from fedkme.protocol import Closing
+from fedkme.sealed import AnyRow
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import OwnerGate
+from owner.runs import RunManager
+from sim.attacks.wire import SilentObserver, loopback_to
+from tests.owner.test_sealed import BOOK, NOISE, RUN, SCHEMA, table
+
+VALIDATION = SCHEMA.encode(table(9).values)
+
+
+class Port(OwnerSession):
+    """Port to an owner in this process, asked at the same time as others."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        gate = OwnerGate(name)
+        owner = HistogramResponder(name, table(seed), SCHEMA, noise_for(0, name)("histogram"), gate)
+        super().__init__(loopback_to(owner, SCHEMA.encoded_width), RUN)
+        self.at_once = False
+
+
+async def run(*ports: OwnerSession) -> SummaryRecord:
+    task = CellTask(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(4, 5), 20, VALIDATION)
+    record = SummaryRecord()
+    async with asyncio.timeout(20):
+        await run_cells(task, ports, 1, record, SilentObserver(), CellDisclosures(RUN, None, "consumer"))
+    return record
+
+
+async def test_owners_are_let_go_before_anybody_prunes(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    answer = RunManager.answer
+
+    def tapped(runs: RunManager, directive: Directive) -> Any:
+        if isinstance(directive.body, Close | Dismiss):
+            done.append(directive.question or "dismiss")
+        return answer(runs, directive)
+
+    def pruned(*arguments: Any) -> Any:
+        done.append("prune")
+        return prune(*arguments)
+
+    monkeypatch.setattr(RunManager, "answer", tapped)
+    monkeypatch.setattr(curator.cells.run, "prune", pruned)
+    port = Port("a", 1)
+    record = await run(port, Port("b", 2))
+    await port.dismiss()  # as at the end of every run: it is not told twice
+    assert done == ["close", "dismiss"] * 2 + ["prune"]
+    assert sum(record.closings.values()) == len(record.accesses)
+    assert record.status == "complete"
+
+
+async def test_an_owner_does_not_wait_for_the_answer_of_another() -> None:
+    # One has not answered when the other is let go: times of its work say nothing to others.
+    gone = asyncio.Event()
+
+    class Slow(Port):
+        async def fill_order(self, *order: Any) -> Sequence[AnyRow]:
+            await gone.wait()
+            return await super().fill_order(*order)
+
+    class Watched(Port):
+        async def dismiss(self) -> None:
+            await super().dismiss()
+            gone.set()
+
+    record = await run(Slow("a", 1), Watched("b", 2))
+    assert record.status == "complete"
+    assert set(record.closings) == {"a", "b"}
+
+
+async def test_rows_of_an_owner_that_is_lost_after_them_are_kept() -> None:
+    class Lost(Port):
+        async def close(self, last_round: int) -> Closing:
+            raise OwnerLostError("a is gone", "Look at its log.")
+
+    record = await run(Lost("a", 1), Port("b", 2))
+    assert record.status == "complete"
+    assert [(fault.owner, fault.code) for fault in record.faults] == [("a", OwnerLostError.code)]
+    assert "a" in {owner for _, owner, _ in record.accesses}
+    assert set(record.closings) == {"b"}

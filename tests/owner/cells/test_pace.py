@@ -1,0 +1,105 @@
+"""Time of an order's answer: a schedule of public numbers, whatever the rows (issue 12, A7)."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.directives import Answer, Directive, Dry
+from fedkme.embeddings.kernels import rbf
+from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import owners_pb2_grpc
+from owner.agent import attend
+from owner.cells import herding
+from owner.cells.pace import LEAST_S, MARGIN, Pace, measured, wait_s
+
+ROWS = np.random.default_rng(0).random((60, 3))
+CELLS = np.arange(60) % 3
+
+
+def test_the_schedule_is_a_function_of_public_numbers() -> None:
+    pace = Pace(1e-6, 1e-5)
+    assert pace.answer_s(1000, 0) == LEAST_S + MARGIN * 1.0
+    assert pace.answer_s(0, 0) == LEAST_S
+    assert pace.answer_s(10, 10) == pytest.approx(LEAST_S + MARGIN * (1e-4 + 1e-3 + 0.02))
+    assert pace.answer_s(10, 10**6) > pace.answer_s(10, 10)  # boxes are filled for rows that it lacks
+
+
+def test_a_host_is_measured_once() -> None:
+    assert measured(7) is measured(7)
+    assert min(measured(7).pair, measured(7).pick) > 0
+
+
+def test_a_late_answer_waits_for_the_next_multiple() -> None:
+    assert wait_s(2.0, 0.5) == 1.5
+    assert wait_s(2.0, 3.5) == 0.5
+    assert wait_s(2.0, 2.0) == 0.0
+    assert wait_s(0.0, 3.5) == 0.0
+
+
+def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kernel values and picks, whether there are rows of the cells or none.
+    work: list[tuple[str, Any]] = []
+    herd = herding.herd
+
+    def counted(x: Any, y: Any, gamma: float) -> Any:
+        work.append(("rbf", (len(x), len(y))))
+        return rbf(x, y, gamma)
+
+    def herded(rows: Any, scores: Any, count: int, gamma: float) -> Any:
+        work.append(("herd", (len(rows), count)))
+        return herd(rows, scores, count, gamma)
+
+    monkeypatch.setattr(herding, "rbf", counted)
+    monkeypatch.setattr(herding, "herd", herded)
+    done = []
+    for cell in range(4):
+        herding.fill_order(ROWS, CELLS, np.eye(4)[cell], 9, 1.0)
+        done.append(list(work))
+        work.clear()
+    assert done[0] == [("rbf", (60, 60)), ("herd", (60, 9))]
+    assert all(each == done[0] for each in done)
+
+
+def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The stream waits as long as the handler says, told how long it took.
+    slept: list[float] = []
+    said: list[str] = []
+
+    class Stream:
+        def __init__(self) -> None:
+            self.left = [
+                pb.Directive(at=pb.Position(run="r", round=1, seq=1), close=pb.Close()),
+                pb.Directive(farewell=pb.Farewell()),
+            ]
+
+        async def write(self, message: pb.OwnerMessage) -> None:
+            said.append(str(message.WhichOneof("body")))
+
+        async def read(self) -> pb.Directive:
+            return self.left.pop(0)
+
+    class Runs:
+        def answer(self, directive: Directive) -> Answer:
+            return Dry()
+
+        def wait_s(self, directive: Directive, taken_s: float) -> float:
+            assert 0 <= taken_s < 60
+            return 7.5
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        said.append("waited")
+
+    stub = SimpleNamespace(Attend=Stream)
+    monkeypatch.setattr(owners_pb2_grpc, "OwnersStub", lambda channel: stub)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    runs: Any = Runs()
+    channel: Any = None
+    assert asyncio.run(attend(channel, "curator:1", "a", b"i", runs, lambda epoch: None))
+    assert slept == [7.5]
+    assert said == ["hello", "waited", "dry"]
