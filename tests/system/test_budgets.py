@@ -39,6 +39,25 @@ async def test_a_curator_refuses_a_run_that_owners_rows_cannot_pay_for(tmp_path:
         assert not (tmp_path / "runs" / "run-2").exists()
 
 
+async def test_what_is_written_down_keeps_to_the_target_or_is_refused(tmp_path: Path) -> None:
+    # Issue 12, A5: the target is a bound. At the curator before the run, at the consumer before it draws.
+    summary = SummarySettings.model_validate({"features": SMALL, "auction": {"epsilon": 4.0}})
+    async with market(tmp_path, ["a"], summary=summary) as at:
+        at.owner("a", 60)
+        with pytest.raises(
+            BudgetError, match=r"owners towards owners: epsilon 8.* is planned .* target is 1\."
+        ):
+            await at.consumer()
+        assert not list((tmp_path / "runs").glob("run-*"))
+    loose, other = GaussianSettings(epsilon=3.0), tmp_path / "other"
+    other.mkdir()
+    async with market(other, ["a"]) as at:
+        at.owner("a")
+        with pytest.raises(BudgetError, match=r"D_v of consumer towards owners: epsilon 3 is planned"):
+            await at.consumer(target=loose)
+        await at.consumer(target=loose, privacy={"epsilon": 3.0}, output=other / "again")
+
+
 async def test_an_owner_that_may_not_send_more_stays_in_the_run(tmp_path: Path) -> None:
     # It takes part with the rows that it may send, and says so at the start: nobody sees where it ends.
     async with market(tmp_path, ["a", "b"]) as at:

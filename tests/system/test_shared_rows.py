@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,19 @@ import pytest
 
 from curator.cells.settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.exchange import Offer, Plan, SummaryRequest
+from fedkme.features.fourier import FourierSpec
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.accountants import Sound, matrix
-from fedkme.privacy.events import CURATOR, OWNERS, validation_of
+from fedkme.privacy.events import CURATOR, OWNERS, is_validation, validation_of
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget
+from fedkme.store import open_store
 from fedkme.tables.files import save_table
+from fedkme.wire.journals import RunDocument
+from fedkme.wire.summaries import offer_from_messages, offer_to_messages
 from tests.system.launches import read_json
-from tests.system.market import DIMENSION, market, rows
+from tests.system.market import DIMENSION, SCHEMA, market, rows
 
 LOOSE: dict[str, Any] = {
     "features": FeatureSettings(dimension=DIMENSION),
@@ -29,6 +35,42 @@ CURATORS = {
     "algorithm 3": SummarySettings(**LOOSE),
     "uniform": SummarySettings(protocol="uniform", **LOOSE),
 }
+
+
+def test_an_offer_keeps_the_draw_and_the_rows(tmp_path: Path) -> None:
+    # As journals of curators and stores of consumers have it; and the form of earlier releases, D_v alone.
+    plan = Plan("run-1", FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 5))
+    target, rows_of = np.arange(DIMENSION, dtype=np.int32), rows(3, 1).values
+    for offer in (
+        Offer(target, None, rows_of),
+        Offer(None, np.arange(4), rows_of),
+        Offer(None, None, rows_of),
+    ):
+        kept = offer_from_messages(offer_to_messages(offer), plan)
+        for name in ("target", "histogram", "validation"):
+            there, again = getattr(offer, name), getattr(kept, name)
+            assert (there is None) == (again is None)
+            assert there is None or np.array_equal(there, again)
+
+
+async def test_a_run_that_an_earlier_release_began_with_d_v_alone_ends_with_a_line(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a"]) as at:
+        asked = SummaryRequest("consumer", b"i" * 16, SCHEMA.digest(), 3, 3, 1.0)
+        plan = Plan("run-1", FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 5))
+        document = RunDocument(asked, plan, Offer(validation=rows(3, 1).values))
+        await at.stop()
+        with contextlib.closing(open_store(tmp_path / "runs" / "journal.db", CURATOR, "process")) as store:
+            store.open_run("run-1", "consumer", document.to_bytes())
+            store.update_run("run-1", status="queued")
+        assert await at.start()
+        at.owner("a")
+        await at.ear.heard("ended")
+    record = read_json(tmp_path / "runs" / "run-1" / "record.json")
+    assert record["status"] == "stopped"
+    assert record["cause"] == "run-1 was begun with D_v alone, by an earlier release"
+    assert not [
+        e for e in read_ledger(tmp_path / "runs" / "journal.db") if is_validation(e.disclosure.protected)
+    ]
 
 
 @pytest.mark.parametrize("protocol", CURATORS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,15 @@ from hypothesis import strategies as st
 
 from curator.summary.settings import SummarySettings
 from fedkme.errors import BudgetError
+from fedkme.ops.supervision import StatusReporter, run_party
 from fedkme.party import PartySettings
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.accountants.pld import numerical_epsilon
 from fedkme.privacy.budget import check_target
 from fedkme.privacy.events import Clock, Event, ExactStatistic, Gaussian, Laplace, PureDp
 from fedkme.privacy.presets import PrivacyTarget, large_epsilons
-from owner.settings import PeriodBudget, PolicySettings
+from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
+from tests.parties import owner_values
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "algorithm 3": {},
@@ -89,6 +92,20 @@ def test_so_many_losses_that_they_are_added_up() -> None:
     gaussian = Sound().epsilon([Gaussian(5.0)], 1e-5).epsilon
     assert figure.epsilon == pytest.approx(gaussian + 50.02, abs=1e-6)
     assert math.isinf(Sound().epsilon(events, 0.0).epsilon)
+
+
+def test_a_party_says_at_its_start_which_epsilons_are_large(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budgets = (PeriodBudget(epsilon=12.0, delta=1e-5),)
+    values = owner_values(tmp_path, "north", "127.0.0.1:7700", policy=PolicySettings(budgets=budgets))
+
+    async def nothing(settings: OwnerSettings, reporter: StatusReporter) -> None:
+        pass
+
+    assert run_party(lambda: OwnerSettings(**values), False, nothing) == 0
+    said = capsys.readouterr().err
+    assert "an epsilon over 10 promises next to nothing: policy.budgets.epsilon = 12" in said
 
 
 def test_large_epsilons_are_named_with_their_keys() -> None:
