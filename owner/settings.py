@@ -11,7 +11,7 @@ from fedkme.config import Settings
 from fedkme.features.fixed_point import MAX_DIMENSION
 from fedkme.party import ConsumerName, OwnerName, ServicePartySettings
 from fedkme.privacy.budget import Budget
-from fedkme.privacy.events import OWNERS
+from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.protocols import NO_EXACT_TOTALS, RowsLeave, SumsLeave, fault_of_protocol
 from fedkme.secagg.parameters import MAX_LENGTH
 
@@ -32,10 +32,11 @@ def _noisy(sums: object) -> object:
 
 
 def _limited(observer: object) -> object:
-    if observer != OWNERS:
+    if observer not in (OWNERS, CURATOR):
         raise ValueError(
-            f"only {OWNERS!r}, the other owners, can have a limit: the curator and consumers see rows as "
-            "they are, which no epsilon describes; limit those by 'most_rows' and 'most_rows_per_run'"
+            f"{OWNERS!r}, with consumers of releases, or {CURATOR!r} can have a limit: consumers of "
+            "summaries see rows as they are, which no epsilon describes; limit those by 'most_rows' and "
+            "'most_rows_per_run'"
         )
     return observer
 
@@ -43,8 +44,10 @@ def _limited(observer: object) -> object:
 class PeriodBudget(Budget):
     """The most that this owner's rows may cost towards an observer, by the sound accountant."""
 
-    observer: Annotated[Literal["owners"], BeforeValidator(_limited)] = "owners"
-    """Who learns of them: `owners`, all the others, and the consumers of releases."""
+    observer: Annotated[Literal["owners", "curator"], BeforeValidator(_limited)] = "owners"
+    """Who learns of them: `owners`, all the others, and the consumers of releases; or the `curator`, which
+    has a finite epsilon in sealed summaries by cells and by uniform draws and in sums under secure
+    aggregation: all other runs are refused."""
     days: float | None = Field(None, gt=0)
     """Over the runs in which something was disclosed in so many days; none: over all runs ever."""
 

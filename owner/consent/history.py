@@ -20,6 +20,7 @@ from fedkme.privacy.events import (
     OWNERS,
     Disclosure,
     Event,
+    ExactStatistic,
     HashedRows,
     RawRows,
     SealedRows,
@@ -31,6 +32,7 @@ from fedkme.sums.disclosures import SUMS
 from owner.consent.pools import PoolSize
 
 _ADMITTED = "admitted/"
+_UNKNOWN = ExactStatistic("what a run of an earlier release showed the curator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Admission:
         protocol: by which protocol.
         rows: p; 0 for a release.
         planned: what owners' rows cost towards others in the whole run.
+        shown: and what they cost towards the curator; None in stores of earlier releases.
         pool: sizes of the rows that it may have; None for a release, and in stores of earlier releases.
         approval: the approval that it used up; empty where none was needed.
     """
@@ -54,6 +57,13 @@ class Admission:
     planned: tuple[Event, ...]
     pool: PoolSize | None = None
     approval: str = ""
+    shown: tuple[Event, ...] | None = None
+
+    def towards(self, observer: str) -> tuple[Event, ...]:
+        """Cost of the whole run towards others, or towards the curator."""
+        if observer == OWNERS:
+            return self.planned
+        return (_UNKNOWN,) if self.shown is None else self.shown
 
     def by(self, approval: str) -> Admission:
         """Copy of the admission that names the approval which let it in."""
@@ -66,6 +76,7 @@ class Admission:
             "protocol": self.protocol,
             "rows": self.rows,
             "planned": [event.to_json() for event in self.planned],
+            "shown": None if self.shown is None else [event.to_json() for event in self.shown],
             "approval": self.approval,
             "pool": None if self.pool is None else [self.pool.offered, self.pool.rows],
         }
@@ -142,8 +153,8 @@ class History:
         admitted = self.admitted
         return sum(t.rows for run, t in self.told.items() if run not in admitted or not admitted[run].pool)
 
-    def cost(self, run: str, since: float = -math.inf) -> tuple[Event, ...]:
-        """Cost of a run towards others; nothing where nothing left in it, or it was over before a time.
+    def cost(self, run: str, since: float = -math.inf, observer: str = OWNERS) -> tuple[Event, ...]:
+        """Cost of a run towards an observer; nothing where nothing left in it, or it was over before a time.
 
         A run is over when the curator ended it: when its last line was written may depend on rows.
         """
@@ -155,33 +166,38 @@ class History:
         if (admission := self.admitted.get(run)) is not None:
             row = self._store.run(run)
             ended = told.last if row is None or row.ended is None else row.ended
-            return admission.planned if ended >= since else ()
+            return admission.towards(observer) if ended >= since else ()
+        if observer != OWNERS:
+            return (_UNKNOWN,) if told.last >= since else ()
         return tuple(paid(about for written, about in told.heard if written >= since))
 
-    def costs(self, since: float = -math.inf, without: str = "") -> Iterator[Event]:
-        """Costs of runs towards others: those in which something left that ended since a time, and open ones.
+    def costs(self, since: float = -math.inf, without: str = "", observer: str = OWNERS) -> Iterator[Event]:
+        """Costs of runs towards an observer: where something left and that ended since a time, and open ones.
 
         Args:
             since: Unix seconds.
             without: a run that is left out.
+            observer: OWNERS, or CURATOR.
         """
         under_way = {row.run for row in self._store.runs(OPEN)}
         for run in dict.fromkeys((*self.told, *self.admitted)):
             if run == without:
                 continue
             if run in under_way and run in self.admitted:
-                yield from self.admitted[run].planned
+                yield from self.admitted[run].towards(observer)
             else:
-                yield from self.cost(run, since)
+                yield from self.cost(run, since, observer)
 
     def _admission(self, run: str, fact: bytes) -> Admission:
         try:
             plain = json.loads(fact)
             planned = tuple(event_from_json(event) for event in plain["planned"])
+            kept = plain.get("shown")
+            shown = None if kept is None else tuple(event_from_json(event) for event in kept)
             sizes = plain.get("pool")
             pool = None if sizes is None else PoolSize(*map(int, sizes))
             consumer, protocol, rows = plain["consumer"], plain["protocol"], plain["rows"]
-            return Admission(run, consumer, protocol, rows, planned, pool, plain["approval"])
+            return Admission(run, consumer, protocol, rows, planned, pool, plain["approval"], shown)
         except (ValueError, KeyError, TypeError, ProtocolError):
             raise StoreError(
                 f"the store of {self._owner} says of {run} what this release cannot read",

@@ -12,8 +12,9 @@ from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import SAME_RELEASE, PolicyError
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
+from fedkme.privacy.events import OWNERS, Event, ExactStatistic, HashedRows, RawRows
 from fedkme.protocol import AuctionTerms, CellTerms, Invitation, Security, SumTerms, Terms
-from fedkme.protocols import PROTOCOLS, SKETCH, Family, fault_of_protocol, keeps_to
+from fedkme.protocols import PROTOCOLS, SKETCH, Family, fault_of_protocol, is_hashed, is_sealed, keeps_to
 from fedkme.store import Store
 from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.tables.schema import Schema
@@ -111,7 +112,10 @@ class Policy:
             )
         self._history.read()
         pool = None if isinstance(terms, SumTerms) else self._pools.next(self._history.rows_of_no_pool)
-        self._let_in(Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool))
+        shown = shown_to_curator(protocol, planned, invitation.security)
+        self._let_in(
+            Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool, shown=shown)
+        )
 
     def offered(self, run: str) -> IntArray | None:
         """Places in the file of the rows that a run has which was let in; None for all of them."""
@@ -197,13 +201,17 @@ class Policy:
             admission.write(self._store)
 
     def _check_cost(self, admission: Admission) -> None:
-        for budget in self._settings.budgets if admission.planned else ():
-            before = tuple(self._history.costs(since(budget, self._clock()), without=admission.run))
+        for budget in self._settings.budgets:
+            if not (planned := admission.towards(budget.observer)):
+                continue
+            begin, observer = since(budget, self._clock()), budget.observer
+            before = tuple(self._history.costs(begin, admission.run, observer))
+            whom = "others" if observer == OWNERS else f"the {observer}"
             check_cost(
                 budget,
-                f"rows of {self._owner} towards others{period(budget)}",
+                f"rows of {self._owner} towards {whom}{period(budget)}",
                 before,
-                admission.planned,
+                planned,
                 "Ask for a run that costs less, wait, or agree with the owner on a larger budget.",
             )
 
@@ -240,6 +248,21 @@ class Policy:
             admission.by(approval.id).write(self._store)
             asked.forget(self._store)
         tidy(self._approvals, self._store)
+
+
+def shown_to_curator(
+    protocol: str, planned: tuple[Event, ...], security: Security | None
+) -> tuple[Event, ...]:
+    """Cost of a run to an owner's rows towards the curator, given what it costs towards others.
+
+    Under secure aggregation it sees totals with owners' noise, for which the plan is checked; in sealed
+    summaries by cells the owner's histogram, which is the plan. Boxes tell it nothing.
+    """
+    if PROTOCOLS[protocol].family == "sums":
+        return (ExactStatistic("sums of all rows"),) if security is None else planned
+    if not is_sealed(protocol):
+        return (RawRows(1),)
+    return (HashedRows(1),) if is_hashed(protocol) else planned
 
 
 def serves(protocol: str) -> str:

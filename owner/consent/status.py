@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.privacy.accountants import Bound, Sound
-from fedkme.privacy.events import Event
+from fedkme.privacy.events import OWNERS, Event
 from fedkme.store import OPEN, Store
 from owner.consent.approvals import Approval, Asked, asked_in, left_in
 from owner.consent.history import History
@@ -55,16 +55,18 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Cost of rows towards others in a period, and its limit."""
+    """Cost of rows towards others, or the curator, in a period, and its limit."""
 
+    observer: str
     days: float | None
     most: float | None
     figure: Bound
 
     @property
     def period(self) -> str:
-        """Period for a line."""
-        return "in all" if self.days is None else f"in {self.days:g} days"
+        """Observer and period for a line."""
+        whom = "others" if self.observer == OWNERS else f"the {self.observer}"
+        return f"{whom} in all" if self.days is None else f"{whom} in {self.days:g} days"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Status:
         ]
         epsilons = [
             (
-                f"epsilon to others {spent.period}, delta {spent.figure.delta:g}",
+                f"epsilon to {spent.period}, delta {spent.figure.delta:g}",
                 spent.figure.epsilon,
                 spent.most,
             )
@@ -118,7 +120,7 @@ class Status:
                 for what, used, most in self.limits()
             ],
             "epsilon": [
-                {"observer": "owners", "days": spent.days, "most": spent.most, **spent.figure.to_json()}
+                {"observer": spent.observer, "days": spent.days, "most": spent.most, **spent.figure.to_json()}
                 for spent in self.spent
             ],
             "runs": [
@@ -154,11 +156,12 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
         history.read()
         budgets = settings.policy.budgets
         delta = budgets[0].delta if budgets else DELTA
-        periods: list[tuple[float | None, float, float, float | None]] = [
-            (budget.days, budget.delta, since(budget, now), budget.epsilon) for budget in budgets
+        periods: list[tuple[str, float | None, float, float, float | None]] = [
+            (budget.observer, budget.days, budget.delta, since(budget, now), budget.epsilon)
+            for budget in budgets
         ]
-        if all(days is not None for days, *_ in periods):
-            periods.append((None, delta, -math.inf, None))
+        if not any(days is None and observer == OWNERS for observer, days, *_ in periods):
+            periods.append((OWNERS, None, delta, -math.inf, None))
         approvals = left_in(settings.approvals, store)
         figures = _Figures()
         return Status(
@@ -167,8 +170,13 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
             _runs(history, store, figures, delta),
             len(store.runs(OPEN)),
             [
-                Spent(days, most, figures.of(tuple(history.costs(begin)), at))
-                for days, at, begin, most in periods
+                Spent(
+                    observer,
+                    days,
+                    most,
+                    figures.of(tuple(history.costs(begin, observer=observer)), at),
+                )
+                for observer, days, at, begin, most in periods
             ],
             history.rows,
             history.rows_of_no_pool + sum(offered_rows(store).values()),

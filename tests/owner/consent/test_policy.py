@@ -10,13 +10,23 @@ import pytest
 from curator.summary.auctions.base import AUCTIONS
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError
 from fedkme.ops.supervision import StatusReporter
-from fedkme.privacy.events import CURATOR, Clock, Disclosure, Gaussian, PrivAuction, RawRows
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events import (
+    CURATOR,
+    Clock,
+    Composed,
+    Disclosure,
+    Gaussian,
+    PrivAuction,
+    PureDp,
+    RawRows,
+)
 from fedkme.privacy.ledger import stored_ledger
-from fedkme.protocol import AuctionTerms
+from fedkme.protocol import AuctionTerms, Security
 from fedkme.protocols import PROTOCOLS, names
 from fedkme.tables.schema import Numeric, Schema
 from owner.agent import join
-from owner.consent.policy import check_columns
+from owner.consent.policy import check_columns, shown_to_curator
 from owner.settings import PolicySettings
 from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, Host, configured, heard, host, invitation
 
@@ -50,6 +60,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
         PolicyError,
         "is not told what",
     ),
+    ({"budgets": [BUDGET | {"observer": "curator"}]}, {}, BudgetError, "towards the curator: epsilon 0 is"),
     ({"approval": "manual"}, {}, PolicyError, "has approved none of 100 rows for hospital"),
     ({}, {"protocol": "algorithm3"}, PolicyError, "'algorithm3' is no protocol"),
     ({}, {"protocol": "best-two"}, PolicyError, "install the package that brings it"),
@@ -219,6 +230,17 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
         assert at.lines == before + 1
 
 
+def test_the_curator_is_shown_what_is_sealed_noisy_or_neither() -> None:
+    # Issue 12, B12: an epsilon towards it is finite where its statement is, and infinite elsewhere.
+    noise = (PureDp(0.5, count=2),)
+    shown = {name: shown_to_curator(name, noise, None) for name in PROTOCOLS}
+    finite = {name for name, events in shown.items() if Sound().supports(Composed(events))}
+    assert finite == {"cells-sealed", "uniform-sealed"}
+    assert shown["cells-sealed"] == noise
+    sums = {name for name, row in PROTOCOLS.items() if row.family == "sums"}
+    assert {shown_to_curator(name, noise, Security()) for name in sums} == {noise}
+
+
 def test_a_run_that_costs_other_owners_nothing_is_let_in_over_budget(tmp_path: Path) -> None:
     with host(tmp_path, budgets=[BUDGET]) as at:
         spend(at, "r-1")
@@ -257,7 +279,7 @@ def test_a_curator_cannot_make_an_owner_write_down_something_else(tmp_path: Path
         ({"protocols": ["clok"]}, "'clok' is no protocol; did you mean 'clock'"),
         ({"protocols": ["x"]}, "known are ask-everyone, ask-"),
         ({"consumers": ["owners"]}, "stands for something else"),
-        ({"budgets": [BUDGET | {"observer": "curator"}]}, "the curator and consumers see rows as they are"),
+        ({"budgets": [BUDGET | {"observer": "hospital"}]}, "consumers of summaries see rows as they are"),
         ({"budgets": [BUDGET | {"day": 3}]}, "'policy.budgets.0.day' is not a key"),
         ({"most_row": 3}, "'policy.most_row' is not a key. Did you mean 'policy.most_rows'"),
         ({"rows": "cooked"}, "'policy.rows' is wrong"),

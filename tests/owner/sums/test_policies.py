@@ -19,6 +19,7 @@ from tests.owner.consent.host import Clockwork, host
 from tests.owner.sums.owner_parties import NOISY, VECTOR, Asker, parameters
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
+CURATORS = BUDGET | {"observer": "curator"}
 ONE = (Gaussian(3.0),)
 """Epsilon 1.27 at delta 1e-5: two of them are 1.9."""
 
@@ -30,6 +31,12 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"colluders": 1}, {"security": NOISY}, PolicyError, "for 1 owners that side with the curator"),
     ({"budgets": [BUDGET]}, {"planned": (Gaussian(1.0),)}, BudgetError, "rows of owner-1 towards others"),
     ({"budgets": [BUDGET]}, {"planned": ()}, BudgetError, "would make it inf"),
+    (
+        {"budgets": [CURATORS]},
+        {},
+        BudgetError,
+        "rows of owner-1 towards the curator: epsilon 0 is spent of 2",
+    ),
     ({"approval": "manual"}, {}, PolicyError, "has approved none by merf for hospital"),
     ({}, {"protocol": "clock"}, PolicyError, "asked for sums in the protocol 'clock'"),
     ({}, {"protocol": "kme"}, PolicyError, "'kme' is no protocol"),
@@ -89,6 +96,20 @@ def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
             assert plain.enlist() is None
             for found in (secure.propose(1, parameters()), plain.embed(1)):
                 assert isinstance(found, PolicyError) is (kind is PolicyError)
+
+
+def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_path: Path) -> None:
+    # Issue 12, B12: where a curator has a finite epsilon, it may have a limit, over runs and restarts.
+    for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
+        with host(tmp_path, budgets=[CURATORS]) as at:
+            curator = Asker(at, run)
+            assert type(curator.enlist(planned=ONE, security=NOISY)) is kind
+    with host(tmp_path, budgets=[CURATORS]) as at:
+        status = read_status(at.settings, at.store)
+        (named, *_) = status.spent
+        assert (named.observer, named.period) == ("curator", "the curator in all")
+        assert 1.8 < named.figure.epsilon < 2.0
+        assert [each["observer"] for each in status.to_json()["epsilon"]] == ["curator", "owners"]
 
 
 def test_releases_count_towards_budgets_over_runs_and_restarts(tmp_path: Path) -> None:
