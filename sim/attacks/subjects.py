@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
-from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, payouts, pooled, public
 from sim.attacks.finding import Subject
 from sim.attacks.owners import limits, timing
 
@@ -28,6 +28,12 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-joint": cells.joint,
     "cells-orders": cells_run.orders,
     "cells-time": timing.answer_times,
+    "pooled-sums": pooled.pooled_sums,
+    "aim": pooled.adaptive_marginals,
+    "distributed-noise": pooled.distributed_noise,
+    "dp-sgd": pooled.dp_sgd,
+    "payout-wins": payouts.wins,
+    "payout-gains": payouts.winning_gains,
     "privauction-rule": auctions.privauction_rule,
     "privauction": auctions.privauction,
     "winner-only": auctions.winner_only,

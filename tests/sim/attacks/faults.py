@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.releases import joint as joint_release
+from curator.releases.marginals.adaptive import aim
+from curator.releases.marginals.release import MarginalRelease
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction, PrivAuctionSettings
 from fedkme.cells import sketch
@@ -23,12 +26,13 @@ from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow
+from fedkme.secagg.noise import NoisePlan, plan_noise
 from fedkme.tables.table import Table
 from owner.cells import herding
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, payouts, pooled, public
 from sim.attacks.finding import Claim, Subject
 from sim.attacks.owners import limits, timing
 
@@ -316,6 +320,28 @@ def sketched_cheaply() -> Subject:
     return cells.joint(parts=cells.SketchParts(release=release))
 
 
+def release_with(factor: float) -> pooled.Release:
+    """A joint release whose noise is wrong by a factor."""
+
+    def release(*args: Any) -> joint_release.JointRelease:
+        maps, totals, layout, rows, plan, noise, counts = args
+        noise = ScaledNoise(noise, factor)
+        return joint_release.release(maps, totals, layout, rows, plan, noise, counts)
+
+    return release
+
+
+async def hasty_aim(*args: Any) -> MarginalRelease:
+    """AIM that measures with half of its noise."""
+    oracle, sizes, rows, epsilon, delta, noise, settings = args
+    return await aim(oracle, sizes, rows, epsilon, delta, ScaledNoise(noise, 0.5), settings)
+
+
+def planned_for_all(*args: Any, **given: Any) -> NoisePlan:
+    """Noise of n parties and not of n - D - T."""
+    return plan_noise(*args, **(given | {"dropouts": 0, "colluders": 0}))
+
+
 FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "Laplace scale half of what is claimed": ("sensitivity", lambda: h2.h2(make=HalfLaplace)),
     "T releases counted instead of 2 T": ("recount", half_counted),
@@ -351,6 +377,12 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
         "law",
         lambda: public.simulated_noise(lambda seed: ScaledNoise(simulated(seed, "a", "b"), 1.01)),
     ),
+    "a release with half of its noise": ("sensitivity", lambda: pooled.pooled_sums(release_with(0.5))),
+    "AIM that measures with half of its noise": ("recount", lambda: pooled.adaptive_marginals(hasty_aim)),
+    "noise planned for all owners": ("law", lambda: pooled.distributed_noise(planned_for_all)),
+    "DP-SGD with less noise than it declares": ("recount", lambda: pooled.dp_sgd(0.9)),
+    "wins paid at twice the epsilon": ("recount", lambda: payouts.wins(2.0)),
+    "gains paid at twice the epsilon": ("recount", lambda: payouts.winning_gains(2.0)),
     "clock without xi": ("black box", lambda: clock.clock(make=FixedThreshold)),
     "clock with too small a xi": ("black box", lambda: clock.clock(make=ImpatientClock)),
     "clock whose coin has half the rate": ("law", lambda: clock.clock(make=HalfCoin)),

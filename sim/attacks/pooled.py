@@ -1,0 +1,226 @@
+"""The audit of releases: joint noise on pooled sums, AIM, shares of noise by many owners, DP-SGD.
+
+Neighbouring: one row replaced, the number of rows public; DP-SGD: one row more or less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.releases import joint
+from curator.releases.marginals.adaptive import AimSettings, aim
+from curator.releases.marginals.oracles import PooledOracle
+from curator.releases.marginals.release import MarginalRelease
+from fedkme.features.counts import L2_STEP
+from fedkme.features.fourier_map import FourierMapSpec
+from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events import BoundedRange, Gaussian, SubsampledGaussian, leaves
+from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
+from fedkme.privacy.sums import PooledRelease
+from fedkme.secagg.noise import NoisePlan, draw_share, plan_noise
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table
+from sim.attacks.black_box import Experiment
+from sim.attacks.confidence import Scores
+from sim.attacks.finding import CheckResult, Claim, Effort, Subject
+from sim.attacks.law import scale_finding
+from sim.attacks.recount import recount
+from sim.attacks.scripted import TalliedNoise
+
+Floats = NDArray[np.float64]
+Release = Callable[..., joint.JointRelease]
+Aim = Callable[..., Coroutine[Any, Any, MarginalRelease]]
+
+_CLAIM = Claim(1.0, 1e-5, "replace one row; the consumer looks")
+_SCHEMA = Schema(
+    columns=(Numeric(name="a", bounds=(0, 1)), Numeric(name="b", bounds=(0, 1))),
+    label=Label(name="c", classes=("x", "y")),
+)
+_LAYOUT = Layout(2)
+_MAP = FourierMapSpec(dimension=8, gamma=8.0, seed=3).make(_SCHEMA)
+_OTHERS = 20
+"""Rows that both worlds share."""
+
+
+# An embedding and class counts, with noise once.
+
+
+def pooled_sums(release: Release = joint.release) -> Subject:
+    """One embedding and the class counts, jointly at (1, 1e-5), as DP-MERF and DP-HP release them."""
+    plan = joint.calibrate([_MAP], [1.0], _LAYOUT, epsilon=_CLAIM.epsilon, delta=_CLAIM.delta, counts=True)
+    what = "projection of embedding and counts on the neighbours' difference, as a Gaussian"
+    game = Experiment(_CLAIM, what, partial(_play_pooled, release, plan), 20_000, gaussian=True)
+    return Subject("pooled-sums", "sound", _CLAIM, (partial(_pooled_units, release, plan), game))
+
+
+def _total(point: Floats, label: int) -> PooledSum:
+    middle = np.full((_OTHERS, 2), 0.5)
+    labels = np.arange(_OTHERS, dtype=np.int64) % 2
+    rows = Table(np.concatenate([middle, point[np.newaxis]]), np.append(labels, label))
+    return pooled_sum(rows, _MAP, _LAYOUT)
+
+
+def _ends() -> tuple[PooledSum, PooledSum]:
+    """Neighbours far apart: of one class, with features as opposed as a search of the domain finds them."""
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, 1, 21)), axis=-1).reshape(-1, 2)
+    features = _MAP.features(grid)
+    first, second = np.unravel_index(int((features @ features.T).argmin()), (len(grid), len(grid)))
+    return _total(grid[first], 0), _total(grid[second], 0)
+
+
+def _deviations(release: Release, plan: PooledRelease, total: PooledSum) -> list[float]:
+    """Deviations of the noise that a release draws for embedding and counts, in the units of the sums."""
+    noise = TalliedNoise(simulated(0, "audit", "pooled"))
+    release([_MAP], [total], _LAYOUT, _OTHERS + 1, plan, noise, True)
+    calls = list(noise.gaussian_calls)
+    return [calls[0] * ROW_UNIT, *calls[1:]]
+
+
+def _pooled_units(release: Release, plan: PooledRelease, effort: Effort) -> CheckResult:
+    """The L2 change of all sums together, each in deviations of the noise that is drawn for it."""
+    deviations = _deviations(release, plan, _total(np.full(2, 0.5), 0))
+    random, worst = np.random.default_rng([effort.seed, 9]), 0.0
+    pairs = [_ends(), *(_random_ends(random) for _ in range(effort.trials(300)))]
+    for first, second in pairs:
+        moved = float(np.linalg.norm((first.steps - second.steps) * ROW_UNIT)) / deviations[0]
+        counted = float(np.linalg.norm(first.count - second.count))
+        worst = max(worst, math.hypot(moved, counted / deviations[-1] if counted else 0.0))
+    if len(deviations) < 2:  # counts left without noise
+        worst = math.inf
+    claimed = 1.0 / plan.multiplier
+    what = "change of embedding and counts in deviations of their noise"
+    return CheckResult("sensitivity", what, worst > claimed * (1 + 1e-9), claimed, worst)
+
+
+def _random_ends(random: np.random.Generator) -> tuple[PooledSum, PooledSum]:
+    first, second = random.integers(0, 2, (2, 2)) if random.random() < 0.5 else random.random((2, 2))
+    return _total(first.astype(float), 0), _total(second.astype(float), int(random.integers(2)))
+
+
+def _play_pooled(
+    release: Release, plan: PooledRelease, second: bool, trials: int, random: np.random.Generator
+) -> Scores:
+    ends = _ends()
+    apart = (ends[1].steps - ends[0].steps) * ROW_UNIT
+    noise = SimulatedNoise(random)
+    scores = np.empty(trials)
+    for trial in range(trials):
+        made = release([_MAP], [ends[int(second)]], _LAYOUT, _OTHERS + 1, plan, noise, True)
+        scores[trial] = float((made.embeddings[0].mean * apart).sum())
+    return scores
+
+
+# AIM.
+
+
+def adaptive_marginals(run: Aim = aim) -> Subject:
+    """AIM over two columns at (1, 1e-5): what it drew and chose, against the budget."""
+    return Subject("aim", "sound", _CLAIM, (partial(_aim_recount, run),))
+
+
+def _aim_recount(run: Aim, effort: Effort) -> CheckResult:
+    random = np.random.default_rng([effort.seed, 10])
+    sizes, rows = (2, 3), 200
+    codes = np.stack([random.integers(0, size, rows) for size in sizes], axis=1)
+    noise = TalliedNoise(simulated(effort.seed, "audit", "aim"))
+    quick = AimSettings(ways=2, start=2, iterations=1, last_iterations=1)
+    found = asyncio.run(
+        run(PooledOracle([codes], sizes), sizes, rows, _CLAIM.epsilon, _CLAIM.delta, noise, quick)
+    )
+    drawn = [Gaussian(scale / L2_STEP, count) for scale, count in sorted(noise.gaussian_calls.items())]
+    choices = [leaf for leaf in leaves([found.pieces]) if isinstance(leaf, BoundedRange)]
+    return recount(_CLAIM, [*drawn, *choices], [Gaussian, BoundedRange], "noise drawn and choices made")
+
+
+# Shares of noise.
+
+
+def distributed_noise(
+    plan: Callable[..., NoisePlan] = plan_noise, draw: Callable[..., NDArray[np.int64]] = draw_share
+) -> Subject:
+    """Shares of five owners, one of which may be lost and one of which tells, at (1, 1e-5)."""
+    claim = Claim(1.0, 1e-5, "replace one row; the curator and a colluding owner look")
+    owners, dropouts, colluders, length = 5, 1, 1, 2
+    diameter = 2.0**26
+    made = plan(
+        claim.epsilon,
+        claim.delta,
+        owners=owners,
+        dropouts=dropouts,
+        colluders=colluders,
+        length=length,
+        diameter=diameter,
+    )
+    honest = owners - dropouts - colluders
+    unknown = partial(_unknown_noise, draw, made.share, honest)
+    checks = (
+        partial(_shares_law, unknown, made),
+        Experiment(
+            claim,
+            "total less what is known, as a Gaussian",
+            partial(_play_shares, unknown, diameter),
+            200_000,
+            gaussian=True,
+        ),
+    )
+    return Subject("distributed-noise", "sound", claim, checks)
+
+
+def _unknown_noise(
+    draw: Callable[..., NDArray[np.int64]], share: float, honest: int, noise: NoiseSource, size: int
+) -> Floats:
+    """Noise of the owners that neither were lost nor tell, (size,)."""
+    return np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
+
+
+def _shares_law(unknown: Callable[..., Floats], plan: NoisePlan, effort: Effort) -> CheckResult:
+    drawn = unknown(simulated(effort.seed, "audit", "shares"), effort.trials(200_000))
+    declared = plan.multiplier * plan.diameter
+    return scale_finding(
+        drawn / declared, "norm", 1.0, effort.alpha, "honest owners' noise, over the declared"
+    )
+
+
+def _play_shares(
+    unknown: Callable[..., Floats], diameter: float, second: bool, trials: int, random: np.random.Generator
+) -> Scores:
+    scores: Floats = unknown(SimulatedNoise(random), trials)
+    return scores + (diameter if second else 0.0)
+
+
+# DP-SGD.
+
+
+def dp_sgd(scale: float = 1.0) -> Subject:
+    """Training of the auto-encoder: the noise of its steps against the event that it declares.
+
+    Args:
+        scale: of the noise that training gets, over what it asks for; 1 but for planted faults.
+    """
+    event = SubsampledGaussian(1.2, 0.05, 10)
+    epsilon = Sound().epsilon([event], _CLAIM.delta).epsilon
+    claim = Claim(epsilon, _CLAIM.delta, "add or remove one row; who gets the codes looks")
+    return Subject("dp-sgd", "sound", claim, (partial(_sgd_recount, claim, event, scale),))
+
+
+def _sgd_recount(claim: Claim, event: SubsampledGaussian, scale: float, effort: Effort) -> CheckResult:
+    from curator.releases.autoencoder import GRADIENT_STEP, AutoEncoder, PrivateTraining, train_private
+
+    network = AutoEncoder(_SCHEMA, hidden=(2,), code=1)
+    training = PrivateTraining(event.count, event.rate, 10.0, scale * event.noise_multiplier)
+    noise = TalliedNoise(simulated(effort.seed, "audit", "sgd"))
+    train_private(network, training, lambda _, __: np.zeros(network.size, np.int64), noise, 0)
+    change = training.sensitivity(network.size) / (training.clip * GRADIENT_STEP)
+    drawn = [
+        SubsampledGaussian(deviation / change, training.rate, count)
+        for deviation, count in sorted(noise.gaussian_calls.items())
+    ]
+    return recount(claim, drawn, [SubsampledGaussian], "the noise that training drew")
