@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, FedkmeError, ProtocolError, error_of
 from fedkme.features.sums import ROW_UNIT
+from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import Bid, Broadcast, Closing, Invitation
 from fedkme.sealed import AnyRow, KeyOffer
 from fedkme.secagg import (
@@ -51,6 +52,26 @@ class OfferKeys:
     """
 
     run: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowHead:
+    """The head of the owner's ledger is asked for when a run is over (docs/decisions/015), under RUN/heads.
+
+    Attributes:
+        known: leaves of the owner's log that the curator knows.
+        origin: name of the curator's log.
+    """
+
+    known: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepHead:
+    """The head of the curator's ledger is to be kept and cosigned."""
+
+    head: Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +250,8 @@ Body = (
     | Close
     | Dismiss
     | OfferKeys
+    | ShowHead
+    | KeepHead
     | Unreadable
 )
 
@@ -252,6 +275,8 @@ _QUESTIONS: dict[type[Body], str] = {
     Close: "close",
     Dismiss: "dismiss",
     OfferKeys: "offer_keys",
+    ShowHead: "show_head",
+    KeepHead: "keep_head",
 }
 
 
@@ -332,6 +357,8 @@ Answer = (
     | Unmasking
     | Closing
     | KeyOffer
+    | Head
+    | Cosignature
     | Refusal
 )
 

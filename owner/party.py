@@ -96,6 +96,7 @@ class OwnerParty:
             open_handler,
             settings.runs_at_once,
             keys,
+            self.identity,
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from fedkme.directives import Answer, Directive, Dismiss, OfferKeys, OwnerEntry, Refusal, Unreadable
+from fedkme.directives import (
+    Answer,
+    Directive,
+    Dismiss,
+    KeepHead,
+    OfferKeys,
+    OwnerEntry,
+    Refusal,
+    ShowHead,
+    Unreadable,
+)
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
+from fedkme.heads.log import HeadLog
+from fedkme.heads.notes import origin_of
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.protocol import Invitation
@@ -27,6 +41,8 @@ ENDED = "ended"
 MOST_REFUSED = 64
 """Runs that were refused and not dismissed yet; each is a line in the store, and further ones get no line."""
 _NAME = 128  # letters of a run's name
+_CURATORS = origin_of(Role.CURATOR, "")
+"""Begin of the names of curators' logs of heads."""
 
 
 class Outbox:
@@ -58,12 +74,14 @@ class RunManager:
         open_handler: Callable[[Invitation, Outbox], RunHandler],
         runs_at_once: int,
         keys: KeyRing | None = None,
+        identity: Callable[[], Identity | None] = lambda: None,
     ) -> None:
         """Open with what the store holds; a run is only continued over the same rows.
 
         A run is only continued over rows of the digest `data`; `sent` counts rows that left, in all runs.
         `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
-        outbox. Without keys the owner takes part in no run whose rows go sealed.
+        outbox. Without keys the owner takes part in no run whose rows go sealed; `identity` signs heads of
+        its ledger, None in plaintext.
         """
         self._name = name
         self._curator = curator
@@ -71,6 +89,7 @@ class RunManager:
         self._store = store
         self._sent = sent
         self._ledger = stored_ledger(name, store)
+        self._heads = HeadLog(Role.OWNER, name, self._ledger, store, identity)
         self._journal = Journal(store, _KIND, owner_entry_to_bytes, owner_entry_from_bytes)
         self._outbox = Outbox(self._ledger)
         self._open_handler = open_handler
@@ -91,6 +110,10 @@ class RunManager:
                 case OfferKeys(later):
                     self._check_name(run)
                     return self._offer(later)
+                case ShowHead(known, origin):
+                    return self._heads.show(known, origin)
+                case KeepHead(head):
+                    return self._heads.cosign(self._heads.keep(head, _CURATORS))
             handler = self._handlers.get(run) or self._opened(directive)
             if not handler.is_new(directive):
                 return handler.again(directive)

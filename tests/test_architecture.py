@@ -36,6 +36,7 @@ LAYERS = (
     "features",
     "privacy",
     "party",
+    "heads",
     "ops",
     "secagg",
     "sealed",

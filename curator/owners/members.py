@@ -30,6 +30,9 @@ class Membership(Protocol):
     def connection(self, name: str) -> Connection:
         """Find the way to an owner, here or not."""
 
+    def here(self) -> list[str]:
+        """List the owners that are here, sorted."""
+
     def missing(self) -> list[str]:
         """List the expected owners that are not here, sorted."""
 

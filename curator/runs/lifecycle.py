@@ -13,6 +13,7 @@ from typing import Protocol
 
 from curator.cells.family import CellsFamily
 from curator.owners.connection import Traffic
+from curator.owners.head_exchange import HeadExchange
 from curator.runs.context import RunContext
 from curator.runs.families import Family
 from curator.runs.queue import Run, Status
@@ -20,6 +21,9 @@ from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_run import SummaryRun
 from curator.summary.family import SummaryFamily
 from fedkme.errors import CancelledRunError, FedkmeError, StoreError
+from fedkme.heads.log import HeadLog
+from fedkme.pki.certificates import Role
+from fedkme.privacy.events import CURATOR
 from fedkme.wire.journals import RunDocument
 
 
@@ -83,6 +87,8 @@ class Lifecycle:
         self.context = context
         self.cells = CellsFamily(context)
         self._summary = SummaryFamily(context)
+        log = HeadLog(Role.CURATOR, CURATOR, context.ledger, context.store, context.identity)
+        self._heads = HeadExchange(log, context.say)
 
     def family(self, document: RunDocument) -> Family:
         """Family of a run with a plan."""
@@ -113,7 +119,10 @@ class Lifecycle:
             if body is not None:
                 body.leave()
             raise
-        self.context.members.discharge(run.name)
+        members = self.context.members
+        members.discharge(run.name)
+        here = sorted(set(run.document.owners) & set(members.here()))
+        await self._heads.after(run.name, [members.connection(name) for name in here])
         for session in body.sessions:
             await session.dismiss()
         ended, reason = body.ending

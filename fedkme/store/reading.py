@@ -67,8 +67,8 @@ def read_store(spec: str | Path, party: str) -> Store:
     return PostgresReader(str(spec), party)
 
 
-def ledger_lines(path: Path) -> list[str]:
-    """The ledger in a file, whoever's it is, also while its party runs.
+def party_of(path: Path) -> str:
+    """Name of the party whose store a file is; empty where it has none yet.
 
     Raises:
         StoreError: the file is no store, or cannot be read.
@@ -80,7 +80,16 @@ def ledger_lines(path: Path) -> list[str]:
             names = [name for (name,) in connection.execute("SELECT name FROM parties")]
     except sqlite3.Error:
         raise StoreError(f"{path} is not a store that can be read", "Name the journal of a party.") from None
-    if not names:
+    return names[0] if names else ""
+
+
+def ledger_lines(path: Path) -> list[str]:
+    """The ledger in a file, whoever's it is, also while its party runs.
+
+    Raises:
+        StoreError: the file is no store, or cannot be read.
+    """
+    if not (party := party_of(path)):
         return []
-    with contextlib.closing(read_store(path, names[0])) as store:
+    with contextlib.closing(read_store(path, party)) as store:
         return [kept.line for kept in store.ledger()]

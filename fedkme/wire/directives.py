@@ -16,6 +16,7 @@ from fedkme import directives as said
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable
 from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
+from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import (
     AuctionTerms,
     Bid,
@@ -47,6 +48,7 @@ MOST_PLANNED = {"auction": 32, "cells": 32, "sums": 256}
 
 
 _SECURITY = FieldCodec(Security, pooling_pb2.Security)
+_HEAD = FieldCodec(Head, pb.Head)
 _BODIES: dict[str, Codec] = {
     "ask": FieldCodec(said.Ask, pb.Ask),
     "sell": FieldCodec(said.Sell, pb.Sell),
@@ -57,6 +59,8 @@ _BODIES: dict[str, Codec] = {
     "close": FieldCodec(said.Close, pb.Close),
     "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
     "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),
+    "show_head": FieldCodec(said.ShowHead, pb.ShowHead),
+    "keep_head": FieldCodec(said.KeepHead, pb.KeepHead, head=Field(_HEAD.to_wire, _HEAD.from_wire)),
 }
 _STEPS: dict[str, Codec] = {
     "propose": sums.PROPOSAL,
@@ -78,6 +82,8 @@ _ANSWERS: dict[str, Codec] = {
     ),
     "closing": FieldCodec(Closing, pb.Closing),
     "offer": OFFER,
+    "head": _HEAD,
+    "cosignature": FieldCodec(Cosignature, pb.Cosignature),
     "fault": codecs.REFUSAL,
 }
 _AGGREGATED: dict[str, Codec] = {

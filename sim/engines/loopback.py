@@ -58,6 +58,10 @@ class LoopbackMembers:
         """Find the way to an owner."""
         return self._connections[name]
 
+    def here(self) -> list[str]:
+        """Names of owners that are here: all."""
+        return list(self._connections)
+
     def missing(self) -> list[str]:
         """Names of owners that are missing: none."""
         return []
@@ -79,4 +83,4 @@ class LoopbackMembers:
                 f"there are {len(self._connections)} owners and the run needs {max(1, minimum)}",
                 "Lower the quorum, or simulate more owners.",
             )
-        return list(self._connections)
+        return self.here()

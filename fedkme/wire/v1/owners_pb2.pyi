@@ -19,7 +19,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "embed", "aggregate", "histogram", "fill_order", "offer_keys", "invite")
+    __slots__ = ("at", "welcome", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "embed", "aggregate", "histogram", "fill_order", "offer_keys", "invite", "show_head", "keep_head")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,8 @@ class Directive(_message.Message):
     FILL_ORDER_FIELD_NUMBER: _ClassVar[int]
     OFFER_KEYS_FIELD_NUMBER: _ClassVar[int]
     INVITE_FIELD_NUMBER: _ClassVar[int]
+    SHOW_HEAD_FIELD_NUMBER: _ClassVar[int]
+    KEEP_HEAD_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     broadcast: Broadcast
@@ -54,10 +56,12 @@ class Directive(_message.Message):
     fill_order: FillOrder
     offer_keys: OfferKeys
     invite: Invite
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., histogram: _Optional[_Union[AskHistogram, _Mapping]] = ..., fill_order: _Optional[_Union[FillOrder, _Mapping]] = ..., offer_keys: _Optional[_Union[OfferKeys, _Mapping]] = ..., invite: _Optional[_Union[Invite, _Mapping]] = ...) -> None: ...
+    show_head: ShowHead
+    keep_head: KeepHead
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., histogram: _Optional[_Union[AskHistogram, _Mapping]] = ..., fill_order: _Optional[_Union[FillOrder, _Mapping]] = ..., offer_keys: _Optional[_Union[OfferKeys, _Mapping]] = ..., invite: _Optional[_Union[Invite, _Mapping]] = ..., show_head: _Optional[_Union[ShowHead, _Mapping]] = ..., keep_head: _Optional[_Union[KeepHead, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
-    __slots__ = ("at", "hello", "accepted", "bid", "dry", "rows", "closing", "fault", "counts", "words", "aggregated", "histogram", "offer")
+    __slots__ = ("at", "hello", "accepted", "bid", "dry", "rows", "closing", "fault", "counts", "words", "aggregated", "histogram", "offer", "head", "cosignature")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +75,8 @@ class OwnerMessage(_message.Message):
     AGGREGATED_FIELD_NUMBER: _ClassVar[int]
     HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    COSIGNATURE_FIELD_NUMBER: _ClassVar[int]
     at: Position
     hello: Hello
     accepted: Accepted
@@ -84,7 +90,43 @@ class OwnerMessage(_message.Message):
     aggregated: _pooling_pb2.Aggregated
     histogram: _types_pb2.Histogram
     offer: _types_pb2.KeyOffer
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ...) -> None: ...
+    head: Head
+    cosignature: Cosignature
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ..., head: _Optional[_Union[Head, _Mapping]] = ..., cosignature: _Optional[_Union[Cosignature, _Mapping]] = ...) -> None: ...
+
+class ShowHead(_message.Message):
+    __slots__ = ("known", "origin")
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    known: int
+    origin: str
+    def __init__(self, known: _Optional[int] = ..., origin: _Optional[str] = ...) -> None: ...
+
+class KeepHead(_message.Message):
+    __slots__ = ("head",)
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    head: Head
+    def __init__(self, head: _Optional[_Union[Head, _Mapping]] = ...) -> None: ...
+
+class Head(_message.Message):
+    __slots__ = ("note", "leaves", "known", "certificates")
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    note: str
+    leaves: bytes
+    known: int
+    certificates: bytes
+    def __init__(self, note: _Optional[str] = ..., leaves: _Optional[bytes] = ..., known: _Optional[int] = ..., certificates: _Optional[bytes] = ...) -> None: ...
+
+class Cosignature(_message.Message):
+    __slots__ = ("line", "certificates")
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    line: str
+    certificates: bytes
+    def __init__(self, line: _Optional[str] = ..., certificates: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions", "instance")

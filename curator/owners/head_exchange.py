@@ -1,0 +1,86 @@
+"""Exchange of heads with the owners of a run that is over (docs/decisions/015).
+
+First every owner shows its head. The curator's next leaf then stands for its ledger and for these heads, so
+that whoever keeps the curator's head holds the others' too, without learning of them; each owner keeps and
+cosigns it. Nothing of the run depends on this: who is not here, or shows what does not follow, is reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from curator.owners.connection import Connection, Traffic
+from fedkme.directives import Answer, Body, Directive, KeepHead, Limits, Refusal, ShowHead
+from fedkme.errors import FedkmeError, OwnerFaultError
+from fedkme.heads.log import Cosignature, Head, HeadLog
+from fedkme.heads.notes import origin_of
+from fedkme.pki.certificates import Role
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class HeadExchange:
+    """The curator's side."""
+
+    def __init__(self, log: HeadLog, say: Callable[..., None]) -> None:
+        """Begin.
+
+        Args:
+            log: the curator's.
+            say: told of what does not follow.
+        """
+        self._log = log
+        self._say = say
+        self._turn = asyncio.Lock()  # of two runs that end at once, the second builds on the first
+
+    async def after(self, run: str, connections: Sequence[Connection]) -> None:
+        """Exchange heads when a run is over.
+
+        Args:
+            run: the run's name.
+            connections: of its owners that are here.
+
+        Raises:
+            StoreError: the curator's store fails.
+        """
+        async with self._turn:
+            shown = await asyncio.gather(*(self._shown(run, each) for each in connections))
+            heads = [(connection, head) for connection, head in zip(connections, shown, strict=True) if head]
+            await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
+
+    async def _shown(self, run: str, connection: Connection) -> Head | None:
+        """An owner's head, kept; None where there is none that follows."""
+        origin = origin_of(Role.OWNER, connection.name)
+        question = ShowHead(self._log.known(origin), self._log.origin)
+        try:
+            head = await _ask(connection, run, 1, question, Head)
+            self._log.keep(head, origin)
+        except FedkmeError as error:
+            self._report(run, connection, error)
+            return None
+        return head
+
+    async def _witnessed(self, run: str, connection: Connection, theirs: Head) -> None:
+        """Have an owner keep and cosign the curator's head."""
+        origin = origin_of(Role.OWNER, connection.name)
+        try:
+            ours = self._log.show(theirs.known, origin)
+            said = await _ask(connection, run, 2, KeepHead(ours), Cosignature)
+            self._log.add(said, origin)
+        except FedkmeError as error:
+            self._report(run, connection, error)
+
+    def _report(self, run: str, connection: Connection, error: FedkmeError) -> None:
+        self._say("unwitnessed", run=run, owner=connection.name, code=error.code, line=str(error))
+
+
+async def _ask(connection: Connection, run: str, number: int, body: Body, kind: type[AnswerT]) -> AnswerT:
+    answer = await connection.exchange(Directive(f"{run}/heads", 0, number, body), Limits(), Traffic())
+    if isinstance(answer, Refusal):
+        fault = answer.error()
+        raise OwnerFaultError(f"{connection.name}: {fault.cause}", fault.remedy)
+    if not isinstance(answer, kind):
+        raise OwnerFaultError(f"{connection.name} shows no head", "Install the same release everywhere.")
+    return answer

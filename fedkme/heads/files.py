@@ -1,0 +1,109 @@
+"""Files of heads, beside the file of a ledger: what an auditor holds it against (docs/formats.md).
+
+One JSON object a line: openings of the party's own leaves, leaves of every log that it knows, notes, its own
+with others' signatures below and those of others, and certificates of who signed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedkme.errors import LedgerError
+from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
+from fedkme.heads.notes import LEAF_BYTES, chains_of
+from fedkme.store import Store
+
+SUFFIX = ".heads"
+
+
+@dataclass(slots=True)
+class KeptHeads:
+    """Heads that one party keeps.
+
+    Attributes:
+        where: the file.
+        openings: of the party's own leaves, in order.
+        leaves: of every log that it knows, by origin.
+        notes: of its own log and of others'.
+        chains: certificates of signers, PEM.
+    """
+
+    where: str
+    openings: list[dict[str, Any]] = field(default_factory=list)
+    leaves: dict[str, list[bytes]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    chains: list[bytes] = field(default_factory=list)
+
+    @property
+    def origin(self) -> str:
+        """Name of the party's own log, of the last if its certificate was once another's; empty for none."""
+        return str(self.openings[-1]["origin"]) if self.openings else ""
+
+
+def lines_of(store: Store) -> list[str]:
+    """Lines of a file of heads, of what a store keeps."""
+
+    def kept(prefix: str) -> list[tuple[str, bytes]]:
+        return [(key.removeprefix(prefix), store.get(key) or b"") for key in store.keys(prefix)]
+
+    lines: list[object] = [{"opening": json.loads(opening)} for _, opening in kept(OPENINGS)]
+    lines += [{"leaves": base64.b64encode(all_).decode(), "origin": origin} for origin, all_ in kept(LEAVES)]
+    lines += [{"note": note.decode()} for _, note in kept(NOTES)]
+    lines += [{"certificates": chain.decode()} for _, chain in kept(CERTIFICATES)]
+    return [canonical(line).decode("ascii") for line in lines]
+
+
+def write_heads(store: Store, ledger: Path) -> None:
+    """Write a party's heads beside the file of its ledger."""
+    text = "".join(f"{line}\n" for line in lines_of(store))
+    ledger.with_suffix(SUFFIX).write_text(text, encoding="ascii")
+
+
+def read_heads(path: Path) -> KeptHeads:
+    """Heads in a file, or in the store of a party that may be running.
+
+    Raises:
+        LedgerError: the file cannot be read, or a line is none of a file of heads.
+    """
+    found = KeptHeads(str(path))
+    for number, line in enumerate(_lines(path), start=1):
+        try:
+            match json.loads(line):
+                case {
+                    "opening": {"entries": int(), "hash": str(), "heads": list(), "origin": str()} as opening
+                }:
+                    found.openings.append(opening)
+                case {"leaves": str(text), "origin": str(origin)}:
+                    leaves = base64.b64decode(text, validate=True)
+                    if len(leaves) % LEAF_BYTES:
+                        raise ValueError("a part of a leaf")
+                    found.leaves[origin] = split(leaves)
+                case {"note": str(note)}:
+                    found.notes.append(note)
+                case {"certificates": str(chain)}:
+                    found.chains += chains_of(chain.encode("ascii"))
+                case _:
+                    raise ValueError("another object")
+        except (ValueError, binascii.Error, RecursionError):
+            raise LedgerError(
+                f"{path}, line {number}: it is none of a file of heads", "Keep the file as evidence."
+            ) from None
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    if path.suffix == ".db":
+        from fedkme.store.reading import party_of, read_store
+
+        with contextlib.closing(read_store(path, party_of(path))) as store:
+            return lines_of(store)
+    try:
+        return path.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{path} cannot be read: {error}", "Give a file of heads.") from None

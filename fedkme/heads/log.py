@@ -1,0 +1,253 @@
+"""Log of a party's heads, and what it keeps of the logs of others.
+
+A leaf of the log stands for the ledger as it was at one time, and for the heads of others that came since the
+leaf before. It is a commitment, SHA-256 of an opening with 32 random bytes in it: the number of a ledger's
+lines follows from private rows, so what is shown to others says nothing until the opening is given, to an
+auditor. The counter that others see is that of leaves: it grows by 1 a run at most, and never becomes less.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from fedkme.errors import LedgerError
+from fedkme.heads.notes import (
+    LEAF_BYTES,
+    Checkpoint,
+    chains_of,
+    check_origin,
+    check_signature,
+    origin_of,
+    read_note,
+    root_of,
+    signature_line,
+)
+from fedkme.pki.certificates import Role, name_of
+from fedkme.pki.identity import Identity
+from fedkme.privacy.ledger import LedgerSink
+from fedkme.store import Store
+
+HEADS = "head/"
+"""Begin of the names of facts in which a store keeps heads."""
+LEAVES, OPENINGS, NOTES, CERTIFICATES = (f"{HEADS}{kind}/" for kind in ("leaves", "opening", "note", "chain"))
+MOST_EVIDENCE = 64
+"""Heads of one log that do not follow, and are kept."""
+_KEEP = "Keep the stores of both sides as evidence; `fedkme audit verify` says which lines are gone or other."
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A party's head as it is shown to another.
+
+    Attributes:
+        note: the signed note; without signatures in plaintext.
+        leaves: of the log, those that the other does not know, 32 bytes each.
+        known: leaves of the other's log that this party knows.
+        certificates: PEM, the signer's first; empty in plaintext.
+    """
+
+    note: str
+    leaves: bytes = b""
+    known: int = 0
+    certificates: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Cosignature:
+    """Word of a party that a head follows from those that it saw before.
+
+    Attributes:
+        line: for the note; empty in plaintext.
+        certificates: PEM, the signer's first; empty in plaintext.
+    """
+
+    line: str = ""
+    certificates: bytes = b""
+
+
+class HeadLog:
+    """One party's log of heads over its store, beside its ledger."""
+
+    def __init__(
+        self,
+        role: Role,
+        name: str,
+        ledger: LedgerSink,
+        store: Store,
+        identity: Callable[[], Identity | None] = lambda: None,
+        entropy: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        """Go on with what the store holds.
+
+        Args:
+            role: the party's.
+            name: the party's, where it has no certificate.
+            ledger: whose heads are logged.
+            store: keeps the log.
+            identity: the party's own as it is now; None in plaintext.
+            entropy: random bytes.
+        """
+        self._role = role
+        self._name = name
+        self._ledger = ledger
+        self._store = store
+        self._identity = identity
+        self._entropy = entropy
+        self._heard: dict[str, Checkpoint] = {}
+
+    @property
+    def origin(self) -> str:
+        """Name of this log."""
+        own = self._identity()
+        return origin_of(self._role, self._name if own is None else name_of(own.leaf.subject))
+
+    def known(self, origin: str) -> int:
+        """Number of leaves of a log that this party knows, its own or another's."""
+        return len(self._store.get(LEAVES + origin) or b"") // LEAF_BYTES
+
+    def show(self, known: int, other: str) -> Head:
+        """The head of the ledger as it is now, for a party that knows some leaves.
+
+        Args:
+            known: leaves that it knows.
+            other: origin of its log.
+
+        Raises:
+            LedgerError: it knows more leaves than there are: this store was restored from a backup; or it has
+                no name.
+            StoreError: the store fails.
+        """
+        check_origin(other)
+        origin, own = self.origin, self._identity()
+        if known > self.known(origin):
+            raise LedgerError(
+                f"{origin} has {self.known(origin)} heads and {other} knows {known}: the store is older than "
+                "what it signed, or another's",
+                _KEEP,
+            )
+        note = self._current(origin, own)
+        leaves = (self._store.get(LEAVES + origin) or b"")[known * LEAF_BYTES :]
+        return Head(note, leaves, self.known(other), b"" if own is None else own.certificate)
+
+    def keep(self, head: Head, whose: str) -> Checkpoint:
+        """Keep another party's head, if it follows from those that came before.
+
+        Args:
+            head: as it was shown.
+            whose: origin of the party that it should be of, or its beginning up to the name.
+
+        Raises:
+            LedgerError: it is another's, is not signed, or does not follow: it is kept as evidence.
+            StoreError: the store fails.
+        """
+        checkpoint, signatures = read_note(head.note)
+        own, origin = self._identity(), checkpoint.origin
+        if origin != whose and not (whose.endswith("/") and origin.startswith(whose)):
+            raise LedgerError(f"{whose} shows a head of {origin}", _KEEP)
+        if own is not None:
+            check_signature(checkpoint, signatures, origin, chains_of(head.certificates), own.authority)
+        before = self._store.get(LEAVES + origin) or b""
+        leaves = before + head.leaves
+        fault = ""
+        if checkpoint.size < len(before) // LEAF_BYTES:
+            fault = f"has {checkpoint.size} heads and had {len(before) // LEAF_BYTES}"
+        elif len(leaves) != checkpoint.size * LEAF_BYTES or root_of(split(leaves)) != checkpoint.root:
+            fault = f"has a head of {checkpoint.size} leaves that does not follow from those before"
+        place = f"{origin}/{checkpoint.size:012}"
+        if fault:
+            place += f"/{checkpoint.root.hex()[:16]}"
+            if len(self._store.keys(f"{NOTES}{origin}/")) > checkpoint.size + MOST_EVIDENCE:
+                place = ""
+        with self._store.transaction():
+            if place:
+                self._put_note(place, head)
+            if not fault:
+                self._store.put(LEAVES + origin, leaves)
+        if fault:
+            raise LedgerError(f"{origin} {fault}: its ledger was cut, changed or restored", _KEEP)
+        self._heard[origin] = checkpoint
+        return checkpoint
+
+    def cosign(self, checkpoint: Checkpoint) -> Cosignature:
+        """Sign a head of another that was kept.
+
+        Raises:
+            LedgerError: the key is not one of `fedkme pki`.
+        """
+        own = self._identity()
+        if own is None:
+            return Cosignature()
+        return Cosignature(signature_line(checkpoint, self.origin, own), own.certificate)
+
+    def add(self, said: Cosignature, origin: str) -> None:
+        """Keep another's signature below this party's last head.
+
+        Raises:
+            LedgerError: it is not that of this head by this party.
+        """
+        own = self._identity()
+        if own is None:
+            return
+        place = f"{self.origin}/{self.known(self.origin):012}"
+        note = (self._store.get(NOTES + place) or b"").decode()
+        checkpoint, signatures = read_note(note + said.line)
+        check_signature(checkpoint, signatures, origin, chains_of(said.certificates), own.authority)
+        if said.line not in note:
+            with self._store.transaction():
+                self._store.put(NOTES + place, (note + said.line).encode())
+                self._put_chain(said.certificates)
+
+    def _current(self, origin: str, own: Identity | None) -> str:
+        """The note of the ledger as it is: the last one, or a new one over another leaf."""
+        number = self.known(origin)
+        state = {
+            **self._ledger.head(),
+            "heads": [
+                [each.origin, each.size, base64.b64encode(each.root).decode()]
+                for _, each in sorted(self._heard.items())
+            ],
+        }
+        if number:
+            last = json.loads(self._store.get(f"{OPENINGS}{origin}/{number:012}") or b"{}")
+            if not state["heads"] and (last["entries"], last["hash"]) == (state["entries"], state["hash"]):
+                return (self._store.get(f"{NOTES}{origin}/{number:012}") or b"").decode()
+        salt = self._entropy(32).hex()
+        opening = canonical({**state, "number": number + 1, "origin": origin, "salt": salt})
+        leaves = (self._store.get(LEAVES + origin) or b"") + commitment(opening)
+        checkpoint = Checkpoint(origin, number + 1, root_of(split(leaves)))
+        line = "" if own is None else signature_line(checkpoint, origin, own)
+        note = f"{checkpoint.text}\n{line}"
+        with self._store.transaction():
+            self._store.put(f"{OPENINGS}{origin}/{number + 1:012}", opening)
+            self._store.put(LEAVES + origin, leaves)
+            self._put_note(f"{origin}/{number + 1:012}", Head(note, b"", 0, own.certificate if own else b""))
+        self._heard.clear()
+        return note
+
+    def _put_note(self, place: str, head: Head) -> None:
+        self._store.put(NOTES + place, head.note.encode())
+        self._put_chain(head.certificates)
+
+    def _put_chain(self, chain: bytes) -> None:
+        if chain and self._store.get(key := CERTIFICATES + sha256(chain).hexdigest()) is None:
+            self._store.put(key, chain)
+
+
+def split(leaves: bytes) -> list[bytes]:
+    """Leaves one by one."""
+    return [leaves[start : start + LEAF_BYTES] for start in range(0, len(leaves), LEAF_BYTES)]
+
+
+def canonical(opening: object) -> bytes:
+    """The one spelling of an opening."""
+    return json.dumps(opening, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def commitment(opening: bytes) -> bytes:
+    """The leaf that an opening is of."""
+    return sha256(opening).digest()

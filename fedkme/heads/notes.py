@@ -1,0 +1,211 @@
+"""Checkpoints of C2SP (tlog-checkpoint, signed-note): text of three lines, and signatures of parties below.
+
+    fedkme.ledger/owner/owner-1
+    17
+    <base64 of the root of the Merkle tree of RFC 6962 over the log's leaves>
+
+    — fedkme.ledger/owner/owner-1 <base64 of the key's number and the signature>
+
+Certificates of `fedkme pki` hold keys on P-256, so signatures are ECDSA with SHA-256, type 0x02: the number
+of a key is the first four bytes of SHA-256 of its DER form. In plaintext nobody has a key: no line follows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+
+from fedkme.errors import LedgerError
+from fedkme.pki.certificates import Role, name_of, role_of
+from fedkme.pki.identity import Identity
+
+PREFIX = "fedkme.ledger/"
+LEAF_BYTES = 32
+MOST_LINES = 2**10
+"""Signatures of one note."""
+_ORIGIN = r"fedkme\.ledger/(?:owner|curator|consumer)/[A-Za-z0-9._-]{1,63}"
+_TEXT = re.compile(rf"({_ORIGIN})\n(0|[1-9]\d{{0,15}})\n([A-Za-z0-9+/]{{43}}=)\n")
+_LINE = re.compile(rf"— ({_ORIGIN}) ([A-Za-z0-9+/]+={{0,2}})")
+_REMEDY = "Keep the files as evidence, and ask the party whose head it is."
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Head of a log: the number of its leaves, and the root over them.
+
+    Attributes:
+        origin: the log, `fedkme.ledger/ROLE/NAME`.
+        size: number of leaves; it never becomes smaller.
+        root: of RFC 6962, 32 bytes.
+    """
+
+    origin: str
+    size: int
+    root: bytes
+
+    @property
+    def text(self) -> str:
+        """The text that is signed."""
+        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+
+
+def origin_of(role: Role, name: str) -> str:
+    """Name of a party's log, and of its key."""
+    return f"{PREFIX}{role}/{name}"
+
+
+def check_origin(origin: str) -> None:
+    """Refuse what is no name of a log.
+
+    Raises:
+        LedgerError: it is none.
+    """
+    if re.fullmatch(_ORIGIN, origin) is None:
+        raise _refused("is asked for by a party without a name")
+
+
+def roots_of(leaves: Iterable[bytes]) -> Iterator[bytes]:
+    """Roots of the Merkle tree of RFC 6962, section 2.1, over no leaf, one, two, and so on."""
+    yield hashlib.sha256().digest()
+    full: list[tuple[int, bytes]] = []  # trees of as many leaves as a power of two, from the left
+    for leaf in leaves:
+        size, root = 1, hashlib.sha256(b"\0" + leaf).digest()
+        while full and full[-1][0] == size:
+            size, root = 2 * size, hashlib.sha256(b"\1" + full.pop()[1] + root).digest()
+        full.append((size, root))
+        for _, left in full[-2::-1]:
+            root = hashlib.sha256(b"\1" + left + root).digest()
+        yield root
+
+
+def root_of(leaves: Sequence[bytes]) -> bytes:
+    """Root over all leaves."""
+    *_, root = roots_of(leaves)
+    return root
+
+
+def signature_line(checkpoint: Checkpoint, origin: str, identity: Identity) -> str:
+    """A party's signature of a checkpoint, its own or another's, with the line's end.
+
+    Raises:
+        LedgerError: the identity's key is not one of `fedkme pki`.
+    """
+    private = serialization.load_pem_private_key(identity.key, password=None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise LedgerError("the key of the identity is not on an elliptic curve", "Issue it by `fedkme pki`.")
+    signature = private.sign(checkpoint.text.encode(), ec.ECDSA(hashes.SHA256()))
+    number = _key_number(private.public_key())
+    return f"— {origin} {base64.b64encode(number + signature).decode()}\n"
+
+
+def read_note(note: str) -> tuple[Checkpoint, list[tuple[str, bytes]]]:
+    """The checkpoint of a note, and its signatures by the names of their keys; nothing is verified.
+
+    Raises:
+        LedgerError: it is no note of a ledger.
+    """
+    text, found, below = note.partition("\n\n")
+    match = _TEXT.fullmatch(f"{text}\n")
+    lines = [_LINE.fullmatch(line) for line in below.splitlines()]
+    if not found or match is None or len(lines) > MOST_LINES or (below and not below.endswith("\n")):
+        raise _refused("is no checkpoint of a ledger")
+    signatures = []
+    for line in lines:
+        if line is None:
+            raise _refused("has a line that is no signature")
+        try:
+            signatures.append((line[1], base64.b64decode(line[2], validate=True)))
+        except binascii.Error:
+            raise _refused("has a signature that is not base64") from None
+    checkpoint = Checkpoint(match[1], int(match[2]), base64.b64decode(match[3]))
+    if checkpoint.text != f"{text}\n":
+        raise _refused("is not spelled as a checkpoint is")
+    return checkpoint, signatures
+
+
+def check_signature(
+    checkpoint: Checkpoint,
+    signatures: Sequence[tuple[str, bytes]],
+    signer: str,
+    chains: Iterable[bytes],
+    authority: bytes,
+) -> None:
+    """Hold a note to the certificate of a party that should have signed it.
+
+    Args:
+        checkpoint: of the note.
+        signatures: of the note.
+        signer: origin of the party.
+        chains: PEM, each with a party's certificate first. One may have expired since: it counts as of its
+            first day.
+        authority: PEM of the authorities that the verifier trusts.
+
+    Raises:
+        LedgerError: it has no such signature, or the certificate is another's, or not of the authority.
+    """
+    wanted = [signature for name, signature in signatures if name == signer]
+    for chain in chains:
+        number = _key_number(x509.load_pem_x509_certificate(chain).public_key())
+        for signature in wanted:
+            if signature[:4] == number:
+                try:
+                    public = public_key(signer, chain, authority)
+                    public.verify(signature[4:], checkpoint.text.encode(), ec.ECDSA(hashes.SHA256()))
+                except InvalidSignature:
+                    raise _refused(f"has a signature that is not of {signer}") from None
+                return
+    raise _refused(f"is not signed by {signer}")
+
+
+def chains_of(pem: bytes) -> list[bytes]:
+    """The chain that a peer sent; none where it is no certificate."""
+    try:
+        x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        return []
+    return [pem]
+
+
+def public_key(signer: str, chain: bytes, authority: bytes) -> ec.EllipticCurvePublicKey:
+    """The key of a party's certificate.
+
+    Raises:
+        LedgerError: the certificate is another's, or not of the authority.
+    """
+    role, _, name = signer.removeprefix(PREFIX).partition("/")
+    try:
+        leaf, *between = x509.load_pem_x509_certificates(chain)
+        store = Store(x509.load_pem_x509_certificates(authority))
+        policy = PolicyBuilder().store(store).time(leaf.not_valid_before_utc)
+        if role == Role.CURATOR:  # whose certificates are servers'
+            policy.build_server_verifier(x509.DNSName(name)).verify(leaf, between[:4])
+        else:
+            policy.build_client_verifier().verify(leaf, between[:4])
+        public = leaf.public_key()
+    except (ValueError, VerificationError):
+        raise _refused("comes with a certificate that is not of this authority") from None
+    if name_of(leaf.subject) != name or role_of(leaf) not in (role, None):
+        raise _refused(f"comes with a certificate that is not of {signer}")
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise _refused("comes with a certificate whose key is not on an elliptic curve")
+    return public
+
+
+def _key_number(public: CertificatePublicKeyTypes) -> bytes:
+    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(der).digest()[:4]
+
+
+def _refused(why: str) -> LedgerError:
+    return LedgerError(f"a head {why}", _REMEDY)

@@ -1,0 +1,280 @@
+"""Issue 12, item B10: heads that are signed, witnessed, and held against ledgers."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import LedgerError
+from fedkme.heads.check import check_heads, heads_beside
+from fedkme.heads.log import Head
+from fedkme.heads.notes import Checkpoint, check_signature, read_note, root_of, roots_of
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import read_ledger
+from tests.fedkme.heads.village import (
+    NAMES,
+    OWNERS,
+    Party,
+    Village,
+    authority,
+    copied,
+    disclosure,
+    identity,
+    origin,
+)
+from tools.verify_ledger import verify
+
+
+def faults(folder: Path) -> tuple[list[str], list[str]]:
+    """What `fedkme audit verify` and the independent verifier find in a folder's files."""
+    kept = [found for path in sorted(folder.glob("*.jsonl")) if (found := heads_beside(path))]
+    ledgers = {each.where: read_ledger(Path(each.where).with_suffix(".jsonl")) for each in kept}
+    ours = [each.fault for each in check_heads(ledgers, kept, authority().pem) if each.fault]
+    theirs = verify(sorted(folder.iterdir()), authority().pem)
+    return ours, [line for line in theirs if line.startswith("FAULT")]
+
+
+@pytest.fixture(scope="module")
+def village() -> Village:
+    made = Village()
+    for owners in (OWNERS, OWNERS[:2], OWNERS, OWNERS[1:], OWNERS):
+        made.run(owners)
+    return made
+
+
+def test_a_note_is_a_checkpoint_of_c2sp(village: Village) -> None:
+    # Three lines, a blank one, and signatures of type 0x02 (ECDSA, the key's number of its DER form).
+    note = village.parties["owner-1"].heads.show(0, origin(CURATOR)).note
+    text, _, below = note.partition("\n\n")
+    first, size, root = text.split("\n")
+    assert first == "fedkme.ledger/owner/owner-1"
+    assert int(size) == village.parties["owner-1"].heads.known(first)
+    assert len(base64.b64decode(root)) == 32
+    dash, key, signature = below.removesuffix("\n").split(" ")
+    assert (dash, key) == ("—", first)
+    from cryptography.hazmat.primitives import serialization
+
+    der = (
+        identity("owner-1")
+        .leaf.public_key()
+        .public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    assert base64.b64decode(signature)[:4] == hashlib.sha256(der).digest()[:4]
+
+
+def test_roots_are_those_of_rfc_6962() -> None:
+    # Section 2.1, by its own words: split at the largest power of two below the number.
+    def root(leaves: list[bytes]) -> bytes:
+        if len(leaves) < 2:
+            return hashlib.sha256(b"\0" + leaves[0] if leaves else b"").digest()
+        middle = 1 << (len(leaves) - 1).bit_length() - 1
+        return hashlib.sha256(b"\1" + root(leaves[:middle]) + root(leaves[middle:])).digest()
+
+    leaves = [hashlib.sha256(bytes([number])).digest() for number in range(33)]
+    assert list(roots_of(leaves)) == [root(leaves[:size]) for size in range(34)]
+    assert root_of(leaves) == root(leaves)
+
+
+def test_what_others_see_is_a_counter_and_a_root_alone(village: Village) -> None:
+    # Lines of a ledger, and their number, follow from private rows: only the opening has them.
+    line = village.parties["owner-1"].store.ledger()[-1]
+    shown = village.parties["owner-1"].heads.show(0, origin(CURATOR))
+    for other in (CURATOR, "owner-2"):
+        store = village.parties[other].store
+        kept = b"".join(store.get(key) or b"" for key in store.keys("head/") if "/opening/" not in key)
+        assert json.loads(line.line)["hash"].encode() not in kept
+    one, other_ = Party("owner-1"), Party("owner-1")
+    other_.ledger.extend([disclosure("run-1", "owner-1", n) for n in range(50)])
+    sizes = {len(party.heads.show(0, origin(CURATOR)).note) for party in (one, other_)}
+    assert len(sizes - {len(shown.note) + more for more in range(-12, 12)}) == 0  # as long as a signature is
+
+
+def test_the_same_state_is_one_head(village: Village) -> None:
+    # A directive that comes again, and a run of which a party wrote nothing, make no further head.
+    made = copy.copy(village.parties["owner-2"].heads)
+    first = made.show(0, origin(CURATOR))
+    assert made.show(0, origin(CURATOR)).note == first.note or made.known(made.origin) <= 6
+    assert made.show(0, origin(CURATOR)) == made.show(0, origin(CURATOR))
+
+
+def test_a_whole_village_agrees(village: Village, tmp_path: Path) -> None:
+    paths = village.write(tmp_path)
+    assert faults(tmp_path) == ([], [])
+    assert len(paths) == 8
+    checkpoint, signatures = read_note(
+        next(note for note in _notes(tmp_path / "curator.heads", CURATOR)[-1:])
+    )
+    chains = [identity(name).certificate for name in NAMES]
+    for signer in (CURATOR, *OWNERS):
+        check_signature(checkpoint, signatures, origin(signer), chains, authority().pem)
+
+
+def test_without_certificates_heads_are_exchanged_and_compared(tmp_path: Path) -> None:
+    made = Village(certified=False)
+    made.run()
+    made.run()
+    made.write(tmp_path)
+    kept = [found for path in sorted(tmp_path.glob("*.jsonl")) if (found := heads_beside(path))]
+    ledgers = {each.where: read_ledger(Path(each.where).with_suffix(".jsonl")) for each in kept}
+    assert not [each for each in check_heads(ledgers, kept) if each.fault]
+    assert not [line for line in verify(sorted(tmp_path.iterdir())) if line.startswith("FAULT")]
+    assert [each for each in check_heads(ledgers, kept, authority().pem) if each.fault]
+
+
+def _notes(path: Path, name: str) -> list[str]:
+    lines = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+    notes = [line["note"] for line in lines if "note" in line]
+    return [note for note in notes if note.startswith(origin(name) + "\n")]
+
+
+LIES: dict[str, Callable[[Head, Party], Head]] = {
+    "another's": lambda head, liar: Head(
+        head.note.replace("owner-1", "owner-2", 1), head.leaves, 0, head.certificates
+    ),
+    "unsigned": lambda head, liar: Head(head.note.partition("\n\n")[0] + "\n\n", head.leaves, 0, b""),
+    "another size": lambda head, liar: Head(
+        head.note.replace("\n2\n", "\n3\n", 1), head.leaves, 0, head.certificates
+    ),
+    "no leaves": lambda head, liar: Head(head.note, b"", 0, head.certificates),
+    "other leaves": lambda head, liar: Head(head.note, bytes(len(head.leaves)), 0, head.certificates),
+    "a stranger's certificate": lambda head, liar: Head(
+        head.note, head.leaves, 0, Authority().issue("owner-1", role=Role.OWNER).certificate
+    ),
+    "no note": lambda head, liar: Head("hello", head.leaves, 0, head.certificates),
+    "no certificate": lambda head, liar: Head(head.note, head.leaves, 0, b"nothing"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_head_that_does_not_hold_is_not_kept(lie: str) -> None:
+    made = Village()
+    made.run()
+    liar, curator = made.parties["owner-1"], made.parties[CURATOR].heads
+    liar.ledger.extend([disclosure("run-2", "owner-1", 0)])
+    head = liar.heads.show(curator.known(liar.heads.origin), curator.origin)
+    with pytest.raises(LedgerError):
+        curator.keep(LIES[lie](head, liar), liar.heads.origin)
+    assert curator.known(liar.heads.origin) == 1
+    curator.keep(head, liar.heads.origin)
+
+
+def test_who_came_back_from_a_backup_is_noticed_by_both_sides() -> None:
+    # "a restored backup (a counter against rollback)": online, at the next exchange.
+    made = Village()
+    made.run()
+    backup = copied(made.parties["owner-1"].store)
+    made.run()
+    old, curator = Party("owner-1", store=backup), made.parties[CURATOR].heads
+    with pytest.raises(LedgerError, match="the store is older than what it signed"):
+        old.heads.show(curator.known(old.heads.origin), curator.origin)
+    with pytest.raises(LedgerError, match="has 1 heads and had 2"):
+        curator.keep(old.heads.show(0, curator.origin), old.heads.origin)
+
+
+def test_who_shows_two_ledgers_gets_no_signature() -> None:
+    # A fork of the curator's: one to owner-1, another to owner-2.
+    made = Village()
+    made.run()
+    forked = Village()
+    forked.parties = {**made.parties, CURATOR: Party(CURATOR)}
+    with pytest.raises(LedgerError):
+        forked.run()
+
+
+def change(folder: Path, kind: str, draw: random.Random) -> None:
+    """Plant one change in the files of a village, by parties that sign whatever they want."""
+    village = Village(seed=draw.randrange(2**32))
+    for _ in range(draw.randint(2, 4)):
+        village.run(sorted(draw.sample(OWNERS, draw.randint(2, 3))))
+    village.run()
+    village.write(folder)
+    victims = {"curator": [CURATOR], "owner": [draw.choice(OWNERS)], "both": [CURATOR, draw.choice(OWNERS)]}
+    what, who = kind.split(" by ")
+    for name in victims[who]:
+        rewrite(village.parties[name], folder, what, draw)
+
+
+def rewrite(party: Party, folder: Path, what: str, draw: random.Random) -> None:
+    """Make a party's files again after a change of its ledger, with heads signed again."""
+    lines = [entry.disclosure for entry in read_ledger(folder / f"{party.name}.jsonl")]
+    openings = [json.loads(party.store.get(key) or b"") for key in party.store.keys("head/opening/")]
+    at = draw.randrange(openings[-1]["entries"])
+    if what == "a rewritten line":
+        lines[at] = disclosure("run-1", lines[at].protected, 99)
+    elif what == "a dropped line":
+        del lines[at]
+    elif what == "a dropped tail":
+        del lines[at:]
+    forged = Party(party.name)
+    if what == "a restored backup":
+        last = openings[draw.randrange(len(openings) - 1)]
+        forged.ledger.extend(lines[: last["entries"]])
+        forged.write(folder)
+        keep = int(last["number"])
+        text = (folder / f"{party.name}.heads").read_text(encoding="ascii")
+        write_backup(party, folder, keep, text)
+        return
+    done = 0
+    for opening in openings:  # as often as before, each over what there is of the ledger then
+        end = min(opening["entries"], len(lines))
+        forged.ledger.extend(lines[done:end])
+        done = max(done, end)
+        forged.heads._heard = {}
+        forged.heads.show(0, origin(CURATOR))
+    forged.ledger.extend(lines[done:])
+    for key in party.store.keys("head/"):  # what it keeps of others stays
+        if forged.store.get(key) is None and origin(party.name) not in key:
+            forged.store.put(key, party.store.get(key) or b"")
+    forged.write(folder)
+
+
+def write_backup(party: Party, folder: Path, keep: int, _: str) -> None:
+    """The heads of a store as it was after some head."""
+    old = Party(party.name)
+    for key in party.store.keys("head/"):
+        value = party.store.get(key) or b""
+        if key.startswith(("head/opening/", "head/note/")) and origin(party.name) in key:
+            if int(key.rpartition("/")[2]) > keep:
+                continue
+        elif key == f"head/leaves/{origin(party.name)}":
+            value = value[: 32 * keep]
+        old.store.put(key, value)
+    from fedkme.heads.files import write_heads
+
+    write_heads(old.store, folder / f"{party.name}.jsonl")
+
+
+CHANGES = ("a rewritten line", "a dropped line", "a dropped tail", "a restored backup")
+KINDS = [f"{what} by {who}" for what in CHANGES for who in ("curator", "owner", "both")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_planted_changes_are_found_100_of_100(kind: str, tmp_path: Path) -> None:
+    # Twelve kinds, nine of each: 108 of 108, also where the curator and an owner change theirs together,
+    # since others keep their heads; by our verifier and by the independent one.
+    draw = random.Random(kind)
+    for number in range(9):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        change(folder, kind, draw)
+        ours, theirs = faults(folder)
+        assert ours, number
+        assert theirs, number
+        shutil.rmtree(folder)
+
+
+def test_a_checkpoint_s_text_is_one_line_each() -> None:
+    assert Checkpoint(origin("owner-1"), 0, bytes(32)).text.count("\n") == 3
+    for note in ("", "\n\n", "fedkme.ledger/owner/a\n01\n" + "A" * 43 + "=\n\n"):
+        with pytest.raises(LedgerError):
+            read_note(note)

@@ -1,0 +1,106 @@
+"""A curator and owners with ledgers and logs of heads, run after run; and files that an auditor gets."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedkme.heads.files import write_heads
+from fedkme.heads.log import HeadLog
+from fedkme.heads.notes import origin_of
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import CURATOR, Disclosure, ExactStatistic
+from fedkme.privacy.ledger import Ledger, stored_ledger
+from fedkme.store.memory import MemoryStore
+
+OWNERS = ("owner-1", "owner-2", "owner-3")
+NAMES = (CURATOR, *OWNERS)
+
+
+@functools.cache
+def authority() -> Authority:
+    return Authority()
+
+
+@functools.cache
+def identity(name: str) -> Identity:
+    """Of one that signs well, and, for the tests of forgers, may sign again."""
+    return authority().issue(name, role=role_of(name))
+
+
+def role_of(name: str) -> Role:
+    return Role.CURATOR if name == CURATOR else Role.OWNER
+
+
+def origin(name: str) -> str:
+    return origin_of(role_of(name), name)
+
+
+def disclosure(run: str, owner: str, number: int) -> Disclosure:
+    event = ExactStatistic(f"statistic {number}")
+    return Disclosure(run, 1, owner, CURATOR, event, "replace-one", None, f"sums {number}")
+
+
+def copied(store: MemoryStore) -> MemoryStore:
+    """A backup of a store's ledger and heads."""
+    made = MemoryStore(store._name)
+    made.extend_ledger([line.line for line in store.ledger()])
+    for key in store.keys(""):
+        made.put(key, store.get(key) or b"")
+    return made
+
+
+class Party:
+    """A party with a ledger and a log of heads in memory."""
+
+    def __init__(self, name: str, certified: bool = True, store: MemoryStore | None = None) -> None:
+        self.name = name
+        self.store = store or MemoryStore(name)
+        self.ledger: Ledger = stored_ledger(name, self.store)
+        own = identity(name) if certified else None
+        self.heads = HeadLog(role_of(name), name, self.ledger, self.store, lambda: own)
+
+    def write(self, folder: Path) -> None:
+        path = folder / f"{self.name}.jsonl"
+        path.write_text("".join(f"{line.line}\n" for line in self.store.ledger()), encoding="ascii")
+        write_heads(self.store, path)
+
+
+class Village:
+    """All parties; `run` is one run with its exchange of heads."""
+
+    def __init__(self, certified: bool = True, seed: int = 0) -> None:
+        self.parties = {name: Party(name, certified) for name in NAMES}
+        self.random = random.Random(seed)
+        self.runs = 0
+
+    def run(self, owners: Sequence[str] = OWNERS) -> None:
+        self.runs += 1
+        curator = self.parties[CURATOR]
+        for name in owners:
+            lines = [disclosure(f"run-{self.runs}", name, n) for n in range(self.random.randint(1, 4))]
+            self.parties[name].ledger.extend(lines)
+            curator.ledger.extend(lines)
+        self.exchange(owners)
+
+    def exchange(self, owners: Sequence[str] = OWNERS) -> None:
+        curator = self.parties[CURATOR].heads
+        shown = {}
+        for name in owners:
+            owner = self.parties[name].heads
+            shown[name] = owner.show(curator.known(owner.origin), curator.origin)
+            curator.keep(shown[name], owner.origin)
+        for name, theirs in shown.items():
+            owner = self.parties[name].heads
+            checkpoint = owner.keep(curator.show(theirs.known, owner.origin), origin_of(Role.CURATOR, ""))
+            curator.add(owner.cosign(checkpoint), owner.origin)
+
+    def write(self, folder: Path) -> list[Path]:
+        folder.mkdir(exist_ok=True)
+        for party in self.parties.values():
+            party.write(folder)
+        return sorted(folder.iterdir())
