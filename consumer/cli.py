@@ -14,9 +14,9 @@ from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watch
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run
 from fedkme.config import load_toml, validate
+from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
-from fedkme.privacy.export import export_ledger
 from fedkme.store.reading import read_store
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
@@ -62,7 +62,7 @@ def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        lines = export_ledger(settings.name, store, out)
+        lines = export(settings.name, store, out)
     typer.echo(f"{out}: {lines} lines of the ledger of {settings.name}")
 
 

@@ -13,10 +13,10 @@ from curator.runs.queue import kind_of
 from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml, validate
+from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
 from fedkme.privacy.events import CURATOR
-from fedkme.privacy.export import export_ledger
 from fedkme.store.reading import read_store
 from fedkme.wire.journals import RunDocument
 
@@ -48,7 +48,7 @@ def ledger(
     """Write the curator's ledger to a file, also while it serves, for `fedkme audit`."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        lines = export_ledger(CURATOR, store, out)
+        lines = export(CURATOR, store, out)
     typer.echo(f"{out}: {lines} lines of the ledger of the curator")
 
 

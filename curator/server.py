@@ -26,6 +26,7 @@ from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from curator.settings import CuratorSettings
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.heads.files import write_heads
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
@@ -205,9 +206,11 @@ def _next_epoch(store: Store, owner: str) -> int:
 
 
 def _export(store: Store, path: Path) -> None:
-    """The ledger as a file of lines, for people and for other sides."""
+    """The ledger as a file of lines, with the heads beside it, for people and for other sides."""
     with contextlib.suppress(OSError), path.open("w", encoding="ascii", newline="\n") as file:
         file.writelines(f"{kept.line}\n" for kept in store.ledger())
+    with contextlib.suppress(ConfigError):
+        write_heads(store, path)
 
 
 def _seeds(settings: CuratorSettings, schema: Schema) -> Table | None:

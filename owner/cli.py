@@ -13,13 +13,13 @@ from rich.console import Console
 
 from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
+from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import fault_of_name, resolve_paths
 from fedkme.protocols import fault_of_protocol, names
 from fedkme.store.reading import read_store
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
-from owner.export import export_ledger
 from owner.settings import OwnerSettings
 
 app = typer.Typer(
@@ -64,7 +64,7 @@ def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        lines = export_ledger(settings.name, store, out)
+        lines = export(settings.name, store, out)
     typer.echo(f"{out}: {lines} lines of the ledger of {settings.name}")
 
 

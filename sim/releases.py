@@ -139,7 +139,7 @@ async def _in_process(
     try:
         await release_in_process(market, asked, settings.pooling, records, hear)
     finally:
-        write_ledgers(directory, market.ledgers())
+        write_ledgers(directory, market.stores())
         if records.release is not None:
             write_release(directory, records.release, records.files, records.facts)
     for name, data in records.files.items():

@@ -196,7 +196,7 @@ async def _in_process(
     try:
         summary = await run_in_process(market, scenario.validation, *parts, records, shown.hear, pooling)
     finally:
-        write_ledgers(directory, market.ledgers())
+        write_ledgers(directory, market.stores())
         if records.summary is not None:
             write_run(directory, records.summary, records.facts)
         if shown.first_round is not None:

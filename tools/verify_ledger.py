@@ -138,9 +138,9 @@ class Authority:
         self.keys: dict[tuple[str, bytes], Any] = {}
         for chain in chains:
             leaf, *between = x509.load_pem_x509_certificates(chain)
-            (name,) = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            name = str(leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
             policy = PolicyBuilder().store(store).time(leaf.not_valid_before_utc)  # it may have expired since
-            verifiers = policy.build_client_verifier(), policy.build_server_verifier(x509.DNSName(name.value))
+            verifiers = policy.build_client_verifier(), policy.build_server_verifier(x509.DNSName(name))
             if not any(_vouches(verifier, leaf, between, VerificationError) for verifier in verifiers):
                 continue
             names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -150,7 +150,7 @@ class Authority:
                 serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
             )
             for role in roles or ["owner", "curator", "consumer"]:
-                self.keys[f"fedkme.ledger/{role}/{name.value}", sha256(der)[:4]] = leaf.public_key()
+                self.keys[f"fedkme.ledger/{role}/{name}", sha256(der)[:4]] = leaf.public_key()
 
     def check(self, text: str, origin: str, lines: list[str]) -> None:
         """The origin's own signature must be there, and every one by a known key be right."""

@@ -17,7 +17,7 @@ from fedkme.errors import LedgerError
 from fedkme.heads.files import SUFFIX, KeptHeads, read_heads
 from fedkme.heads.log import canonical, commitment
 from fedkme.heads.notes import Checkpoint, check_signature, read_note, roots_of
-from fedkme.privacy.ledger import Entry
+from fedkme.privacy.ledger import Entry, check_chain, read_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,27 @@ class HeadVerdict:
     fault: str = ""
 
 
-def heads_beside(ledger: Path) -> KeptHeads | None:
-    """Heads of the party of a ledger: in its store, or in the file beside it; None where there are none."""
-    path = ledger if ledger.suffix == ".db" else ledger.with_suffix(SUFFIX)
-    return read_heads(path) if path.is_file() else None
+def check_files(
+    ledgers: Sequence[Path], others: Sequence[Path] = (), authority: bytes | None = None
+) -> list[HeadVerdict]:
+    """Hold ledgers against the heads beside them, and against those of others.
+
+    Args:
+        ledgers: files of lines with heads in a file beside them, or stores.
+        others: files of heads whose ledgers were not given.
+        authority: see `check_heads`.
+
+    Raises:
+        LedgerError: a file cannot be read. A broken chain is left to `check_chain`.
+    """
+    read, entries = [], {}
+    for ledger in ledgers:
+        path = ledger if ledger.suffix == ".db" else ledger.with_suffix(SUFFIX)
+        if path.is_file() and path not in others:
+            read.append(read_heads(path))
+            if check_chain(ledger) is None:
+                entries[str(path)] = read_ledger(ledger)
+    return check_heads(entries, [*read, *map(read_heads, others)], authority)
 
 
 def check_heads(

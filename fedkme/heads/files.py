@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedkme.errors import LedgerError
+from fedkme.errors import ConfigError, LedgerError
 from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
 from fedkme.heads.notes import LEAF_BYTES, chains_of
+from fedkme.privacy.export import export_ledger
 from fedkme.store import Store
 
 SUFFIX = ".heads"
@@ -60,9 +61,24 @@ def lines_of(store: Store) -> list[str]:
 
 
 def write_heads(store: Store, ledger: Path) -> None:
-    """Write a party's heads beside the file of its ledger."""
-    text = "".join(f"{line}\n" for line in lines_of(store))
-    ledger.with_suffix(SUFFIX).write_text(text, encoding="ascii")
+    """Write a party's heads beside the file of its ledger; no file where it has none.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    file = ledger.with_suffix(SUFFIX)
+    try:
+        if text := "".join(f"{line}\n" for line in lines_of(store)):
+            file.write_text(text, encoding="ascii")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
+
+
+def export(party: str, store: Store, file: Path) -> int:
+    """Write a party's ledger to a file, and its heads beside it; see `export_ledger`."""
+    count = export_ledger(party, store, file)
+    write_heads(store, file)
+    return count
 
 
 def read_heads(path: Path) -> KeptHeads:
@@ -72,7 +88,7 @@ def read_heads(path: Path) -> KeptHeads:
         LedgerError: the file cannot be read, or a line is none of a file of heads.
     """
     found = KeptHeads(str(path))
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(lines_in(path), start=1):
         try:
             match json.loads(line):
                 case {
@@ -97,7 +113,12 @@ def read_heads(path: Path) -> KeptHeads:
     return found
 
 
-def _lines(path: Path) -> list[str]:
+def lines_in(path: Path) -> list[str]:
+    """Lines of a file of heads, or those that a store would make.
+
+    Raises:
+        LedgerError: the file cannot be read.
+    """
     if path.suffix == ".db":
         from fedkme.store.reading import party_of, read_store
 

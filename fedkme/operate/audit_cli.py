@@ -16,8 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.errors import LedgerError
+from fedkme.heads.check import check_files
+from fedkme.heads.files import SUFFIX
 from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.reconcile import verify, verify_files
+from fedkme.ledgers.reconcile import Verdict, locate, verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
@@ -45,16 +47,24 @@ app.command()(attack)
 def verify_runs(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Folders of runs with ledgers that are kept elsewhere, or ledgers alone."),
+        typer.Argument(help="Folders of runs with ledgers, or heads, that are kept elsewhere; or those alone."),
     ],
+    authority: Annotated[
+        Path | None, typer.Option(help="authority.pem, by which heads must be signed.")
+    ] = None,
 ) -> None:
-    """Check every chain, and the curator's ledger against each owner's and the consumer's."""
-    files = [path for path in paths if path.is_file()]
-    folders = [path for path in paths if path not in files]
+    """Check every chain, the curator's ledger against each owner's and the consumer's, and all heads."""
+    heads = [path for path in paths if path.suffix == SUFFIX]
+    files = [path for path in paths if path.is_file() and path not in heads]
+    folders = [path for path in paths if not path.is_file()]
     verdicts = [verdict for folder in folders for verdict in verify(folder, files)]
     absent: list[str] = []
     if not folders:
         verdicts, absent = verify_files(files)
+    ledgers = {*files, *(path for folder in folders for _, path in locate(folder))}
+    trusted = None if authority is None else authority.read_bytes()
+    for found in check_files(sorted(ledgers), heads, trusted):
+        verdicts.append(Verdict(found.about, found.fault))
     for verdict in verdicts:
         typer.echo(f"FAULT {verdict.about}: {verdict.fault}" if verdict.fault else f"OK    {verdict.about}")
     if faults := sum(bool(verdict.fault) for verdict in verdicts):

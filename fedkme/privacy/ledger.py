@@ -1,14 +1,13 @@
 """The ledger of a party: what it disclosed, one line an event, each line bound to all lines before it.
 
-A line is written, and handed to the operating system, before the bytes that it describes leave. It survives
-the death of the process; only a machine that loses power may lose the last lines, because nothing waits for
-the disk. Times of day are not written: engines must write the same bytes.
+A line is on the disk before the bytes that it describes leave; in simulations (`durability = "process"`) it
+is handed to the operating system. Times of day are not written: engines must write the same bytes.
 
     {"disclosure":{..},"party":"owner-1","previous":"<hash before>","seq":7,"hash":"<this line's>"}
 
 The hash is SHA-256 of the line without it, so of the hash before, the party, the number and the disclosure in
 their one spelling. Whoever can write the file can make another whole chain: the chain shows accidents and
-partial changes, and reconciliation with the other side's ledger (sim.reconcile) the rest.
+partial changes; heads that others keep (`fedkme/heads/`) and the other side's ledger show the rest.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -144,8 +144,14 @@ def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
         file = path.open("a", encoding="ascii", newline="\n")
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}", "Correct 'ledger'.") from None
+    write = file_writer(file)
+
+    def keep(lines: Sequence[str]) -> None:
+        write(lines)
+        os.fsync(file.fileno())
+
     with file:
-        yield Ledger(party, file_writer(file), entries[-1] if entries else None)
+        yield Ledger(party, keep, entries[-1] if entries else None)
 
 
 def file_writer(file: TextIO) -> Write:

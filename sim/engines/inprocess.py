@@ -32,6 +32,7 @@ from fedkme.exchange import Outcome, ReleaseRequest
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import stored_ledger
+from fedkme.store import Store
 from fedkme.store.memory import MemoryStore
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
@@ -71,11 +72,10 @@ class InProcessMarket:
     curator: MemoryStore
     consumer: MemoryStore
 
-    def ledgers(self) -> Mapping[str, list[str]]:
-        """Lines of every party's ledger, by its name."""
-        stores = {name: owner.store for name, owner in self.owners.items()}
-        stores |= {CURATOR: self.curator, CONSUMER: self.consumer}
-        return {name: [kept.line for kept in store.ledger()] for name, store in stores.items()}
+    def stores(self) -> Mapping[str, Store]:
+        """Every party's store, by its name."""
+        stores: dict[str, Store] = {name: owner.store for name, owner in self.owners.items()}
+        return {**stores, CURATOR: self.curator, CONSUMER: self.consumer}
 
 
 def open_market(

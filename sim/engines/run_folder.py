@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError
+from fedkme.heads.files import write_heads
 from fedkme.privacy.events import CONSUMER, CURATOR
-from fedkme.store import open_store
+from fedkme.store import Store, open_store
 from sim.config import SimulationSettings, plain
 
 
@@ -46,14 +47,13 @@ def write_configuration(directory: Path, settings: SimulationSettings) -> None:
     (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
 
 
-def write_ledgers(directory: Path, ledgers: Mapping[str, Sequence[str]]) -> None:
-    """Every party's ledger of a run in one process, by name, in the files that processes would leave."""
-    for name, lines in ledgers.items():
+def write_ledgers(directory: Path, stores: Mapping[str, Store]) -> None:
+    """Every party's ledger and heads of a run in one process, in the files that processes would leave."""
+    for name, store in stores.items():
         folder = {CURATOR: "", CONSUMER: "consumer"}.get(name, "owners")
         file = f"{name}.jsonl" if folder == "owners" else "ledger.jsonl"
         (directory / folder).mkdir(exist_ok=True)
-        text = "".join(f"{line}\n" for line in lines)
-        (directory / folder / file).write_text(text, encoding="ascii")
+        _write(store, directory / folder / file)
 
 
 def adopt_owner_journals(directory: Path) -> None:
@@ -76,9 +76,14 @@ def adopt_ledger(journal: Path, party: str, target: Path) -> None:
         StoreError: the journal cannot be read, or its process still has it.
     """
     with contextlib.closing(open_store(journal, party, "process")) as store:
-        target.write_text("".join(f"{kept.line}\n" for kept in store.ledger()), encoding="ascii")
+        _write(store, target)
     for file in journal.parent.glob(f"{journal.name}*"):
         file.unlink()
+
+
+def _write(store: Store, target: Path) -> None:
+    target.write_text("".join(f"{kept.line}\n" for kept in store.ledger()), encoding="ascii")
+    write_heads(store, target)
 
 
 def adopt_curator_run(directory: Path) -> None:

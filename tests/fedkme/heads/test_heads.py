@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import LedgerError
-from fedkme.heads.check import check_heads, heads_beside
+from fedkme.heads.check import check_files
 from fedkme.heads.log import Head
 from fedkme.heads.notes import Checkpoint, check_signature, read_note, root_of, roots_of
 from fedkme.pki.authority import Authority
@@ -37,9 +37,9 @@ from tools.verify_ledger import verify
 
 def faults(folder: Path) -> tuple[list[str], list[str]]:
     """What `fedkme audit verify` and the independent verifier find in a folder's files."""
-    kept = [found for path in sorted(folder.glob("*.jsonl")) if (found := heads_beside(path))]
-    ledgers = {each.where: read_ledger(Path(each.where).with_suffix(".jsonl")) for each in kept}
-    ours = [each.fault for each in check_heads(ledgers, kept, authority().pem) if each.fault]
+    ours = [
+        each.fault for each in check_files(list(folder.glob("*.jsonl")), (), authority().pem) if each.fault
+    ]
     theirs = verify(sorted(folder.iterdir()), authority().pem)
     return ours, [line for line in theirs if line.startswith("FAULT")]
 
@@ -124,11 +124,10 @@ def test_without_certificates_heads_are_exchanged_and_compared(tmp_path: Path) -
     made.run()
     made.run()
     made.write(tmp_path)
-    kept = [found for path in sorted(tmp_path.glob("*.jsonl")) if (found := heads_beside(path))]
-    ledgers = {each.where: read_ledger(Path(each.where).with_suffix(".jsonl")) for each in kept}
-    assert not [each for each in check_heads(ledgers, kept) if each.fault]
+    ledgers = sorted(tmp_path.glob("*.jsonl"))
+    assert not [each for each in check_files(ledgers) if each.fault]
     assert not [line for line in verify(sorted(tmp_path.iterdir())) if line.startswith("FAULT")]
-    assert [each for each in check_heads(ledgers, kept, authority().pem) if each.fault]
+    assert [each for each in check_files(ledgers, (), authority().pem) if each.fault]
 
 
 def _notes(path: Path, name: str) -> list[str]:

@@ -128,7 +128,9 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
         asyncio.run(run_in_process(market, table(6, 8), settings, asked, records))
         assert records.summary is not None
         assert records.summary.status == "complete"
-        return records.summary.transcript() | {"ledgers": market.ledgers()["b"]}
+        return records.summary.transcript() | {
+            "ledgers": [kept.line for kept in market.stores()["b"].ledger()]
+        }
 
     tables, seeds = owners(9, 9, 9), table(12, 7)
     market = open_market(SCHEMA, tables, seeds, 0)

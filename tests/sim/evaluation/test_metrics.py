@@ -72,7 +72,7 @@ def metrics_of(directory: Path, market: InProcessMarket, **changes: Any) -> tupl
     asyncio.run(run_in_process(market, table(6, 8), *parts, records))
     record = records.summary
     assert record is not None
-    write_ledgers(directory, market.ledgers())
+    write_ledgers(directory, market.stores())
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = EVALUATION.to_json() if record.selected else None
