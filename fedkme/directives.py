@@ -56,12 +56,7 @@ class OfferKeys:
 
 @dataclass(frozen=True, slots=True)
 class ShowHead:
-    """The head of the owner's ledger is asked for when a run is over (docs/decisions/015), under RUN/heads.
-
-    Attributes:
-        known: leaves of the owner's log that the curator knows.
-        origin: name of the curator's log.
-    """
+    """The head of the owner's ledger is asked for, by a curator that knows some leaves, under RUN/heads."""
 
     known: int
     origin: str

@@ -16,7 +16,7 @@ from fedkme.directives import (
     Unreadable,
 )
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
-from fedkme.heads.log import HeadLog
+from fedkme.heads.log import Head, HeadLog
 from fedkme.heads.notes import origin_of
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -111,7 +111,7 @@ class RunManager:
                     self._check_name(run)
                     return self._offer(later)
                 case ShowHead(known, origin):
-                    return self._heads.show(known, origin)
+                    return self._shown(known, origin)
                 case KeepHead(head):
                     return self._heads.cosign(self._heads.keep(head, _CURATORS))
             handler = self._handlers.get(run) or self._opened(directive)
@@ -144,6 +144,12 @@ class RunManager:
                 "Ask it for other summaries alone.",
             )
         return self._keys.offer(run)
+
+    def _shown(self, known: int, origin: str) -> Head:
+        """The head of the ledger as it is, for a curator that knows no more leaves than there are."""
+        self._heads.show(known, origin)
+        self._heads.advance()
+        return self._heads.show(known, origin)
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Forget every run but those in which the curator still has this owner."""

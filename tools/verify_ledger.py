@@ -30,7 +30,7 @@ SIGNATURE = re.compile(
 
 
 class FaultError(Exception):
-    """Something that does not agree."""
+    """Error for what does not agree."""
 
 
 def sha256(data: bytes) -> bytes:
@@ -236,7 +236,7 @@ def check_log(
 
 
 def verify(paths: list[Path], authority_pem: bytes | None = None) -> list[str]:
-    """Everything that there is to say, a line each; faults begin with FAULT."""
+    """Findings, a line each; faults begin with FAULT."""
     said: list[str] = []
     ledgers: dict[str, tuple[str, list[str]]] = {}
     heads: list[Heads] = []

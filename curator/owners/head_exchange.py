@@ -44,10 +44,12 @@ class HeadExchange:
 
         Raises:
             StoreError: the curator's store fails.
+            LedgerError: its key is not one of `fedkme pki`.
         """
         async with self._turn:
             shown = await asyncio.gather(*(self._shown(run, each) for each in connections))
             heads = [(connection, head) for connection, head in zip(connections, shown, strict=True) if head]
+            self._log.advance()
             await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
 
     async def _shown(self, run: str, connection: Connection) -> Head | None:

@@ -110,8 +110,37 @@ class HeadLog:
         """Number of leaves of a log that this party knows, its own or another's."""
         return len(self._store.get(LEAVES + origin) or b"") // LEAF_BYTES
 
+    def advance(self) -> None:
+        """Add a leaf for the ledger as it is now, and sign the head over it.
+
+        That is done once an exchange, whether anything was written since or not: the counter is public.
+
+        Raises:
+            LedgerError: the key is not one of `fedkme pki`.
+            StoreError: the store fails.
+        """
+        origin, own = self.origin, self._identity()
+        number = self.known(origin) + 1
+        heard = [
+            [each.origin, each.size, base64.b64encode(each.root).decode()]
+            for _, each in sorted(self._heard.items())
+        ]
+        salt = self._entropy(32).hex()
+        opening = canonical(
+            {**self._ledger.head(), "heads": heard, "number": number, "origin": origin, "salt": salt}
+        )
+        leaves = (self._store.get(LEAVES + origin) or b"") + commitment(opening)
+        checkpoint = Checkpoint(origin, number, root_of(split(leaves)))
+        line = "" if own is None else signature_line(checkpoint, origin, own)
+        head = Head(f"{checkpoint.text}\n{line}", certificates=b"" if own is None else own.certificate)
+        with self._store.transaction():
+            self._store.put(f"{OPENINGS}{origin}/{number:012}", opening)
+            self._store.put(LEAVES + origin, leaves)
+            self._put_note(f"{origin}/{number:012}", head)
+        self._heard.clear()
+
     def show(self, known: int, other: str) -> Head:
-        """The head of the ledger as it is now, for a party that knows some leaves.
+        """The last head, for a party that knows some leaves.
 
         Args:
             known: leaves that it knows.
@@ -124,13 +153,13 @@ class HeadLog:
         """
         check_origin(other)
         origin, own = self.origin, self._identity()
-        if known > self.known(origin):
+        if known > (number := self.known(origin)):
             raise LedgerError(
-                f"{origin} has {self.known(origin)} heads and {other} knows {known}: the store is older than "
-                "what it signed, or another's",
+                f"{origin} has {number} heads and {other} knows {known}: the store is older than what it "
+                "signed, or another's",
                 _KEEP,
             )
-        note = self._current(origin, own)
+        note = (self._store.get(f"{NOTES}{origin}/{number:012}") or b"").decode()
         leaves = (self._store.get(LEAVES + origin) or b"")[known * LEAF_BYTES :]
         return Head(note, leaves, self.known(other), b"" if own is None else own.certificate)
 
@@ -201,33 +230,6 @@ class HeadLog:
             with self._store.transaction():
                 self._store.put(NOTES + place, (note + said.line).encode())
                 self._put_chain(said.certificates)
-
-    def _current(self, origin: str, own: Identity | None) -> str:
-        """The note of the ledger as it is: the last one, or a new one over another leaf."""
-        number = self.known(origin)
-        state = {
-            **self._ledger.head(),
-            "heads": [
-                [each.origin, each.size, base64.b64encode(each.root).decode()]
-                for _, each in sorted(self._heard.items())
-            ],
-        }
-        if number:
-            last = json.loads(self._store.get(f"{OPENINGS}{origin}/{number:012}") or b"{}")
-            if not state["heads"] and (last["entries"], last["hash"]) == (state["entries"], state["hash"]):
-                return (self._store.get(f"{NOTES}{origin}/{number:012}") or b"").decode()
-        salt = self._entropy(32).hex()
-        opening = canonical({**state, "number": number + 1, "origin": origin, "salt": salt})
-        leaves = (self._store.get(LEAVES + origin) or b"") + commitment(opening)
-        checkpoint = Checkpoint(origin, number + 1, root_of(split(leaves)))
-        line = "" if own is None else signature_line(checkpoint, origin, own)
-        note = f"{checkpoint.text}\n{line}"
-        with self._store.transaction():
-            self._store.put(f"{OPENINGS}{origin}/{number + 1:012}", opening)
-            self._store.put(LEAVES + origin, leaves)
-            self._put_note(f"{origin}/{number + 1:012}", Head(note, b"", 0, own.certificate if own else b""))
-        self._heard.clear()
-        return note
 
     def _put_note(self, place: str, head: Head) -> None:
         self._store.put(NOTES + place, head.note.encode())

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedkme.heads.files import write_heads
-from fedkme.heads.log import HeadLog
-from fedkme.heads.notes import origin_of
+from fedkme.heads.log import Head, HeadLog
+from fedkme.heads.notes import Checkpoint, origin_of, read_note
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -28,7 +28,7 @@ def authority() -> Authority:
 
 @functools.cache
 def identity(name: str) -> Identity:
-    """Of one that signs well, and, for the tests of forgers, may sign again."""
+    """Identity of a party; a forger signs with it too."""
     return authority().issue(name, role=role_of(name))
 
 
@@ -52,6 +52,13 @@ def copied(store: MemoryStore) -> MemoryStore:
     for key in store.keys(""):
         made.put(key, store.get(key) or b"")
     return made
+
+
+def unopened(head: Head) -> Head:
+    """All that a head says before it is opened, its log and sizes: leaves are commitments under random salts."""
+    checkpoint, _ = read_note(head.note)
+    blank = Checkpoint(checkpoint.origin, checkpoint.size, bytes(32))
+    return Head(blank.text, bytes(len(head.leaves)), head.known)
 
 
 class Party:
@@ -92,8 +99,10 @@ class Village:
         shown = {}
         for name in owners:
             owner = self.parties[name].heads
+            owner.advance()
             shown[name] = owner.show(curator.known(owner.origin), curator.origin)
             curator.keep(shown[name], owner.origin)
+        curator.advance()
         for name, theirs in shown.items():
             owner = self.parties[name].heads
             checkpoint = owner.keep(curator.show(theirs.known, owner.origin), origin_of(Role.CURATOR, ""))

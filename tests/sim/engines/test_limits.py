@@ -15,7 +15,8 @@ import pytest
 
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
-from fedkme.directives import Answer, Directive
+from fedkme.directives import Answer, Directive, KeepHead
+from fedkme.heads.log import Head
 from fedkme.protocol import Invitation
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -24,6 +25,7 @@ from owner.consent.pools import IntArray, PoolSize, RowPools
 from owner.runs import RunManager
 from owner.settings import PolicySettings
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
+from tests.fedkme.heads.village import unopened
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=2),))
 ROWS, LIMIT, P = 300, 200, 21
@@ -86,15 +88,19 @@ class World:
         answer, draw = RunManager.answer, RowPools.draw
 
         def tapped(runs: RunManager, directive: Directive) -> Answer | None:
-            found = answer(runs, directive)
+            answered = found = answer(runs, directive)
             name = runs._name
             body = directive.body
+            if isinstance(body, KeepHead):
+                directive = dataclasses.replace(directive, body=KeepHead(unopened(body.head)))
             if isinstance(body, Invitation):
                 directive = dataclasses.replace(directive, body=dataclasses.replace(body, gift=None))
             self.heard[name].append(directive_to_wire(directive).SerializeToString(deterministic=True))
+            if isinstance(found, Head):
+                found = unopened(found)
             replies = () if found is None else answer_to_wire(found, directive)
             self.said[name].append(b"".join(each.SerializeToString(deterministic=True) for each in replies))
-            return found
+            return answered
 
         def drawn(pools: RowPools, run: str, pool: PoolSize) -> IntArray | None:
             places = draw(pools, run, pool)
