@@ -48,7 +48,16 @@ MOST_PLANNED = {"auction": 32, "cells": 32, "sums": 256}
 
 
 _SECURITY = FieldCodec(Security, pooling_pb2.Security)
-_HEAD = FieldCodec(Head, pb.Head)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("a head is not text") from None
+
+
+_HEAD = FieldCodec(Head, pb.Head, note=Field(str.encode, _text))
 _BODIES: dict[str, Codec] = {
     "ask": FieldCodec(said.Ask, pb.Ask),
     "sell": FieldCodec(said.Sell, pb.Sell),
@@ -83,7 +92,7 @@ _ANSWERS: dict[str, Codec] = {
     "closing": FieldCodec(Closing, pb.Closing),
     "offer": OFFER,
     "head": _HEAD,
-    "cosignature": FieldCodec(Cosignature, pb.Cosignature),
+    "cosignature": FieldCodec(Cosignature, pb.Cosignature, line=Field(str.encode, _text)),
     "fault": codecs.REFUSAL,
 }
 _AGGREGATED: dict[str, Codec] = {

@@ -114,19 +114,19 @@ class Head(_message.Message):
     LEAVES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
-    note: str
+    note: bytes
     leaves: bytes
     known: int
     certificates: bytes
-    def __init__(self, note: _Optional[str] = ..., leaves: _Optional[bytes] = ..., known: _Optional[int] = ..., certificates: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, note: _Optional[bytes] = ..., leaves: _Optional[bytes] = ..., known: _Optional[int] = ..., certificates: _Optional[bytes] = ...) -> None: ...
 
 class Cosignature(_message.Message):
     __slots__ = ("line", "certificates")
     LINE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
-    line: str
+    line: bytes
     certificates: bytes
-    def __init__(self, line: _Optional[str] = ..., certificates: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, line: _Optional[bytes] = ..., certificates: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("name", "versions", "instance")

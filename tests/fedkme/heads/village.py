@@ -55,7 +55,7 @@ def copied(store: MemoryStore) -> MemoryStore:
 
 
 def unopened(head: Head) -> Head:
-    """All that a head says before it is opened, its log and sizes: leaves are commitments under random salts."""
+    """All that a head says before it is opened, log and sizes: leaves are commitments under random salts."""
     checkpoint, _ = read_note(head.note)
     blank = Checkpoint(checkpoint.origin, checkpoint.size, bytes(32))
     return Head(blank.text, bytes(len(head.leaves)), head.known)
