@@ -47,7 +47,9 @@ app.command()(attack)
 def verify_runs(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Folders of runs with ledgers, or heads, that are kept elsewhere; or those alone."),
+        typer.Argument(
+            help="Folders of runs with ledgers, or heads, that are kept elsewhere; or those alone."
+        ),
     ],
     authority: Annotated[
         Path | None, typer.Option(help="authority.pem, by which heads must be signed.")
