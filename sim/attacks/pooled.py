@@ -178,7 +178,8 @@ def _unknown_noise(
     draw: Callable[..., NDArray[np.int64]], share: float, honest: int, noise: NoiseSource, size: int
 ) -> Floats:
     """Noise of the owners that neither were lost nor tell, (size,)."""
-    return np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
+    total: Floats = np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
+    return total
 
 
 def _shares_law(unknown: Callable[..., Floats], plan: NoisePlan, effort: Effort) -> CheckResult:
