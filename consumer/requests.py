@@ -73,8 +73,8 @@ class KeptRequest:
         """
         _check_name(plan.run)
         known = self.document
-        if known.offer is not None and known.plan is not None:
-            if not known.planned(plan):
+        if known.plan is not None:
+            if known.offer is None or not known.planned(plan):
                 raise ProtocolError(
                     f"the curator plans {plan.run} otherwise than {known.plan.run}, for which D_v paid",
                     "Nothing more of D_v left: ask the curator's operator, or give the request up by "
@@ -96,8 +96,9 @@ class KeptRequest:
         Raises:
             StoreError: it could not be written.
         """
-        self.document, self.status = replace(self.document, offer=None, secrets=None), status
-        self._requests.end(self.document, status)
+        kept = replace(self.document, offer=None, secrets=None)
+        self._requests.end(kept, status)
+        self.document, self.status = kept, status
 
 
 class Requests:

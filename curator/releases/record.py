@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from curator.owners.roster import Fault
+from fedkme.durable import replace
 from fedkme.errors import FedkmeError, StoreError, error_of
 
 RECORD = "record.json"
@@ -72,7 +73,7 @@ def write_release(
     """
     directory.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        _replace(directory / name, data)
+        replace(directory / name, data)
     plain = {
         "kind": "release",
         "status": record.status,
@@ -88,7 +89,7 @@ def write_release(
         ],
         **facts,
     }
-    _replace(directory / RECORD, (json.dumps(plain, indent=2) + "\n").encode())
+    replace(directory / RECORD, (json.dumps(plain, indent=2) + "\n").encode())
 
 
 def read_release(directory: Path) -> ReleaseOutcome:
@@ -108,9 +109,3 @@ def read_release(directory: Path) -> ReleaseOutcome:
         raise StoreError(
             f"the record of {directory.name} is not where it was written", "Restore the run's folder."
         ) from None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    partial = path.with_name(f"{path.name}.part")
-    partial.write_bytes(data)
-    partial.replace(path)

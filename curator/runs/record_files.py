@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.summary.record import RoundRecord, SummaryRecord, round_row
+from fedkme.durable import replace
 from fedkme.errors import DataError, FedkmeError, StoreError, error_of
 from fedkme.exchange import Outcome
 from fedkme.sealed import HashedRow
-from fedkme.tables.files import read_arrays, save_table
+from fedkme.tables.files import read_arrays, table_bytes
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.table import Table, table_from_arrays
 
@@ -89,15 +91,16 @@ def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> 
         **record.released,
         **facts,
     }
-    _write(directory / "record.json", json.dumps(summary, indent=2) + "\n")
-    with (directory / "rounds.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(RoundRecord.__slots__)
-        writer.writerows(round_row(row) for row in record.rounds)
+    replace(directory / "record.json", (json.dumps(summary, indent=2) + "\n").encode())
+    rounds = io.StringIO(newline="")
+    writer = csv.writer(rounds)
+    writer.writerow(RoundRecord.__slots__)
+    writer.writerows(round_row(row) for row in record.rounds)
+    replace(directory / "rounds.csv", rounds.getvalue().encode())
     if sealed := record.sealed():
-        (directory / SEALED).write_bytes(npz_bytes(boxes_to_arrays(sealed)))
+        replace(directory / SEALED, npz_bytes(boxes_to_arrays(sealed)))
     elif record.selected:
-        save_table(directory / "summary.npz", Table(record.values(), record.labels()))
+        replace(directory / "summary.npz", table_bytes(Table(record.values(), record.labels())))
 
 
 def boxes_to_arrays(rows: Sequence[HashedRow]) -> dict[str, NDArray[Any]]:
@@ -115,10 +118,3 @@ def boxes_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[HashedRow]:
         HashedRow(int(token), features, box.tobytes())
         for token, features, box in zip(arrays["token"], arrays["features"], arrays["box"], strict=True)
     ]
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file as a whole, so that a crash leaves the old one or the new one."""
-    partial = path.with_suffix(path.suffix + ".part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

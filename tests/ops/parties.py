@@ -157,4 +157,4 @@ class Site:
 
     def consumer(self, p: int, output: str = "out") -> Party:
         """Ask for a summary."""
-        return self.start("consumer", f'output = "{output}"\n[request]\np = {p}')
+        return self.start("consumer", f'output = "{output}"\njournal = "{output}.db"\n[request]\np = {p}')
