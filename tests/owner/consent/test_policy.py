@@ -168,7 +168,7 @@ def test_epsilon_is_counted_over_runs_and_restarts(tmp_path: Path) -> None:
             assert type(spend(at, run)) is kind
 
 
-def test_periods_expire_by_the_time_of_writing(tmp_path: Path) -> None:
+def test_periods_expire_by_the_end_of_runs(tmp_path: Path) -> None:
     clock = Clockwork()
     policy = {"budgets": [BUDGET | {"days": 30}]}
     with host(tmp_path, clock, **policy) as at:
@@ -179,11 +179,27 @@ def test_periods_expire_by_the_time_of_writing(tmp_path: Path) -> None:
     clock.pass_days(9.9)
     with host(tmp_path, clock, **policy) as at:
         assert type(at.prepare("r-4")) is BudgetError
-    clock.pass_days(0.2)  # r-1 was written 30.1 days ago
+    clock.pass_days(0.2)  # r-1 ended 30.1 days ago
     with host(tmp_path, clock, **policy) as at:
         assert at.prepare("r-5") is None
     with host(tmp_path, clock, budgets=[*policy["budgets"], BUDGET]) as at:  # every budget holds
         assert type(at.prepare("r-6")) is BudgetError
+
+
+def test_when_a_run_wrote_its_last_line_decides_nothing(tmp_path: Path) -> None:
+    # Issue 12, A2: it may depend on rows; the curator's end of the run does not.
+    clock = Clockwork()
+    with host(tmp_path, clock, budgets=[BUDGET | {"days": 30}]) as at:
+        for run in ("r-1", "r-2"):
+            at.prepare(run)
+            at.bid(run)
+        clock.pass_days(40)
+        at.end("r-1")
+        at.end("r-2")
+        clock.pass_days(29)
+        assert type(at.prepare("r-3")) is BudgetError
+        clock.pass_days(2)
+        assert at.prepare("r-4") is None
 
 
 def test_open_runs_count_in_full_before_anything_left_in_them(tmp_path: Path) -> None:

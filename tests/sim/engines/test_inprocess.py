@@ -38,7 +38,9 @@ def record_of(folder: Path, engine: str, *assignments: str) -> tuple[Path, dict[
 @pytest.mark.processes
 def test_owners_refuse_a_run_in_one_process_as_over_the_wire(tmp_path: Path) -> None:
     # Issue 11, item 3: consent can be simulated in one process; the others go on, and the lines are the same.
+    # The owners that are left have limits: each engine draws the same rows.
     policies = [f"policies.{owner}.{policy}" for owner, (policy, _) in REFUSALS.items()]
+    policies += ["policies.owner-5.most_rows_per_run=70", "policies.owner-6.most_rows=80"]
     (wire, over), (here, within) = (
         record_of(tmp_path, engine, "scenario.owners=6", *policies) for engine in ("processes", "inprocess")
     )
@@ -51,6 +53,7 @@ def test_owners_refuse_a_run_in_one_process_as_over_the_wire(tmp_path: Path) -> 
         assert read_lines(here / "owners" / f"{fault['owner']}.jsonl") == []
     assert within["status"] == "complete"
     assert set(within["accessed"]) == {"owner-5", "owner-6"}
+    assert within["owner_rows"] == {"owner-5": 70, "owner-6": 80}
 
 
 def test_an_owner_sends_no_more_rows_than_its_policy_allows(tmp_path: Path) -> None:
