@@ -64,7 +64,7 @@ class OwnerParty:
     revoked: Callable[[bytes], None] | None = None
     refused: Callable[[str, FedkmeError], None] | None = None
 
-    def open(self, curator: str = "", make: type[RunManager] = RunManager) -> RunManager:
+    def open(self, curator: str = "", make: Callable[..., RunManager] = RunManager) -> RunManager:
         """Go on with what the store holds, for the curator at an address.
 
         `make` is the class of what answers.

@@ -25,6 +25,7 @@ from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
 from sim.attacks.cli import attack
+from sim.replay.cli import replay_runs
 
 app = typer.Typer(
     pretty_exceptions_enable=False, no_args_is_help=True, help="Check ledgers; attack the mechanisms."
@@ -41,6 +42,7 @@ def audit() -> None:
 
 
 app.command()(attack)
+app.command("replay")(replay_runs)
 
 
 @app.command("verify")

@@ -10,6 +10,9 @@ from fedkme.sums.vector import SumVector
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 """What a run costs for which nothing was planned."""
+_TOLD_TO_OWNERS = (SKETCH, "marginals")
+"""Protocols by which owners hear of each other's rows: a code book that is made of a sketch is told to all,
+and which marginals are asked for next follows from those before."""
 SUMS = "sums "
 """Begin of the nonces of lines of vectors."""
 
@@ -45,8 +48,7 @@ def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
     Raises:
         ProtocolError: an event that no neighbouring relation is given for.
     """
-    # A code book that is made of a sketch is told to everybody.
-    observers = [invitation.consumer, *([OWNERS] if invitation.protocol == SKETCH else [])]
+    observers = [invitation.consumer, *([OWNERS] if invitation.protocol in _TOLD_TO_OWNERS else [])]
     return [
         Disclosure(invitation.run, 1, owner, observer, event, relation_of(event), None, f"release {n}")
         for n, event in enumerate(invitation.planned or NO_PROMISE)

@@ -7,9 +7,9 @@ curator's lifecycle of a run and the consumer's part are those of their processe
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from consumer.requests import Requests
 from consumer.sealed.boxes import keys_for
 from consumer.settings import RequestSettings
 from consumer.summary.offers import Summary, finish
+from curator.owners.members import Membership
 from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
@@ -29,7 +30,7 @@ from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.errors import error_of
 from fedkme.exchange import Outcome, ReleaseRequest
-from fedkme.party import noise_for
+from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import Store
@@ -60,6 +61,7 @@ class InProcessMarket:
         seed: of everything random.
         owners: by name.
         members: the ways to them.
+        noise_for: everybody's private randomness, by party.
         curator: the curator's store, with its ledger.
         consumer: the consumer's.
     """
@@ -68,7 +70,8 @@ class InProcessMarket:
     seeds: Table | None
     seed: int
     owners: Mapping[str, OwnerParty]
-    members: LoopbackMembers
+    members: Membership
+    noise_for: Callable[[str], NoiseFor]
     curator: MemoryStore
     consumer: MemoryStore
 
@@ -95,14 +98,15 @@ def open_market(
             table=table,
             schema=schema,
             store=MemoryStore(name),
-            noise_for=functools.cache(noise_for(seed, name)),
+            noise_for=cache(noise_for(seed, name)),
             policy=policy_of(policies or {}, name),
             approvals=Path("no-approvals"),
         )
         for name, table in tables.items()
     }
     members = LoopbackMembers({name: owner.open() for name, owner in owners.items()})
-    return InProcessMarket(schema, seeds, seed, owners, members, MemoryStore(CURATOR), MemoryStore(CONSUMER))
+    stores = MemoryStore(CURATOR), MemoryStore(CONSUMER)
+    return InProcessMarket(schema, seeds, seed, owners, members, partial(noise_for, seed), *stores)
 
 
 def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:
@@ -178,7 +182,7 @@ async def _curating(
         market.members,
         market.curator,
         stored_ledger(CURATOR, market.curator),
-        noise_for(market.seed, CURATOR),
+        market.noise_for(CURATOR),
         hear,
         records,
         journaled=False,
@@ -213,7 +217,7 @@ async def run_in_process(
         request=request,
         schema=market.schema,
         validation=validation,
-        noise_for=noise_for(market.seed, CONSUMER),
+        noise_for=market.noise_for(CONSUMER),
         warn=lambda run, line: hear("warning", line=line),
         simulation_seed=market.seed,
     )

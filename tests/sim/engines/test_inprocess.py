@@ -16,6 +16,7 @@ from fedkme.privacy.ledger import read_ledger
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run_in_process
+from sim.engines.loopback import Loopback
 from tests.curator.summary.fakes import SCHEMA, owners, table
 from tests.system.launches import launch, read_json, read_lines, transcript
 
@@ -111,8 +112,14 @@ def _begin(market: InProcessMarket, name: str) -> Dying:
     process = party.open(make=Dying)
     assert isinstance(process, Dying)
     process.party, process.market = party, market
-    market.members.connection(name).runs = process
+    _way_to(market, name).runs = process
     return process
+
+
+def _way_to(market: InProcessMarket, name: str) -> Loopback:
+    connection = market.members.connection(name)
+    assert isinstance(connection, Loopback)
+    return connection
 
 
 @pytest.mark.parametrize(
@@ -139,6 +146,6 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
     market = open_market(SCHEMA, tables, seeds, 0)
     _begin(market, "b").after = 2
     assert transcript_of(market) == transcript_of(open_market(SCHEMA, tables, seeds, 0))
-    last = market.members.connection("b").runs
+    last = _way_to(market, "b").runs
     assert isinstance(last, Dying)
     assert last.deaths

@@ -20,6 +20,7 @@ from fedkme.ledgers.statements import statements
 from owner.runs import RunManager
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import InProcessMarket, KeptRecords, run_in_process
+from sim.engines.loopback import Loopback
 from sim.engines.run_folder import write_ledgers
 from sim.evaluation.baselines import BaselineResult
 from sim.evaluation.metrics import Metrics, assemble, over_greedy, payouts, read_rounds, write_metrics
@@ -140,7 +141,9 @@ def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
     mortal = market.owners["a"].open(make=Mortal)
     assert isinstance(mortal, Mortal)
     mortal.left = 1 + 2 * rounds if rounds else 0  # its opening, then a bid and a row each round
-    market.members.connection("a").runs = mortal
+    connection = market.members.connection("a")
+    assert isinstance(connection, Loopback)
+    connection.runs = mortal
     metrics, _ = metrics_of(tmp_path, market, preset="published")
     assert metrics.keys() == STABLE | OURS
     assert metrics["status"] == "stopped"

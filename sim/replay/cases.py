@@ -1,0 +1,231 @@
+"""Cases that are replayed: every protocol and release method, under each kind of owner's policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from consumer.settings import RequestSettings
+from curator.summary.settings import SummarySettings
+from curator.sums.settings import SecuritySettings, SumSettings
+from fedkme.errors import ConfigError
+from fedkme.protocols import ALGORITHM3, PROTOCOLS, SKETCH
+from owner.settings import PeriodBudget, PolicySettings
+from sim.replay.neighbours import HOLDER
+
+Engine = Literal["loopback", "grpc"]
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A run that is replayed.
+
+    Attributes:
+        protocol: of the table of protocols.
+        note: what sets it apart from others of the protocol.
+        summary: the curator's settings of a summary; None for a release.
+        request: the consumer's.
+        release: settings of a release.
+        pooling: how sums are protected.
+        policies: by owner; `all` for the others.
+        dies: owners whose process dies, by the number of directives that it lives through.
+        engine: what carries directives.
+        seeds: whether the curator has public rows.
+        labels: whether rows have labels.
+        tight: whether the holder may send as many rows in a run as it sends at its first sale, and no more.
+        finish: whether the files of a release are made, which takes a compiler a while.
+    """
+
+    protocol: str
+    note: str
+    summary: SummarySettings | None = None
+    request: RequestSettings | None = None
+    release: Values | None = None
+    pooling: SumSettings = field(default_factory=SumSettings)
+    policies: Mapping[str, PolicySettings] = field(default_factory=dict)
+    dies: Mapping[str, int] = field(default_factory=dict)
+    engine: Engine = "loopback"
+    seeds: bool = True
+    labels: bool = True
+    tight: bool = False
+    finish: bool = False
+
+    @property
+    def name(self) -> str:
+        """The protocol, and what sets the case apart."""
+        return f"{self.protocol} ({self.note})"
+
+    @property
+    def settings(self) -> str:
+        """Settings of a release as a consumer sends them."""
+        return json.dumps(self.release)
+
+
+ROWS = 4
+_EPSILON = 2.0
+_SECURE = SumSettings(security=SecuritySettings(dropouts=1, colluders=1))
+_WIDE, _SMALL = (PeriodBudget(epsilon=epsilon, delta=1e-5) for epsilon in (50.0, 0.5))
+_POLICIES: Mapping[str, Mapping[str, PolicySettings]] = {
+    "any policy": {},
+    "row limits": {"all": PolicySettings(most_rows=500, most_rows_per_run=40)},
+    "budgets": {"all": PolicySettings(budgets=(_WIDE,))},
+    "a small budget": {HOLDER: PolicySettings(budgets=(_SMALL,))},
+}
+
+
+def _summary(protocol: str, note: str, *, request: Values | None = None, **more: Any) -> Case:
+    """A summary by a protocol of the table."""
+    row = PROTOCOLS[protocol]
+    case_fields = {name: more.pop(name) for name in tuple(more) if name in Case.__dataclass_fields__}
+    values: dict[str, Any] = {
+        "content": "hashed" if row.sealed else "rows",
+        "features": {"dimension": 16},
+        "privacy": {"epsilon": _EPSILON},
+        "cells": {"code_book": "seeds", "bits": 3, "rho": 4.0},
+        **more,
+    }
+    if row.family == "auction":
+        values = {"auction": _AUCTIONS[row.base], **values, "protocol": ALGORITHM3}
+    else:
+        values |= {"protocol": row.base}
+    asked = {"p": ROWS, "kernel": {"gamma": 1.0}, "privacy": {"epsilon": _EPSILON}, **(request or {})}
+    return Case(
+        protocol,
+        note,
+        SummarySettings.model_validate(values),
+        RequestSettings.model_validate(asked),
+        **case_fields,
+    )
+
+
+_AUCTIONS: Mapping[str, Values] = {
+    "ask-everyone": {"kind": "ask-everyone"},
+    "winner-only": {"kind": "winner-only"},
+    "privauction": {"kind": "privauction"},
+    "clock": {"kind": "clock", "epsilon": 0.5, "block": 2, "step": 0.5},
+}
+_MWEM: Values = {"mechanism": "mwem", "iterations": 3, "epsilon": 0.1}
+
+
+def _summaries(protocol: str) -> list[Case]:
+    row = PROTOCOLS[protocol]
+    cases = [_summary(protocol, note, policies=policies) for note, policies in _POLICIES.items()]
+    cases.append(_summary(protocol, "a tight row limit", tight=True))
+    cases.append(_summary(protocol, "an owner dies and comes back", dies={HOLDER: 2, "south": 3}))
+    cases.append(_summary(protocol, "over gRPC", engine="grpc"))
+    cases.append(_summary(protocol, "gamma of D_v", request={"kernel": {"gamma": "median-validation"}}))
+    if not row.hashed:
+        cases.append(_summary(protocol, "D_v is shared", request={"share": "rows"}))
+    if row.family == "auction":
+        cases.append(_summary(protocol, "no public rows", seeds=row.hashed))
+        if row.base == "clock":
+            often = {**_AUCTIONS["clock"], "block": 1}
+            cases.append(_summary(protocol, "a clock each round", auction=often, request={"p": 6}))
+        if not row.sealed:
+            cases.append(
+                _summary(
+                    protocol,
+                    "means by h2",
+                    broadcast={"mechanism": "mwem", "epsilon": 0.1},
+                    privacy={"epsilon": 100.0},
+                    request={"target": _MWEM},
+                )
+            )
+            cases.append(_summary(protocol, "exact means", broadcast={"mechanism": "exact"}))
+    if row.family == "cells":
+        sketch = {"cells": {"code_book": "sketch", "bits": 3, "dimension": 4, "rho": 4.0}}
+        cases.append(_summary(protocol, "cells of a sketch", **sketch))
+        cases.append(_summary(protocol, "cells of a secure sketch", pooling=_SECURE, **sketch))
+        cases.append(_summary(protocol, "no labels", labels=False))
+    if row.family == "uniform":
+        cases.append(_summary(protocol, "more rows than are kept", uniform_ratio=2.0))
+    return cases
+
+
+_RELEASES: Mapping[str, Values] = {
+    "balog1": {"points": 12, "gamma": 1.0},
+    "balog2": {
+        "features": 32,
+        "gamma": 1.0,
+        "points": 3,
+        "restarts": 1,
+        "steps": 2,
+        "candidates": 4,
+        "climbs": 1,
+    },
+    "hermite": {
+        "epochs": 1,
+        "sum_order": 4,
+        "product_order": 2,
+        "steps": 1,
+        "batch": 4,
+        "hidden": (4,),
+        "code": 2,
+    },
+    "merf": {"features": 32, "gamma": 1.0, "steps": 1, "batch": 4, "hidden": (4,), "code": 2},
+    "marginals": {"bins": 2, "ways": 2, "iterations": 2, "mechanism": "aim"},
+}
+RELEASE_EPSILON = 30.0
+"""With so few rows less is mere noise, which no method asks for."""
+
+
+def _release(protocol: str, note: str, **more: Any) -> Case:
+    case_fields = {name: more.pop(name) for name in tuple(more) if name in Case.__dataclass_fields__}
+    values = {
+        "kind": protocol,
+        "epsilon": RELEASE_EPSILON,
+        "seed": 5,
+        "rows": 6,
+        **_RELEASES[protocol],
+        **more,
+    }
+    return Case(protocol, note, release=values, **case_fields)
+
+
+def _releases(protocol: str) -> list[Case]:
+    noisy = {"all": PolicySettings(sums="noisy")}
+    budgets = {"all": PolicySettings(budgets=(PeriodBudget(epsilon=100.0, delta=1e-5),))}
+    tables = {"mechanism": "mst"} if protocol == "marginals" else {}
+    quick = {"mechanism": "independent"} if protocol == "marginals" else {}  # AIM fits a model each round
+    cases = [
+        _release(protocol, "any policy"),
+        _release(protocol, "budgets", policies=budgets, **quick),
+        _release(protocol, "an owner dies and comes back", dies={HOLDER: 2}, **quick),
+        _release(protocol, "over gRPC", engine="grpc", **quick),
+        _release(protocol, "noise of owners", pooling=_SECURE, policies=noisy, **tables),
+    ]
+    if protocol == "marginals":
+        cases.append(_release(protocol, "a forest of pairs", **tables))
+    return cases
+
+
+def cases_of(protocol: str) -> list[Case]:
+    """Cases of a protocol.
+
+    Raises:
+        ConfigError: there is none of the name.
+    """
+    if protocol == SKETCH:
+        return [case for case in _summaries("cells") if "sketch" in case.note]
+    if protocol in _RELEASES:
+        return _releases(protocol)
+    row = PROTOCOLS.get(protocol)
+    if row is None or row.family == "sums" or (row.family == "auction" and row.base not in _AUCTIONS):
+        raise ConfigError(
+            f"there is no protocol '{protocol}' to replay", f"Choose one of: all, {', '.join(replayed())}."
+        )
+    return _summaries(protocol)
+
+
+def replayed() -> list[str]:
+    """Protocols that are replayed: all of this package."""
+    return [
+        name
+        for name, row in PROTOCOLS.items()
+        if name == SKETCH
+        or name in _RELEASES
+        or (row.family != "sums" and row.base in (*_AUCTIONS, row.base))
+    ]

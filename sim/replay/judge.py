@@ -1,0 +1,238 @@
+"""Judgement of a pair of runs: what differs and is not declared, and declarations that do not hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.privacy.accountants import Sound, paid
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    Disclosure,
+    Gaussian,
+    MwemCall,
+    PureDp,
+    is_validation,
+)
+from fedkme.privacy.told import NOT_TOLD
+from fedkme.secagg import Advertisement
+from fedkme.wire.summaries import offer_to_messages, request_to_wire
+from sim.replay.cases import Case
+from sim.replay.declared import VALIDATION, declared, disagreements, infinite
+from sim.replay.recorder import Exchanged, Recorder, visible
+from sim.replay.seams import BROADCAST
+from sim.replay.strength import called, far, misuse, weak
+from sim.replay.tracked import NoiseRequest, Site
+from sim.replay.world import Played
+
+What = Literal["bytes", "noise", "distance", "ledgers", "budget", "secrets"]
+_ROUNDING = 1.0 + 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Undeclared:
+    """Finding: something that no line of a ledger accounts for.
+
+    Attributes:
+        what: kind of the finding.
+        protected: whose rows.
+        observer: who learns of them.
+        line: the finding, in words without a private value.
+    """
+
+    what: What
+    protected: str
+    observer: str
+    line: str
+
+
+def of_one(case: Case, played: Played) -> list[Undeclared]:
+    """Findings in a run: noise that is not what lines say, ledgers that disagree, budgets that broke."""
+    found = [Undeclared("ledgers", "anybody", "anybody", line) for line in disagreements(played, case.dies)]
+    found += [Undeclared("bytes", "anybody", "anybody", line) for line in played.recorder.odd]
+    found += [
+        Undeclared("noise", draw.site[0], "anybody", line)
+        for draw in played.recorder.draws
+        for line in misuse(draw, draw.site[0] in case.dies)
+    ]
+    told: set[Site] = set()
+    for protected in (*sorted(set(played.ledgers) - {CURATOR, CONSUMER}), VALIDATION):
+        for observer in (OWNERS, CURATOR, CONSUMER):
+            for site, lines in declared(played, protected, observer).items():
+                told.add(site)
+                found += [
+                    Undeclared("noise", protected, observer, f"{called(site)}: {line}")
+                    for line in weak(case, played, site, lines)
+                ]
+    for site in sorted(_made(played) - told):
+        found.append(Undeclared("ledgers", "anybody", "anybody", f"no line tells of {called(site)}"))
+    return [*dict.fromkeys(found), *_over_budget(case, played)]
+
+
+def of_pair(case: Case, first: Played, second: Played, protected: str, observer: str) -> list[Undeclared]:
+    """Findings in two runs that differ in one row of a set, with what is declared to an observer frozen."""
+    lines = declared(first, protected, observer)
+    found: list[tuple[What, str]] = [("bytes", line) for line in second.recorder.odd]
+    found += [("bytes", line) for line in _differences(case, first, second, protected, observer)]
+    for site, about in lines.items():
+        found += [("distance", f"{called(site)}: {line}") for line in far(case, first, second, site, about)]
+    found += [("secrets", line) for line in _kept_secrets(first.recorder, second.recorder)]
+    return [Undeclared(what, protected, observer, line) for what, line in dict.fromkeys(found)]
+
+
+def of_noise(first: Played, other: Played) -> list[Undeclared]:
+    """Findings in runs of equal rows and other noise: noise that comes again, lines that look alike."""
+    found = []
+    streams = [
+        {(draw.site, draw.number, draw.law): draw for draw in each.recorder.draws if draw.uses}
+        for each in (first, other)
+    ]
+    for key in streams[0].keys() & streams[1].keys():
+        one, again = (stream[key] for stream in streams)
+        if np.array_equal(_noise(one), _noise(again)) and one.size > 1:
+            found.append(Undeclared("noise", key[0][0], "anybody", f"{called(key[0])}: noise comes again"))
+    for party in sorted(first.ledgers):
+        nonces = [{line.nonce for line in each.ledgers[party] if _is_drawn(line)} for each in (first, other)]
+        for nonce in sorted(nonces[0] & nonces[1]):
+            line = f"the nonce {nonce.split()[0]!r} is that of another draw"
+            found.append(Undeclared("ledgers", party, "anybody", line))
+    return found
+
+
+def _noise(draw: NoiseRequest) -> NDArray[np.float64]:
+    assert draw.released is not None, "it was used"
+    return draw.released.astype(np.float64) - np.asarray(draw.exact, dtype=np.float64)
+
+
+def _is_drawn(line: Disclosure) -> bool:
+    """Check whether a line is of numbers that somebody got: a plan's lines and the last are of all."""
+    drawn = isinstance(line.event, Gaussian | MwemCall | PureDp)
+    return drawn and not line.nonce.startswith(("release", "sums", NOT_TOLD))
+
+
+def _differences(case: Case, first: Played, second: Played, protected: str, observer: str) -> Iterator[str]:
+    """Parts of what an observer sees that differ."""
+    if observer == OWNERS:
+        if is_validation(protected) and infinite(
+            line.event for line in first.told(CONSUMER, protected, OWNERS)
+        ):
+            return
+        for name in sorted(set(first.ledgers) - {CURATOR, CONSUMER, protected}):
+            here, there = (each.recorder.exchanged.get(name, []) for each in (first, second))
+            yield from _unlike(f"directives to {name}", [e.said for e in here], [e.said for e in there])
+            yield from _unlike(f"the ledger of {name}", first.ledgers[name], second.ledgers[name])
+            refused = (each.recorder.refused.get(name) for each in (first, second))
+            yield from _unlike(f"refusals of {name}", *(each or [] for each in refused))
+    elif observer == CONSUMER:
+        for name in sorted({*first.files, *second.files}):
+            yield from _unlike(f"the file {name}", [first.files.get(name)], [second.files.get(name)])
+        yield from _unlike("record.json", [_plain(first)], [_plain(second)])
+        yield from _unlike("the outcome", [first.fault], [second.fault])
+        yield from _unlike("progress", first.recorder.said, second.recorder.said)
+    elif is_validation(protected):
+        yield from _of_consumer(first, second)
+    else:
+        yield from _of_owner(first, second, protected)
+
+
+def _of_consumer(first: Played, second: Played) -> Iterator[str]:
+    """Parts of a request and an offer that differ."""
+    if infinite(line.event for line in first.told(CONSUMER, VALIDATION, CURATOR)):
+        return
+    sides = []
+    for recorder in (first.recorder, second.recorder):
+        request, offer = recorder.request, recorder.offer
+        asked = [] if request is None else [request_to_wire(replace(request, request_id=bytes(16)))]
+        sides.append(visible([*asked, *([] if offer is None else offer_to_messages(offer))]))
+    yield from _unlike("the consumer's messages", *sides)
+    yield from _unlike("the curator's log", first.recorder.said, second.recorder.said)
+
+
+def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
+    """Parts of an owner's answers that differ, up to the first of which no finite cost is claimed."""
+    here, there = (each.recorder.exchanged.get(protected, []) for each in (first, second))
+    for number, (one, other) in enumerate(zip(here, there, strict=False)):
+        about = [line for line in one.lines if (line.protected, line.observer) == (protected, CURATOR)]
+        if infinite(line.event for line in about):
+            return
+        if one.answered != other.answered:
+            yield (
+                f"answer {number + 1} of {protected}, to {one.directive.question!r}, of "
+                f"{_size(one.answered)} and {_size(other.answered)} bytes"
+            )
+    if len(here) != len(there):
+        yield f"{protected} is asked {len(here)} and {len(there)} times"
+    refused = (each.recorder.refused.get(protected) or [] for each in (first, second))
+    yield from _unlike(f"refusals of {protected}", *refused)
+    yield from _unlike("the curator's log", first.recorder.said, second.recorder.said)
+
+
+def _unlike(what: str, first: Sequence[object], second: Sequence[object]) -> Iterator[str]:
+    """The first place at which two sequences differ."""
+    if len(first) != len(second):
+        yield f"{what}: {len(first)} and {len(second)}"
+        return
+    for number, (one, other) in enumerate(zip(first, second, strict=True)):
+        if one != other:
+            yield f"{what}: number {number + 1} differs"
+            return
+
+
+def _made(played: Played) -> set[Site]:
+    """Mechanisms that gave something out; the first broadcast reads no row."""
+    recorder = played.recorder
+    drawn = {draw.site for draw in recorder.draws if draw.uses and (draw.site != BROADCAST or draw.number)}
+    chosen = {choice.site for choice in recorder.choices if choice.site != BROADCAST or choice.number}
+    return drawn | chosen
+
+
+def _over_budget(case: Case, played: Played) -> Iterator[Undeclared]:
+    """Owners whose ledgers cost more than their policies allow."""
+    for name in sorted(set(played.ledgers) - {CURATOR, CONSUMER}):
+        policy = case.policies.get(name, case.policies.get("all"))
+        for budget in () if policy is None else policy.budgets:
+            for observer in (OWNERS, CONSUMER):
+                about = [
+                    line
+                    for line in played.ledgers[name]
+                    if line.observer == observer and line.protected in (OWNERS, name)
+                ]
+                if infinite(line.event for line in about) and observer == CONSUMER:
+                    continue  # rows as they are: another setting limits them
+                cost = Sound().epsilon(tuple(paid(about)), budget.delta).epsilon if about else 0.0
+                if cost > budget.epsilon * _ROUNDING:
+                    yield Undeclared(
+                        "budget", name, observer, f"{cost:.4g} is spent and {budget.epsilon:.4g} allowed"
+                    )
+
+
+def _kept_secrets(first: Recorder, second: Recorder) -> Iterator[str]:
+    """Keys of an aggregation that were used in another."""
+    keys = [
+        {key for exchanged in recorder.exchanged.values() for each in exchanged for key in _fresh(each)}
+        for recorder in (first, second)
+    ]
+    if keys[0] & keys[1]:
+        yield "a key of one aggregation is used in another"
+
+
+def _fresh(exchanged: Exchanged) -> Iterable[bytes]:
+    answer = exchanged.answer
+    if isinstance(answer, Advertisement):
+        return answer.cipher_key, answer.mask_key, answer.commitment
+    return ()
+
+
+def _plain(played: Played) -> str:
+    return json.dumps(played.facts, sort_keys=True, default=str)
+
+
+def _size(parts: Sequence[bytes]) -> int:
+    return sum(map(len, parts))

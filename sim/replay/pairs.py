@@ -1,0 +1,99 @@
+"""Pairs of runs: a case played once, then again for each protected set and observer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedkme.directives import Rows
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, is_validation
+from fedkme.sealed import AnyRow
+from fedkme.tables.row import Row
+from owner.settings import PolicySettings
+from sim.replay.cases import Case
+from sim.replay.declared import VALIDATION, declared
+from sim.replay.judge import Undeclared, of_noise, of_one, of_pair
+from sim.replay.neighbours import HOLDER, Kind, World, make_world, neighbour
+from sim.replay.recorder import Recorder
+from sim.replay.world import Played, play
+
+OTHER_NOISE = 10_000
+"""Added to a seed: the same rows, and other noise."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Result of a case.
+
+    Attributes:
+        case: its name.
+        pairs: how many pairs of runs were judged.
+        found: everything undeclared.
+    """
+
+    case: str
+    pairs: int
+    found: tuple[Undeclared, ...]
+
+
+def statements(case: Case) -> Sequence[tuple[str, str]]:
+    """Protected sets and observers of which a case's ledgers say something."""
+    if case.release is not None:
+        return (HOLDER, OWNERS), (HOLDER, CURATOR), (HOLDER, CONSUMER)
+    return (HOLDER, OWNERS), (HOLDER, CURATOR), (VALIDATION, OWNERS), (VALIDATION, CURATOR)
+
+
+def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
+    """Play a case, and again with one row replaced for each kind of neighbour and each statement.
+
+    Args:
+        case: what is played.
+        kinds: of neighbours.
+        seed: of rows and of noise.
+    """
+    world = make_world(seed)
+    if case.tight:
+        sold = len(next(_sales(play(case, world, Recorder(seed))), ()))
+        case = replace(case, policies={HOLDER: PolicySettings(most_rows_per_run=max(1, sold))})
+    first = play(case, world, Recorder(seed))
+    found = of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
+    pairs = 0
+    for kind in kinds:
+        for protected, observer in statements(case):
+            second = again(case, world, first, protected, observer, kind, seed)
+            found += of_pair(case, first, second, protected, observer)
+            pairs += 1
+    return Replayed(case.name, pairs, tuple(dict.fromkeys(found)))
+
+
+def again(
+    case: Case, world: World, first: Played, protected: str, observer: str, kind: Kind, seed: int
+) -> Played:
+    """The second run of a pair."""
+    recorder = Recorder(
+        first.recorder.seed,
+        first.recorder,
+        frozenset(declared(first, protected, observer)),
+        protected if observer == CURATOR and not is_validation(protected) else "",
+    )
+    changed = neighbour(world, protected, kind, seed, _decider(world, first))
+    return play(case, changed, recorder)
+
+
+def _decider(world: World, first: Played) -> int:
+    """The holder's row that was the first to leave; the first of its table where none did."""
+    values = world.owners[HOLDER].values
+    for row in (row for sale in _sales(first) for row in sale if isinstance(row, Row)):
+        found = np.flatnonzero((values == row.values).all(axis=1))
+        if len(found):
+            return int(found[0])
+    return 0
+
+
+def _sales(played: Played) -> Iterator[Sequence[AnyRow]]:
+    """Rows that left the holder, answer by answer."""
+    for exchanged in played.recorder.exchanged.get(HOLDER, []):
+        if isinstance(exchanged.answer, Rows) and len(exchanged.answer.rows):
+            yield exchanged.answer.rows

@@ -1,0 +1,105 @@
+"""Tap at an owner's process: all that goes in and out is written down, whatever carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from fedkme.directives import Answer, Directive, Dismiss, Refusal
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.wire.directives import answer_to_wire, directive_to_wire
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from sim.replay.recorder import MASKED, Exchanged, Recorder, Visible, visible
+
+
+class Tap(RunManager):
+    """Runs of an owner, every answer of which is written down and perhaps replaced by that of another run."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        recorder: Recorder,
+        reopen: Callable[[], RunManager],
+        dies_after: int | None,
+    ) -> None:
+        """Open.
+
+        Args:
+            arguments: of `RunManager`.
+            recorder: of the run.
+            reopen: makes the owner's next process, over the same store.
+            dies_after: directives after which its process dies, before the answer is seen to have arrived;
+                None: never.
+        """
+        super().__init__(*arguments)
+        self._recorder = recorder
+        self._reopen = reopen
+        self._dies_after = dies_after
+        self._heir: RunManager | None = None
+        self._read = len(self._store.ledger())
+
+    def answer(self, directive: Directive) -> Answer | None:
+        """Answer as the owner does; a directive that comes again after a death gets the same bytes."""
+        answer = self._answered(directive)
+        if isinstance(directive.body, Dismiss):
+            return answer
+        lines, seen = self._new_lines(), self._visible(directive, answer)
+        if self._dies_after is not None and self._heir is None:
+            self._dies_after -= 1
+            if self._dies_after == 0:
+                answer, seen = self._die(directive, answer, seen)
+        said = visible([directive_to_wire(directive)])
+        return self._recorder.pass_answer(self._name, Exchanged(directive, said, answer, seen, lines))
+
+    def welcome(self, runs: Iterable[str]) -> None:
+        """Pass on in which runs the curator has this owner."""
+        if self._heir is None:
+            super().welcome(runs)
+        else:
+            self._heir.welcome(runs)
+
+    def _answered(self, directive: Directive) -> Answer | None:
+        return super().answer(directive) if self._heir is None else self._heir.answer(directive)
+
+    def _die(
+        self, directive: Directive, answer: Answer | None, seen: Visible
+    ) -> tuple[Answer | None, Visible]:
+        """Put the next process in this one's place, and ask it what was just answered."""
+        self._recorder.restart(self._name)
+        self._heir = self._reopen()
+        again = self._heir.answer(directive)
+        found = self._visible(directive, again)
+        if self._new_lines():
+            self._recorder.odd.append(f"{self._name} writes lines for an answer that it gives again")
+        if not isinstance(again, Refusal) and directive.question != MASKED and found != seen:
+            self._recorder.odd.append(
+                f"{self._name} answers {directive.question!r} otherwise when it is asked again"
+            )
+        return again, found
+
+    def _new_lines(self) -> tuple[Any, ...]:
+        kept = self._store.ledger(self._read)
+        if not kept:
+            return ()
+        self._read = kept[-1].seq
+        return tuple(disclosures_in(each.line for each in kept))
+
+    def _visible(self, directive: Directive, answer: Answer | None) -> Visible:
+        if answer is None:
+            return ()
+        return visible(answer_to_wire(answer, directive), masked=directive.question == MASKED)
+
+
+def open_tapped(party: OwnerParty, recorder: Recorder, dies_after: int | None) -> RunManager:
+    """Open an owner with a tap at its door."""
+    return party.open(
+        make=partial(Tap, recorder=recorder, reopen=lambda: _heir_of(party, recorder), dies_after=dies_after)
+    )
+
+
+def _heir_of(party: OwnerParty, recorder: Recorder) -> RunManager:
+    """The next process of an owner: its store is what it was, its randomness is another process's."""
+    return replace(party, noise_for=recorder.noise_for(party.name)).open()
