@@ -121,7 +121,9 @@ async def _play(case: Case, world: World, recorder: Recorder) -> Played:
                 await release_in_process(reached, case.settings, case.pooling, records, hear)
         except FedkmeError as error:
             fault = f"{error.code} {error.cause} {error.remedy}"
-    ledgers = {name: disclosures_in(lines) for name, lines in market.ledgers().items()}
+    ledgers = {
+        name: disclosures_in(kept.line for kept in store.ledger()) for name, store in market.stores().items()
+    }
     return Played(recorder, ledgers, records.files, records.facts, fault)
 
 
