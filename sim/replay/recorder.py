@@ -25,7 +25,10 @@ MASKED = "aggregate"
 """The question whose answers are under masks and keys."""
 Visible = tuple[bytes, ...]
 """One message, or the parts of one, as an observer can tell them apart."""
-_UNDER_KEYS = {"gift", "gifts", "aggregate", "aggregated", "offer", "offers", "box"}
+_UNDER_KEYS = {
+    *("gift", "gifts", "aggregate", "aggregated", "offer", "offers", "box"),
+    *("show_head", "keep_head", "head", "cosigned"),  # of ledgers, blinded by fresh bytes
+}
 """Fields whose bytes are fresh secrets or come from them."""
 
 
