@@ -1,9 +1,7 @@
-"""Order in which questions are legal in a run, in one table that both sides check.
+"""Order in which questions are legal in a run, which both sides check by the table of `fedkme.protocols`.
 
 An owner refuses a question out of turn before it computes anything; a curator's session does not ask one. A
-row of the table says what may be asked in a state of the run, and the state that follows when it was
-answered; a refusal leaves the state as it is. Phases of a secure aggregation are one question here:
-`fedkme.secagg` has their order.
+refusal leaves the state of the run as it is.
 """
 
 from __future__ import annotations
@@ -12,27 +10,9 @@ from collections.abc import Mapping, Set
 
 from fedkme.errors import ProtocolError
 from fedkme.protocol import AuctionTerms, CellTerms, Invitation, SumTerms, Terms
-from fedkme.protocols import PROTOCOLS
+from fedkme.protocols import ORDER, PROTOCOLS, Family, Following
 
-Following = Mapping[str, str]
-"""Questions that are legal in a state, and the state after each."""
-
-_ORDER: Mapping[type[Terms], Mapping[str, Following]] = {
-    AuctionTerms: {
-        "open": {"broadcast": "open", "ask": "open", "draw": "open", "quote": "quoted", "close": "closed"},
-        "quoted": {"quote": "quoted", "sell": "open", "close": "closed"},
-        "closed": {},
-    },
-    CellTerms: {
-        "open": {"histogram": "counted", "fill_order": "filled", "close": "closed"},
-        "counted": {"fill_order": "filled", "close": "closed"},
-        "filled": {"close": "closed"},
-        "closed": {},
-    },
-    SumTerms: {
-        "open": {"embed": "open", "aggregate": "open"},
-    },
-}
+_FAMILIES: Mapping[type[Terms], Family] = {AuctionTerms: "auction", CellTerms: "cells", SumTerms: "sums"}
 _NEW = "new"
 
 
@@ -77,7 +57,7 @@ class Order:
 
     def accept(self, invitation: Invitation) -> None:
         """Note that the owner takes part."""
-        self._protocol, self._table = invitation.protocol, _ORDER[type(invitation.terms)]
+        self._protocol, self._table = invitation.protocol, ORDER[_FAMILIES[type(invitation.terms)]]
         self._legal = frozenset().union(*self._table.values())
         if (row := PROTOCOLS.get(self._protocol)) is not None:
             self._legal &= row.questions | {"close"}

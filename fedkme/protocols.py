@@ -43,6 +43,29 @@ Question = Literal[
 ]
 """A directive between the beginning and the end of a run, by its name on the wire."""
 
+Following = Mapping[str, str]
+"""Questions that are legal in a state of a run, and the state after each was answered."""
+
+_RANKS: Mapping[str, Following] = {
+    "open": {"broadcast": "open", "ask": "open", "draw": "open", "quote": "quoted", "close": "closed"},
+    "quoted": {"quote": "quoted", "sell": "open", "close": "closed"},
+    "closed": {},
+}
+ORDER: Mapping[Family, Mapping[str, Following]] = {
+    "auction": _RANKS,
+    "uniform": _RANKS,
+    "cells": {
+        "open": {"histogram": "counted", "fill_order": "filled", "close": "closed"},
+        "counted": {"fill_order": "filled", "close": "closed"},
+        "filled": {"close": "closed"},
+        "closed": {},
+    },
+    "sums": {
+        "open": {"embed": "open", "aggregate": "open"},
+    },
+}
+"""States of a run by family; of a secure aggregation, `fedkme.secagg` has the order of the phases."""
+
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
