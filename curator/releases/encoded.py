@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from curator.releases.autoencoder import AutoEncoder, Origin, PrivateTraining
 from curator.releases.generators import Trained, Training, train
-from curator.releases.merf import targets
+from curator.releases.joint import targets
 from curator.releases.networks import TableNetwork
 from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError, DataError

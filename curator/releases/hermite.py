@@ -22,22 +22,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from curator.releases.joint import FloatArray, JointRelease, calibrate, release
-from curator.releases.merf import targets
-from curator.releases.progress import Progress, silent
+from typing_extensions import override
+
+from curator.releases.joint import JointPlan
 from fedkme.errors import ConfigError
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec, draw_dimensions
-from fedkme.features.maps import EmbeddingMap, MapSpec
-from fedkme.features.sums import Layout, PooledSum
-from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.sums import PooledRelease
+from fedkme.features.maps import MapSpec
 from fedkme.tables.schema import Schema
-
-if TYPE_CHECKING:
-    from curator.releases.generators import Trained, Training
-    from curator.releases.networks import Network
 
 NAME = "DP-HP (Vinaroz 2022)"
 
@@ -57,13 +49,10 @@ def drawn_columns(width: int, count: int, seed: int, epochs: int) -> tuple[tuple
 
 
 @dataclass(frozen=True)
-class HermitePlan:
-    """Plan that is settled before an owner reads a row.
+class HermitePlan(JointPlan):
+    """Plan of DP-HP, beside what every `JointPlan` has.
 
     Attributes:
-        schema: public domain; its label, if any, is the class.
-        epsilon: of everything together; None: without noise.
-        delta: of everything together.
         seed: public, of the drawn columns.
         epochs: draws of columns; 0: the sum kernel alone.
         product_columns: D_prod.
@@ -73,7 +62,6 @@ class HermitePlan:
         product_length: its length scale.
         sum_share: of the budget, 1 / sigma^2, for the sum kernel; the epochs share the rest evenly.
         gamma: weight of all product kernels together in the objective.
-        class_weights: release the class counts too.
     """
 
     schema: Schema
@@ -97,58 +85,21 @@ class HermitePlan:
                 "Correct the settings of the release.",
             )
 
-    @property
-    def layout(self) -> Layout:
-        """One column per class of the schema's label."""
-        return Layout(len(self.schema.classes) or None)
-
     @cached_property
-    def specs(self) -> tuple[MapSpec, ...]:
-        """Feature maps in the order of their rounds: the sum kernel, then a product for each epoch."""
+    @override
+    def specs(self) -> tuple[MapSpec, ...]:  # the sum kernel, then a product for each epoch
         products = tuple(
             HermiteProductSpec(order=self.product_order, length=self.product_length, columns=columns)
             for columns in drawn_columns(self.schema.width, self.product_columns, self.seed, self.epochs)
         )
         return (HermiteSumSpec(order=self.sum_order, length=self.sum_length), *products)
 
-    @cached_property
-    def maps(self) -> tuple[EmbeddingMap, ...]:
-        """The feature maps."""
-        return tuple(spec.make(self.schema) for spec in self.specs)
+    @property
+    @override
+    def shares(self) -> Sequence[float]:
+        return (self.sum_share, *[(1.0 - self.sum_share) / max(self.epochs, 1)] * self.epochs)
 
-    @cached_property
-    def calibration(self) -> PooledRelease | None:
-        """Noise of all rounds and of the counts, calibrated jointly; None without noise."""
-        if self.epsilon is None:
-            return None
-        product = (1.0 - self.sum_share) / max(self.epochs, 1)
-        shares = [self.sum_share, *([product] * self.epochs)]
-        return calibrate(
-            self.maps,
-            shares,
-            self.layout,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            counts=self.class_weights,
-        )
-
-    def release(self, pooled: Sequence[PooledSum], rows: int, noise: NoiseSource) -> JointRelease:
-        """Noise, once per round: see curator.releases.joint.release."""
-        return release(self.maps, pooled, self.layout, rows, self.calibration, noise, self.class_weights)
-
-
-def fit(
-    plan: HermitePlan,
-    released: JointRelease,
-    network: Network,
-    training: Training,
-    masses: FloatArray | None = None,
-    progress: Progress = silent,
-) -> Trained:
-    """Train a generator on the combined objective (eq. 16); reads the release only."""
-    from curator.releases.generators import train
-
-    weights = released.masses if masses is None else masses
-    gammas = [1.0, *([plan.gamma / max(plan.epochs, 1)] * plan.epochs)]
-    found = targets(plan.schema, released.embeddings, weights, gammas)
-    return train(network, found, weights, training, progress)
+    @property
+    @override
+    def gammas(self) -> Sequence[float]:
+        return (1.0, *[self.gamma / max(self.epochs, 1)] * self.epochs)

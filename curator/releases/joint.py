@@ -9,14 +9,18 @@ for which nothing is free (one-hot, Hermite), counts take COUNT_SHARE of the bud
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.releases.progress import Progress, silent
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.maps import EmbeddingMap
+from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
@@ -28,6 +32,11 @@ from fedkme.privacy.sums import (
     release_counts,
     release_embedding,
 )
+from fedkme.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from curator.releases.generators import Target, Trained, Training
+    from curator.releases.networks import Network
 
 FloatArray = NDArray[np.float64]
 
@@ -115,3 +124,101 @@ def release(
     if counts:
         masses = np.maximum(release_counts(pooled[0], sigmas[-1], noise), 1.0) / rows
     return JointRelease(tuple(released), masses, plan.event if plan else None)
+
+
+class JointPlan(ABC):
+    """Plan of embeddings by class and of a generator for them, settled before an owner reads a row.
+
+    Attributes:
+        schema: public domain; its label, if any, is the class.
+        epsilon: of the whole release; None: without noise.
+        delta: of the whole release.
+        class_weights: release the class counts too; without, classes have equal weight unless training is
+            told a public weight or learns it.
+    """
+
+    schema: Schema
+    epsilon: float | None
+    delta: float
+    class_weights: bool
+
+    @property
+    @abstractmethod
+    def specs(self) -> tuple[MapSpec, ...]:
+        """Feature maps, in the order in which they are asked for."""
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """Share of the budget of each embedding."""
+        return (1.0,)
+
+    @property
+    def gammas(self) -> Sequence[float]:
+        """Weight of each embedding in the objective."""
+        return (1.0,)
+
+    @property
+    def layout(self) -> Layout:
+        """One column per class of the schema's label."""
+        return Layout(len(self.schema.classes) or None)
+
+    @cached_property
+    def maps(self) -> tuple[EmbeddingMap, ...]:
+        """The feature maps."""
+        return tuple(spec.make(self.schema) for spec in self.specs)
+
+    @cached_property
+    def calibration(self) -> PooledRelease | None:
+        """Noise of all embeddings and of the counts, calibrated jointly; None without noise."""
+        if self.epsilon is None:
+            return None
+        how: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "counts": self.class_weights}
+        return calibrate(self.maps, self.shares, self.layout, **how)
+
+    def release(self, pooled: Sequence[PooledSum], rows: int, noise: NoiseSource) -> JointRelease:
+        """Add noise once to the pooled sums under each map."""
+        return release(self.maps, pooled, self.layout, rows, self.calibration, noise, self.class_weights)
+
+
+def fit(
+    plan: JointPlan,
+    released: JointRelease,
+    network: Network,
+    training: Training,
+    masses: FloatArray | None = None,
+    progress: Progress = silent,
+) -> Trained:
+    """Train a generator on the objective of all embeddings together; reads the release only."""
+    from curator.releases.generators import train
+
+    weights = released.masses if masses is None else masses
+    found = targets(plan.schema, released.embeddings, weights, plan.gammas)
+    return train(network, found, weights, training, progress)
+
+
+def targets(
+    schema: Schema,
+    embeddings: Sequence[ReleasedEmbedding],
+    masses: FloatArray | None,
+    gammas: Sequence[float] | None = None,
+) -> list[Target]:
+    """Released embeddings as what a generator is trained against, of weight 1 or as `gammas` says.
+
+    Columns of the errors are divided by the class weights.
+
+    Raises:
+        ConfigError: another number of weights than of embeddings.
+    """
+    from curator.releases.generators import Target, embedding_by
+
+    gammas = [1.0] * len(embeddings) if gammas is None else gammas
+    if len(gammas) != len(embeddings):
+        raise ConfigError("every embedding needs a weight in the objective", "Correct the weights.")
+    found = []
+    for each, gamma in zip(embeddings, gammas, strict=True):
+        columns = each.layout.columns
+        scale = np.ones(columns) if masses is None else np.maximum(masses, 1e-6)
+        floor = len(each.mean) * each.sigma**2 * float((1.0 / scale**2).sum())
+        embed = embedding_by(each.map_spec.make(schema))
+        found.append(Target(each.mean, embed, gamma, scale, floor))
+    return found

@@ -171,32 +171,6 @@ class SummaryRecord:
         labels = [row.label for row in self.selected if row.label is not None]
         return np.array(labels, dtype=np.int64) if labels and len(labels) == len(self.selected) else None
 
-    def transcript(self) -> dict[str, Any]:
-        """Facts that two engines must agree on, bit for bit: all but times."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "rounds": [
-                [_exact(getattr(r, name)) for name in RoundRecord.__slots__ if name != "milliseconds"]
-                for r in self.rounds
-            ],
-            "selected": [
-                [r.owner, r.token, r.round, r.gain.hex(), r.values.tobytes().hex(), r.label]
-                for r in self.selected
-            ],
-            "accesses": self.accesses,
-            "faults": [[f.round, f.owner, f.code] for f in self.faults],
-            "closings": self.closings,
-            "released": _exact(self.released),
-        }
-
-
-def _exact(value: Any) -> Any:
-    """A float by its bits, so that NaN equals NaN."""
-    if isinstance(value, dict):
-        return {key: _exact(each) for key, each in value.items()}
-    return value.hex() if isinstance(value, float) else value
-
 
 def columns(record: RoundRecord) -> dict[str, Any]:
     """A round by the columns of rounds.csv."""

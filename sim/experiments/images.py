@@ -19,7 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from curator.releases import hermite, merf
+from curator.releases.hermite import HermitePlan
+from curator.releases.joint import JointPlan, fit
+from curator.releases.merf import MerfPlan
 from curator.releases.progress import Report
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
@@ -138,16 +140,13 @@ def synthesise_images(
 
     if method == "merf":
         spec = FourierMapSpec(dimension=size.features, gamma=0.5 / SQUARED_LENGTH[name], seed=seed)
-        plan = merf.MerfPlan(schema, spec, epsilon, DELTA, class_weights=False)
-        released = plan.release(pooled(owners, plan.map, plan.layout), rows, noise)
-        trained = merf.fit(plan, released, network, training, masses=even, progress=report)
+        plan: JointPlan = MerfPlan(schema, spec, epsilon, DELTA, class_weights=False)
     else:
-        several = hermite.HermitePlan(
+        plan = HermitePlan(
             schema, epsilon, DELTA, seed, epochs=0, sum_order=size.order, sum_length=0.15, class_weights=False
         )
-        sums = [pooled(owners, phi, several.layout) for phi in several.maps]
-        released = several.release(sums, rows, noise)
-        trained = hermite.fit(several, released, network, training, masses=even, progress=report)
+    released = plan.release([pooled(owners, phi, plan.layout) for phi in plan.maps], rows, noise)
+    trained = fit(plan, released, network, training, masses=even, progress=report)
     return trained.sample(size.rows, seed), paid(released.event)
 
 

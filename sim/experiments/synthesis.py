@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from curator.releases import hermite, merf
+from curator.releases.hermite import HermitePlan
+from curator.releases.joint import JointPlan, fit
+from curator.releases.merf import MerfPlan
 from curator.releases.progress import Report
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
@@ -118,15 +120,12 @@ def synthesise(
             "scales": scales,
         }
         spec = FourierMapSpec(**draw) if choice.joint else MixedSpec(**draw, weight=choice.weight)
-        plan = merf.MerfPlan(schema, spec, epsilon, DELTA)
-        released = plan.release(pooled(owners, plan.map, layout), rows, noise)
-        trained = merf.fit(plan, released, network, training, progress=report)
+        plan: JointPlan = MerfPlan(schema, spec, epsilon, DELTA)
     else:
         fields = default_hermite(schema) if choice.hermite is None else choice.hermite
-        several = replace(hermite.HermitePlan(schema, epsilon, DELTA, seed), **fields)
-        sums = [pooled(owners, phi, layout) for phi in several.maps]
-        released = several.release(sums, rows, noise)
-        trained = hermite.fit(several, released, network, training, progress=report)
+        plan = replace(HermitePlan(schema, epsilon, DELTA, seed), **fields)
+    released = plan.release([pooled(owners, phi, layout) for phi in plan.maps], rows, noise)
+    trained = fit(plan, released, network, training, progress=report)
     shares = np.ones(layout.columns) if choice.even else None
     return trained.sample(count, seed, shares), paid(released.event)
 

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).with_name("transcripts.py")
+from tests.places import ROOT
+
+COMMAND = (sys.executable, "-m", "tests.system.transcripts")
 
 
 def back_ends() -> list[dict[str, str]]:
@@ -36,7 +37,7 @@ def back_ends() -> list[dict[str, str]]:
 
 def test_other_back_ends_select_the_same_rows_bit_for_bit() -> None:
     children = [
-        subprocess.Popen([sys.executable, SCRIPT], env=os.environ | change, stdout=subprocess.PIPE)
+        subprocess.Popen(COMMAND, cwd=ROOT, env=os.environ | change, stdout=subprocess.PIPE)
         for change in back_ends()
     ]
     outputs = [child.communicate()[0] for child in children]

@@ -16,6 +16,7 @@ from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from sim.engines.inprocess import KeptRecords, market_of, run_in_process
 from sim.scenarios import Scenario
+from tests.record_transcripts import record_transcript
 
 WIDTH = 20
 SETTINGS = (
@@ -42,7 +43,7 @@ def transcript(values: dict[str, Any]) -> dict[str, Any]:
     records, settings = KeptRecords(), SummarySettings.model_validate(values)
     asyncio.run(run_in_process(market_of(scenario, 1), validation, settings, request, records))
     assert records.summary is not None
-    return records.summary.transcript()
+    return record_transcript(records.summary)
 
 
 def fingerprint() -> str:

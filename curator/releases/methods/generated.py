@@ -2,46 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import ClassVar, Literal, TypeVar
+
+from typing_extensions import override
 
 from curator.releases.files import card_of, distance_to_release, synthetic_files
+from curator.releases.joint import JointPlan, fit
 from curator.releases.method import Finished, Tell
+from curator.releases.methods.base import EmbeddingMethod, Question, joint_of
 from curator.releases.progress import Progress, Report
 from fedkme.errors import ConfigError
 from fedkme.releases.file import StoredRelease
 from fedkme.releases.settings import HermiteSettings, MerfSettings
 from fedkme.tables.schema import Schema
 
-if TYPE_CHECKING:
-    from curator.releases.generators import Trained, Training
-    from curator.releases.networks import Network
+GeneratorSettingsT = TypeVar("GeneratorSettingsT", MerfSettings, HermiteSettings)
 
 _EARLY_ROWS = 1000
 
 
-def network_of(settings: MerfSettings | HermiteSettings, schema: Schema) -> Network:
-    """The generator before training."""
-    from curator.releases.networks import ImageNetwork, TableNetwork
+class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
+    """Base of the methods whose release trains a generator.
 
-    classes = max(len(schema.classes), 1)
-    if settings.generator == "image":
-        return ImageNetwork(schema, classes, settings.code)
-    return TableNetwork(schema, classes, settings.code, settings.hidden)
+    Attributes:
+        mechanism: name and paper, for the card of what is made.
+        categories: how training goes through them, see `Training`.
+    """
 
+    mechanism: ClassVar[str]
+    categories: Literal["expectation", "gumbel"] = "expectation"
 
-def training_of(
-    settings: MerfSettings | HermiteSettings, categories: Literal["expectation", "gumbel"]
-) -> Training:
-    """Training that the settings describe."""
-    from curator.releases.generators import Training
+    def plan(self, epsilon: float | None) -> JointPlan:
+        """Plan of the settings at an epsilon; None: without noise."""
+        raise NotImplementedError
 
-    return Training(
-        steps=settings.steps,
-        batch=settings.batch,
-        learning_rate=settings.learning_rate,
-        categories=categories,
-        seed=settings.seed or 0,
-    )
+    @override
+    def question(self, rows: int, epsilon: float) -> Question:
+        plan = self.plan(None if math.isinf(epsilon) else epsilon)
+        counts = plan.class_weights and plan.layout.columns > 1
+        return Question(plan.maps, plan.layout, counts, plan.calibration)
+
+    @override
+    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+        from curator.releases.generators import Training
+        from curator.releases.networks import ImageNetwork, Network, TableNetwork
+
+        settings, classes = self.settings, max(len(self.schema.classes), 1)
+        network: Network = TableNetwork(self.schema, classes, settings.code, settings.hidden)
+        if settings.generator == "image":
+            network = ImageNetwork(self.schema, classes, settings.code)
+        training = Training(
+            steps=settings.steps,
+            batch=settings.batch,
+            learning_rate=settings.learning_rate,
+            categories=self.categories,
+            seed=settings.seed or 0,
+        )
+        plan = self.plan(None)
+        trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
+        table = trained.sample(settings.rows or stored.rows, settings.seed or 0)
+        utility = distance_to_release(stored, table)
+        card = card_of(stored, self.mechanism, len(table), utility)
+        return Finished(synthetic_files(table, card), len(table))
 
 
 def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> None:
@@ -70,15 +93,3 @@ def progress_to(tell: Tell, stored: StoredRelease) -> Progress:
         tell("training", line, state.step / state.steps)
 
     return report
-
-
-def finished_rows(
-    stored: StoredRelease, mechanism: str, trained: Trained, settings: MerfSettings | HermiteSettings
-) -> Finished:
-    """Files of synthetic rows, as many as the settings ask for or as the owners have."""
-    table = trained.sample(settings.rows or stored.rows, settings.seed or 0)
-    utility = distance_to_release(stored, table)
-    return Finished(
-        synthetic_files(table, card_of(stored, mechanism, len(table), utility)),
-        len(table),
-    )

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
 from typing_extensions import override
 
-from curator.releases.hermite import NAME, HermitePlan, fit
-from curator.releases.method import Finished, Tell
-from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, joint_of, need_jax
-from curator.releases.methods.generated import (
-    check_image,
-    finished_rows,
-    network_of,
-    progress_to,
-    training_of,
-)
-from fedkme.releases.file import StoredRelease
+from curator.releases.hermite import NAME, HermitePlan
+from curator.releases.joint import JointPlan
+from curator.releases.methods.base import as_seed, need_jax
+from curator.releases.methods.generated import GeneratedMethod, check_image
 from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 
-class Hermite(EmbeddingMethod[HermiteSettings]):
+class Hermite(GeneratedMethod[HermiteSettings]):
     """The sum kernel, a product kernel for each epoch, class counts: all in one question."""
+
+    mechanism = NAME
 
     def __init__(
         self, settings: HermiteSettings, schema: Schema, seeds: Table | None, public_seed: int
@@ -35,24 +28,11 @@ class Hermite(EmbeddingMethod[HermiteSettings]):
         self.question(1, settings.of_row).check(schema)
 
     @override
-    def question(self, rows: int, epsilon: float) -> Question:
-        plan = self._plan(epsilon)
-        counts = plan.class_weights and plan.layout.columns > 1
-        return Question(plan.maps, plan.layout, counts, plan.calibration)
-
-    @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        settings = self.settings
-        training = training_of(settings, "expectation")
-        plan, network = self._plan(settings.of_row), network_of(settings, self.schema)
-        trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
-        return finished_rows(stored, NAME, trained, settings)
-
-    def _plan(self, epsilon: float) -> HermitePlan:
+    def plan(self, epsilon: float | None) -> JointPlan:
         settings = self.settings
         return HermitePlan(
             self.schema,
-            None if math.isinf(epsilon) else epsilon,
+            epsilon,
             settings.delta,
             settings.seed or 0,
             settings.epochs,

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import math
-
 from typing_extensions import override
 
-from curator.releases.merf import NAME, MerfPlan, fit
-from curator.releases.method import Finished, Tell
-from curator.releases.methods.base import (
-    EmbeddingMethod,
-    Question,
-    as_seed,
-    even_rows,
-    joint_of,
-    need_jax,
-    settled_gamma,
-)
-from curator.releases.methods.generated import (
-    check_image,
-    finished_rows,
-    network_of,
-    progress_to,
-    training_of,
-)
+from curator.releases.joint import JointPlan
+from curator.releases.merf import NAME, MerfPlan
+from curator.releases.methods.base import as_seed, even_rows, need_jax, settled_gamma
+from curator.releases.methods.generated import GeneratedMethod, check_image
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.releases.file import StoredRelease
 from fedkme.releases.settings import MerfSettings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 
-class Merf(EmbeddingMethod[MerfSettings]):
+class Merf(GeneratedMethod[MerfSettings]):
     """Random features by class, class counts beside them."""
+
+    mechanism = NAME
 
     def __init__(self, settings: MerfSettings, schema: Schema, seeds: Table | None, public_seed: int) -> None:
         need_jax()
@@ -47,7 +32,7 @@ class Merf(EmbeddingMethod[MerfSettings]):
         known = known * domain.affine("model", scales)[0]
         gamma = settled_gamma(settings.gamma, known[:, domain.numbers] if mixed else known)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
-        self._gumbel = not mixed and len(domain.codes) > 0
+        self.categories = "gumbel" if not mixed and len(domain.codes) else "expectation"
         self._spec: FourierMapSpec | MixedSpec
         if mixed:
             self._spec = MixedSpec(
@@ -62,22 +47,8 @@ class Merf(EmbeddingMethod[MerfSettings]):
         self.question(1, settings.of_row).check(schema)
 
     @override
-    def question(self, rows: int, epsilon: float) -> Question:
-        plan = self._plan(epsilon)
-        counts = plan.class_weights and plan.layout.columns > 1
-        return Question((plan.map,), plan.layout, counts, plan.calibration)
-
-    @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        settings = self.settings
-        training = training_of(settings, "gumbel" if self._gumbel else "expectation")
-        plan, network = self._plan(settings.of_row), network_of(settings, self.schema)
-        trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
-        return finished_rows(stored, NAME, trained, settings)
-
-    def _plan(self, epsilon: float) -> MerfPlan:
-        bound = None if math.isinf(epsilon) else epsilon
-        return MerfPlan(self.schema, self._spec, bound, self.settings.delta, self.settings.class_weights)
+    def plan(self, epsilon: float | None) -> JointPlan:
+        return MerfPlan(self.schema, self._spec, epsilon, self.settings.delta, self.settings.class_weights)
 
 
 def _scales(settings: MerfSettings, schema: Schema) -> tuple[float, ...] | None:

@@ -146,7 +146,7 @@ def test_the_product_kernel_teaches_what_columns_have_in_common() -> None:
     """c and d always agree: with the sum kernel alone a generator sees marginals only."""
     pytest.importorskip("jax")
     from curator.releases.generators import Training
-    from curator.releases.hermite import fit
+    from curator.releases.joint import fit
     from curator.releases.networks import TableNetwork
 
     table = rows(4000)

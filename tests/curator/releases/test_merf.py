@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from curator.releases.merf import MerfPlan, targets
+from curator.releases.joint import targets
+from curator.releases.merf import MerfPlan
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.sums import Layout, pool, pooled_sum
@@ -43,7 +44,9 @@ def test_the_event_is_exactly_the_epsilon_that_was_asked(
     spec: FourierMapSpec | MixedSpec, epsilon: float
 ) -> None:
     plan = MerfPlan(SCHEMA, spec, epsilon, 1e-5)
-    released = plan.release(pooled_sum(rows(), plan.map, plan.layout), 300, simulated(0, "curator", "merf"))
+    released = plan.release(
+        [pooled_sum(rows(), plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
+    )
     assert released.event is not None
     assert Sound().epsilon([released.event], 1e-5).epsilon == pytest.approx(epsilon, rel=1e-6)
 
@@ -65,7 +68,7 @@ def test_heterogeneous_rows_have_the_tight_diameter() -> None:
     assert plan.calibration.sigmas[0] == pytest.approx(
         math.sqrt(4.0 + 2.0 / 3.0) * gaussian_sigma(1.0, 1e-5), rel=1e-5
     )
-    assert plan.map.spread <= math.sqrt(5.0)
+    assert plan.maps[0].spread <= math.sqrt(5.0)
 
 
 @pytest.mark.parametrize("owners", [5, 20, 100])
@@ -73,10 +76,10 @@ def test_pooling_over_owners_gives_the_release_of_one_that_holds_everything(owne
     plan = MerfPlan(SCHEMA, MIXED, 1.0)
     table = rows()
     noise = [simulated(4, "curator", "merf") for _ in range(2)]
-    whole = plan.release(pooled_sum(table, plan.map, plan.layout), 300, noise[0])
+    whole = plan.release([pooled_sum(table, plan.maps[0], plan.layout)], 300, noise[0])
     parts = [table.take(part) for part in np.array_split(np.arange(300), owners)]
-    total = pool([pooled_sum(part, plan.map, plan.layout) for part in parts], plan.map, plan.layout)
-    pieces = plan.release(total, 300, noise[1])
+    total = pool([pooled_sum(part, plan.maps[0], plan.layout) for part in parts], plan.maps[0], plan.layout)
+    pieces = plan.release([total], 300, noise[1])
     np.testing.assert_array_equal(pieces.embeddings[0].mean, whole.embeddings[0].mean)
     assert pieces.masses is not None
     assert whole.masses is not None
@@ -87,8 +90,10 @@ def test_without_noise_the_release_is_the_joint_embedding_of_rows_and_labels() -
     plan = MerfPlan(SCHEMA, MIXED, None)
     table = rows()
     assert table.labels is not None
-    released = plan.release(pooled_sum(table, plan.map, plan.layout), 300, simulated(0, "curator", "merf"))
-    expected = plan.map.features(table.values).T @ (table.labels[:, None] == np.arange(3)) / 300
+    released = plan.release(
+        [pooled_sum(table, plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
+    )
+    expected = plan.maps[0].features(table.values).T @ (table.labels[:, None] == np.arange(3)) / 300
     np.testing.assert_allclose(released.embeddings[0].mean, expected, atol=1e-8)
     assert released.masses is not None
     np.testing.assert_allclose(released.masses, np.bincount(table.labels, minlength=3) / 300)
@@ -98,24 +103,24 @@ def test_without_noise_the_release_is_the_joint_embedding_of_rows_and_labels() -
 def test_rows_left_out_at_a_public_rate_leave_no_trace_in_the_divisor() -> None:
     """N is the public number of all rows, not how many an owner's coins kept."""
     plan = MerfPlan(SCHEMA, FOURIER, None)
-    total = pooled_sum(rows(200), plan.map, plan.layout)
+    total = pooled_sum(rows(200), plan.maps[0], plan.layout)
     noise = simulated(0, "curator", "merf")
-    kept, public = plan.release(total, 200, noise), plan.release(total, 400, noise)
+    kept, public = plan.release([total], 200, noise), plan.release([total], 400, noise)
     np.testing.assert_allclose(public.embeddings[0].mean, kept.embeddings[0].mean / 2.0, atol=1e-12)
     assert public.embeddings[0].rows == 400
     assert public.masses is not None
     assert public.masses.sum() == pytest.approx(0.5)
     with pytest.raises(DataError, match="public number"):
-        plan.release(total, 199, noise)
+        plan.release([total], 199, noise)
 
 
 def test_noise_has_the_calibrated_deviation() -> None:
     """2,000 coordinates x 3 columns: their deviation is within 5 % with an error rate below 1e-6."""
     spec = FourierMapSpec(dimension=2000, gamma=1.0, seed=3)
     plan, plain = MerfPlan(SCHEMA, spec, 1.0), MerfPlan(SCHEMA, spec, None)
-    total = pooled_sum(rows(50), plan.map, plan.layout)
-    noisy = plan.release(total, 50, simulated(0, "curator", "merf")).embeddings[0]
-    exact = plain.release(total, 50, simulated(0, "curator", "merf")).embeddings[0]
+    total = pooled_sum(rows(50), plan.maps[0], plan.layout)
+    noisy = plan.release([total], 50, simulated(0, "curator", "merf")).embeddings[0]
+    exact = plain.release([total], 50, simulated(0, "curator", "merf")).embeddings[0]
     assert plan.calibration is not None
     assert np.std(noisy.mean - exact.mean) == pytest.approx(plan.calibration.sigmas[0] / 50, rel=0.05)
     assert noisy.sigma == pytest.approx(plan.calibration.sigmas[0] / 50)
@@ -124,7 +129,9 @@ def test_noise_has_the_calibrated_deviation() -> None:
 def test_columns_are_divided_by_the_class_weights() -> None:
     pytest.importorskip("jax")
     plan = MerfPlan(SCHEMA, FOURIER, 1.0)
-    released = plan.release(pooled_sum(rows(), plan.map, plan.layout), 300, simulated(0, "curator", "merf"))
+    released = plan.release(
+        [pooled_sum(rows(), plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
+    )
     (found,) = targets(SCHEMA, released.embeddings, released.masses)
     assert found.column_scale is not None
     assert released.masses is not None
@@ -141,7 +148,7 @@ def test_a_continuous_label_is_one_more_numeric_column() -> None:
     joint = Schema(columns=(Numeric(name="x", bounds=(0, 1)), Numeric(name="y", bounds=(0, 1))))
     plan = MerfPlan(joint, spec, 1.0)
     assert plan.layout == Layout(None)
-    one, two = plan.map.features(np.array([[0.1, 0.9], [0.4, 0.2]]))
+    one, two = plan.maps[0].features(np.array([[0.1, 0.9], [0.4, 0.2]]))
     assert one @ two == pytest.approx(math.exp(-2 * 0.3**2) * math.exp(-2 * 0.7**2), abs=0.04)
 
 
@@ -149,12 +156,14 @@ def test_generators_meet_released_values_only() -> None:
     """End to end: after the release the rows can be thrown away."""
     pytest.importorskip("jax")
     from curator.releases.generators import Training
-    from curator.releases.merf import fit
+    from curator.releases.joint import fit
     from curator.releases.networks import TableNetwork
 
     plan = MerfPlan(SCHEMA, MIXED, 1.0)
     table = rows(20_000)
-    released = plan.release(pooled_sum(table, plan.map, plan.layout), 20_000, simulated(0, "curator", "merf"))
+    released = plan.release(
+        [pooled_sum(table, plan.maps[0], plan.layout)], 20_000, simulated(0, "curator", "merf")
+    )
     table.values[:] = np.nan
     settings = Training(steps=120, batch=96, learning_rate=0.01, reports=1)
     result = fit(plan, released, TableNetwork(SCHEMA, 3, 4, (16,)), settings)

@@ -51,6 +51,7 @@ from tests.curator.summary.fakes import (
     small_market,
     table,
 )
+from tests.record_transcripts import record_transcript
 
 AUCTIONS: dict[str, AnyAuction] = {
     "privauction": PrivAuctionSettings(rate=0.7, patience=3),
@@ -148,7 +149,7 @@ def test_neither_the_order_of_owners_nor_of_answers_matters(case: Case, random: 
     tables = owners(*case.sizes)
     late: list[DirectPort] = [Tardy(bidder(name, rows), i) for i, (name, rows) in enumerate(tables.items())]
     random.shuffle(late)
-    assert case.record(late).transcript() == case.record(ports(tables)).transcript()
+    assert record_transcript(case.record(late)) == record_transcript(case.record(ports(tables)))
 
 
 def test_more_rows_than_there_are_is_refused_before_round_1() -> None:
@@ -192,7 +193,7 @@ def test_a_run_counts_how_often_a_row_was_best() -> None:
     # Step 14 inside a run. Coins ask rank 1 alone here, so with tau = 1 every bidder is asked, as in ask
     # everyone, and with an endless tau nobody else.
     def transcript(auction: AnyAuction) -> dict[str, object]:
-        return run(make_task(9), make_settings(auction), ports(owners(5, 3, 4))).transcript()
+        return record_transcript(run(make_task(9), make_settings(auction), ports(owners(5, 3, 4))))
 
     def patient(tau: float) -> dict[str, object]:
         return transcript(PrivAuctionSettings(rate=1e6, patience=tau))

@@ -16,6 +16,7 @@ from fedkme.errors import NotEnoughRowsError
 from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from tests.curator.summary.fakes import Forger, Listener, Mortal, Tardy, bidder, make_task, owners, ports, run
+from tests.record_transcripts import record_transcript
 
 UNIFORM = SummarySettings(protocol="uniform")
 
@@ -68,7 +69,7 @@ def test_rows_that_were_drawn_were_not_chosen_by_their_gain() -> None:
 def test_neither_the_order_of_owners_nor_of_answers_matters() -> None:
     tables = owners(5, 2, 4)
     late = [Tardy(bidder(name, rows), seed) for seed, (name, rows) in enumerate(tables.items())]
-    early, later = (run(make_task(7), UNIFORM, p).transcript() for p in (ports(tables), late[::-1]))
+    early, later = (record_transcript(run(make_task(7), UNIFORM, p)) for p in (ports(tables), late[::-1]))
     assert early == later
 
 

@@ -18,6 +18,7 @@ from owner.runs import RunManager
 from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run_in_process
 from sim.engines.loopback import Loopback
 from tests.curator.summary.fakes import SCHEMA, owners, table
+from tests.record_transcripts import record_transcript
 from tests.system.launches import launch, read_json, read_lines, transcript
 
 THREE = "scenario.owners=3"
@@ -138,7 +139,7 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
         asyncio.run(run_in_process(market, table(6, 8), settings, asked, records))
         assert records.summary is not None
         assert records.summary.status == "complete"
-        return records.summary.transcript() | {
+        return record_transcript(records.summary) | {
             "ledgers": [kept.line for kept in market.stores()["b"].ledger()]
         }
 
