@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.errors import LedgerError
-from fedkme.heads.check import check_files
 from fedkme.heads.files import SUFFIX
 from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.reconcile import Verdict, locate, verify, verify_files
+from fedkme.ledgers.reconcile import locate, verify, verify_files
 from fedkme.ledgers.statements import statements
+from fedkme.ledgers.witnesses import check_files
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
@@ -67,8 +67,7 @@ def verify_runs(
         verdicts, absent = verify_files(files)
     ledgers = {*files, *(path for folder in folders for _, path in locate(folder))}
     trusted = None if authority is None else authority.read_bytes()
-    for found in check_files(sorted(ledgers), heads, trusted):
-        verdicts.append(Verdict(found.about, found.fault))
+    verdicts += check_files(sorted(ledgers), heads, trusted)
     for verdict in verdicts:
         typer.echo(f"FAULT {verdict.about}: {verdict.fault}" if verdict.fault else f"OK    {verdict.about}")
     if faults := sum(bool(verdict.fault) for verdict in verdicts):

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import LedgerError
-from fedkme.heads.check import check_files
 from fedkme.heads.log import Head
 from fedkme.heads.notes import Checkpoint, check_signature, read_note, root_of, roots_of
+from fedkme.ledgers.witnesses import check_files
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR

@@ -10,27 +10,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedkme.errors import LedgerError
 from fedkme.heads.files import SUFFIX, KeptHeads, read_heads
 from fedkme.heads.log import canonical, commitment
 from fedkme.heads.notes import Checkpoint, check_signature, read_note, roots_of
+from fedkme.ledgers.reconcile import Verdict
 from fedkme.privacy.ledger import Entry, check_chain, read_ledger
-
-
-@dataclass(frozen=True, slots=True)
-class HeadVerdict:
-    """Finding about one log of heads; `fault` is empty when all is well."""
-
-    about: str
-    fault: str = ""
 
 
 def check_files(
     ledgers: Sequence[Path], others: Sequence[Path] = (), authority: bytes | None = None
-) -> list[HeadVerdict]:
+) -> list[Verdict]:
     """Hold ledgers against the heads beside them, and against those of others.
 
     Args:
@@ -53,7 +45,7 @@ def check_files(
 
 def check_heads(
     ledgers: Mapping[str, Sequence[Entry]], kept: Sequence[KeptHeads], authority: bytes | None = None
-) -> list[HeadVerdict]:
+) -> list[Verdict]:
     """Hold ledgers against all heads.
 
     Args:
@@ -67,7 +59,7 @@ def check_heads(
     for each in kept:
         for checkpoint, fault in (_verified(note, chains, authority) for note in each.notes):
             if fault:
-                verdicts.append(HeadVerdict(each.where, fault))
+                verdicts.append(Verdict(each.where, fault))
             else:
                 told.setdefault(checkpoint.origin, []).append((each.where, checkpoint))
         for opening in each.openings:
@@ -94,7 +86,7 @@ def _log(
     told: Sequence[tuple[str, Checkpoint]],
     ledgers: Mapping[str, Sequence[Entry]],
     kept: Sequence[KeptHeads],
-) -> HeadVerdict:
+) -> Verdict:
     own = next((each for each in kept if each.origin == origin), None)
     longest = max((each.leaves.get(origin, []) for each in kept), key=len)
     leaves = longest if own is None else own.leaves.get(origin, [])
@@ -102,29 +94,27 @@ def _log(
     for each in kept:
         theirs = each.leaves.get(origin, [])
         if theirs != leaves[: len(theirs)]:
-            return HeadVerdict(about, _differs(each.where, len(theirs), len(leaves)))
+            return Verdict(about, _differs(each.where, len(theirs), len(leaves)))
     roots = list(roots_of(leaves))
     for where, checkpoint in told:
         if checkpoint.size >= len(roots) or roots[checkpoint.size] != checkpoint.root:
-            return HeadVerdict(about, _differs(where, checkpoint.size, len(leaves)))
+            return Verdict(about, _differs(where, checkpoint.size, len(leaves)))
     if own is None:
-        return HeadVerdict(f"{about}: {len(leaves)}, kept by others alone")
+        return Verdict(f"{about}: {len(leaves)}, kept by others alone")
     if fault := _opened(own, origin, leaves):
-        return HeadVerdict(about, fault)
+        return Verdict(about, fault)
     entries = ledgers.get(own.where)
     if entries is None:
-        return HeadVerdict(f"{about}: {len(leaves)}; its ledger was not given")
+        return Verdict(f"{about}: {len(leaves)}; its ledger was not given")
     last = 0
     for opening in (each for each in own.openings if each["origin"] == origin):
         last, digest = opening["entries"], opening["hash"]
         if last > len(entries):
-            return HeadVerdict(
-                about, f"the ledger has {len(entries)} lines and head {opening['number']} {last}"
-            )
+            return Verdict(about, f"the ledger has {len(entries)} lines and head {opening['number']} {last}")
         if last and entries[last - 1].hash != digest:
-            return HeadVerdict(about, f"line {last} is another than that of head {opening['number']}")
+            return Verdict(about, f"line {last} is another than that of head {opening['number']}")
     others = len({where for where, _ in told if where != own.where})
-    return HeadVerdict(
+    return Verdict(
         f"{about}: {len(leaves)}, also with {others} others; {len(entries) - last} lines after the last"
     )
 
