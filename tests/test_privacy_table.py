@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from sim.replay.cases import replayed
 
 from fedkme.protocols import PROTOCOLS
 from sim.attacks.subjects import SUBJECTS
+from sim.replay.cases import replayed
 from tests.places import ROOT
 
 PARTS = ("Protects", "Sensitivity", "Statement", "Proof", "Against", "Also seen", "Audit", "Replay")
