@@ -21,7 +21,7 @@ QUICK_KINDS = 2
 
 def replay_runs(
     name: Annotated[str, typer.Argument(help="A protocol, a method of release, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer neighbours a case: two minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer neighbours a case.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of rows and noise.")] = 0,
     file: Annotated[Path | None, typer.Option("--json", help="Write every finding here.")] = None,
 ) -> None:
