@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
-from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, payouts, pooled, public
+from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
 from sim.attacks.owners import limits, timing
 

@@ -32,7 +32,8 @@ from owner.cells import herding
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, payouts, pooled, public
+from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Claim, Subject
 from sim.attacks.owners import limits, timing
 

@@ -1,0 +1,1 @@
+"""Audits of what curators release and pay."""
