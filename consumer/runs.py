@@ -65,7 +65,7 @@ def cancelling(run: str) -> AnyWork:
             if isinstance(settings, ConsumerSettings):
                 _give_up(settings, run, reporter)
             (state,) = _checked(answer).runs
-            reporter.say("cancelled", run=state.run, status=state.status)
+            reporter.say("cancelled", run=state.run, round=0, status=state.status)
 
         await _with_stub(settings, reporter, ask)
 
@@ -111,7 +111,7 @@ def _give_up(settings: ConsumerSettings, run: str, reporter: StatusReporter) -> 
             if kept is not None and kept.status == OPEN:
                 kept.end(ENDED)
     except StoreError as error:
-        reporter.say("warning", run=run, line=str(error))
+        reporter.say("warning", run=run, round=0, line=str(error))
 
 
 async def _with_stub(

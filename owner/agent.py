@@ -108,7 +108,7 @@ async def join(
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
 
         def refused(run: str, error: FedkmeError) -> None:
-            reporter.say("refused", run=run, code=error.code, cause=error.cause, remedy=error.remedy)
+            reporter.say("refused", run=run, round=0, code=error.code, cause=error.cause, remedy=error.remedy)
 
         reporter.say("loaded", rows=len(table))
         address = await reporter.hear() if settings.curator == "-" else settings.curator

@@ -150,7 +150,7 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             schema=schema,
             validation=validation,
             noise_for=settings.noise_for(settings.name),
-            warn=lambda run, line: reporter.say("warning", run=run, line=line),
+            warn=lambda run, line: reporter.say("warning", run=run, round=0, line=line),
             budget=settings.budget,
             identity=lambda: None if identity is None else identity.current(),
             simulation_seed=settings.simulation_seed,
@@ -249,10 +249,10 @@ def _judge(
     try:
         if len(table):
             judge(settings, party.schema, party.validation, table, plan.features, reporter)
-            reporter.say("judged", run=plan.run, file=str(settings.output / EVALUATION))
+            reporter.say("judged", run=plan.run, round=0, file=str(settings.output / EVALUATION))
         kept.end(DONE)
     except NotJudgedError as error:
         if len(table) >= settings.request.p:
             raise
-        reporter.say("warning", run=plan.run, line=str(error))
+        reporter.say("warning", run=plan.run, round=0, line=str(error))
     check_complete(settings, len(table))

@@ -75,7 +75,7 @@ class HeadExchange:
             self._report(run, connection, error)
 
     def _report(self, run: str, connection: Connection, error: FedkmeError) -> None:
-        self._say("unwitnessed", run=run, owner=connection.name, code=error.code, line=str(error))
+        self._say("unwitnessed", run=run, round=0, owner=connection.name, code=error.code, line=str(error))
 
 
 async def _ask(connection: Connection, run: str, number: int, body: Body, kind: type[AnswerT]) -> AnswerT:

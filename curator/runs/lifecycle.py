@@ -110,6 +110,7 @@ class Lifecycle:
             body = self._body(run)
             status = await self._outcome(run, body)
             body.write()
+            await self._exchange_heads(run)
         except StoreError as error:
             run.error = error
             where = {"run": run.name, "round": 0 if body is None else body.rounds}
@@ -119,15 +120,23 @@ class Lifecycle:
             if body is not None:
                 body.leave()
             raise
-        members = self.context.members
-        members.discharge(run.name)
-        here = sorted(set(run.document.owners) & set(members.here()))
-        await self._heads.after(run.name, [members.connection(name) for name in here])
         for session in body.sessions:
             await session.dismiss()
         ended, reason = body.ending
         self.context.say("ended", run=run.name, round=body.rounds, status=ended, reason=reason)
         return status
+
+    async def _exchange_heads(self, run: Run) -> None:
+        """Exchange heads with owners that are here; where that fails, the run ends as it would have."""
+        members = self.context.members
+        members.discharge(run.name)
+        here = sorted(set(run.document.owners) & set(members.here()))
+        try:
+            await self._heads.after(run.name, [members.connection(name) for name in here])
+        except StoreError:
+            raise
+        except FedkmeError as error:
+            self.context.say("unwitnessed", run=run.name, round=0, code=error.code, line=str(error))
 
     def _body(self, run: Run) -> Body:
         if run.is_release:

@@ -124,7 +124,7 @@ class Preparation:
     def _warn_of_persons(self, run: str, group: int) -> None:
         if (rows := rows_of_person(self._context.schema)) > group:
             line = f"epsilon holds for {group} of the {rows} rows that a person may have; see 'group'"
-            self._context.say("warning", run=run, line=line)
+            self._context.say("warning", run=run, round=0, line=line)
 
     async def ended(self, run: Run) -> None:
         """Wait until nothing more comes of a run in this process.

@@ -108,6 +108,7 @@ async def test_hundreds_of_fuzzed_calls_over_a_socket(tmp_path: Path) -> None:
 
 
 HUGE = 2**63
+SHARED = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +117,17 @@ HUGE = 2**63
         ([asked(request_id=b"x" * 65)], ProtocolError, "an odd id"),
         ([asked(gamma=float("inf"))], ConfigError, "gamma must be positive and finite"),
         ([asked(gamma=1.7e308)], ConfigError, "gamma must be positive and finite"),
-        ([asked(validation_rows=HUGE), d_v(1, last=False), d_v(0, last=False)], ProtocolError, "empty parts"),
-        ([asked(validation_rows=HUGE), d_v(2)], ProtocolError, "another size"),
-        ([asked(validation_rows=HUGE), *[d_v(20_000, last=False)] * 200], ProtocolError, "67108864 bytes"),
+        (
+            [asked(validation_rows=HUGE), SHARED, d_v(1, last=False), d_v(0, last=False)],
+            ProtocolError,
+            "empty parts",
+        ),
+        ([asked(validation_rows=HUGE), SHARED, d_v(2)], ProtocolError, "another size"),
+        (
+            [asked(validation_rows=HUGE), SHARED, *[d_v(20_000, last=False)] * 200],
+            ProtocolError,
+            "67108864 bytes",
+        ),
         ([asked(validation_rows=0), d_v(0)], FedkmeError, ""),
     ],
     ids=range(7),

@@ -23,7 +23,8 @@ from tests.places import ROOT
 GUIDE = ROOT / "docs" / "deploy.md"
 BLOCK = re.compile(r"^```sh (\w+)( stays)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SCP = """#!/bin/sh
-exec cp "$1" "{homes}/${{2%%:*}}/${{2#*:}}"
+for to; do :; done
+while [ $# -gt 1 ]; do cp "$1" "{homes}/${{to%%:*}}/${{to#*:}}" || exit; shift; done
 """
 SOURCES = ("curator", "consumer", "deploy", "docs", "examples", "fedkme", "owner", "sim")
 
