@@ -338,6 +338,8 @@ class World:
             runs.enqueue(run)
         while (found := runs.find(RUN)) is not None and found.open:
             await found.over.wait()
+            if found.error is not None:
+                process.kill()  # an operator makes room and starts it again
             if not process.alive:
                 raise Killed
 

@@ -102,7 +102,7 @@ def owners_agree(directory: Path) -> bool:
     """Check that each owner wrote down itself, in order, what the curator wrote down of it."""
     return all(
         rows_in(path, path.stem) == rows_in(directory / "ledger.jsonl", path.stem)
-        for path in (directory / "owners").iterdir()
+        for path in (directory / "owners").glob("*.jsonl")
     )
 
 

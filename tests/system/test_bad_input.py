@@ -24,6 +24,7 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.tables.files import save_table
+from fedkme.tables.schema import Person
 from fedkme.tables.table import Table
 from tests.parties import HERE, MIXED, curator_values, owner_values, write_config
 from tests.system.launches import HEADER, read_json, write_own_files
@@ -203,9 +204,9 @@ def test_an_error_inside_a_party_reaches_the_user(
     # The same one line and number, with the party's name once, although the party is another process.
     scenario = write_own_files(tmp_path / "files", {"north": 20, "south": 20})
 
-    def spoil(path: Path, table: Table) -> None:
+    def spoil(path: Path, table: Table, person: Person | None) -> None:
         spoilt = path.parent.name == "south"
-        save_table(path, Table(table.values[:, :1], table.labels) if spoilt else table)
+        save_table(path, Table(table.values[:, :1], table.labels) if spoilt else table, person)
 
     monkeypatch.setattr(sim.engines.processes, "save_table", spoil)
     line = refused(DataError, "sim", "run", scenario, "--out", tmp_path / "run", lines=None)

@@ -345,7 +345,7 @@ async def test_a_curator_that_chooses_by_hashes_is_not_given_rows_of_d_v(tmp_pat
             await at.consumer(P, share="rows")
 
 
-@pytest.mark.parametrize("missing", ["reference", "gifts", "target"])
+@pytest.mark.parametrize("missing", ["reference", "gifts"])
 async def test_an_offer_without_what_hashes_need_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
@@ -355,7 +355,6 @@ async def test_an_offer_without_what_hashes_need_is_refused(
         lacking = {
             "reference": replace(offer, reference=None),
             "gifts": replace(offer, gifts={}),
-            "target": replace(offer, target=None),
         }
         kept(plan, lacking[missing], schema)
 
