@@ -204,7 +204,7 @@ def test_an_error_inside_a_party_reaches_the_user(
     # The same one line and number, with the party's name once, although the party is another process.
     scenario = write_own_files(tmp_path / "files", {"north": 20, "south": 20})
 
-    def spoil(path: Path, table: Table, person: Person | None) -> None:
+    def spoil(path: Path, table: Table, person: Person | None = None) -> None:
         spoilt = path.parent.name == "south"
         save_table(path, Table(table.values[:, :1], table.labels) if spoilt else table, person)
 
