@@ -216,9 +216,7 @@ def _export(store: Store, path: Path) -> None:
 def _seeds(settings: CuratorSettings, schema: Schema) -> Table | None:
     if settings.seeds is None:
         return None
-    table = load_table(settings.seeds, schema, "the seed set")
-    schema.check(table, "the seed set")
-    return table
+    return load_table(settings.seeds, schema, "the seed set")
 
 
 def _make(directory: Path) -> None:

@@ -104,7 +104,6 @@ async def join(
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
     table = load_table(settings.data, schema, settings.name, of_persons=True)
-    schema.check(table, settings.name)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
 
         def refused(run: str, error: FedkmeError) -> None:

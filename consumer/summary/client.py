@@ -66,10 +66,11 @@ async def summarize(
     await stream.write(pb.ConsumerMessage(request=request_to_wire(kept.document.request)))
     plan = await _plan(messages, party.schema)
     heard()
-    if not plan.offered or kept.document.offer is not None:
-        messages_of_offer = offer_to_messages(party.offer(kept, plan))
-        for message in messages_of_offer if not plan.offered else ():
+    if not plan.offered:
+        for message in offer_to_messages(party.offer(kept, plan)):
             await stream.write(message)
+    elif kept.document.offer is not None:
+        party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for
     return await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document))
 
 
@@ -135,7 +136,6 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
     validation = load_table(settings.validation, schema, settings.name, of_persons=True)
     if not len(validation):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
-    schema.check(validation, settings.name)
     make_folder(settings.output)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         requests = Requests(settings.name, store)

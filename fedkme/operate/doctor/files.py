@@ -88,7 +88,6 @@ def _tables(settings: PartySettings) -> Iterator[tuple[str, Path]]:
 
 def _table(schema: Schema, path: Path, what: str, name: str) -> str:
     table = load_table(path, schema, name, of_persons=what in ("rows", "D_v"))
-    schema.check(table, name)
     return f"{len(table)} {what} fit the schema"
 
 
