@@ -24,9 +24,9 @@ from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.store import Durability, Store, open_store
 from sim.bench.fleet import Fleet, Keeps, fleet
-from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.rounds import Books, RoundEnds, real_block, summary_settings
+from sim.bench.synthetic import simulation, synthetic_scenario
 
 _AUCTIONS = ("clock", "ask-everyone")
 

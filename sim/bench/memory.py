@@ -22,8 +22,8 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.bench.market import synthetic_schema
 from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.synthetic import synthetic_schema
 
 COLUMNS = 784
 _GAMMA = 1 / 104  # the median heuristic on MNIST pixels / 255

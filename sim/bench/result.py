@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.config import Settings
-from sim.bench.market import OWNER_ROWS
+from sim.bench.synthetic import OWNER_ROWS
 
 Cell = str | int | float
 Positive = Annotated[int, Field(ge=1)]

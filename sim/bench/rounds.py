@@ -37,8 +37,8 @@ from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
 from sim.bench.fleet import Fleet, fleet
-from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.synthetic import simulation, synthetic_scenario
 from sim.config import SimulationSettings
 from sim.scenarios import Scenario
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from fedkme.errors import PartyFailedError
-from sim.bench.market import simulation, synthetic_scenario
 from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.processes import LaunchTimes, SummaryLaunch
 from sim.report.progress import PlainProgress
 

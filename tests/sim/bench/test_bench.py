@@ -16,9 +16,9 @@ from fedkme.errors import ConfigError, DataError
 from sim.bench.cli import Benchmark, app, run_benchmarks
 from sim.bench.echo import messages_of
 from sim.bench.fleet import fleet
-from sim.bench.market import simulation, synthetic_scenario, synthetic_schema
 from sim.bench.result import BenchSettings
 from sim.bench.rounds import real_block
+from sim.bench.synthetic import simulation, synthetic_scenario, synthetic_schema
 from sim.scenarios import Scenario
 
 TINY = BenchSettings(

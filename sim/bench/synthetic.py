@@ -1,4 +1,4 @@
-"""Data of the benchmarks: small owners with synthetic rows, of any number."""
+"""Synthetic owners of the benchmarks of speed and memory: small ones with random rows, of any number."""
 
 from __future__ import annotations
 
