@@ -24,6 +24,7 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.exchange import Offer, Plan
+from fedkme.party import fits_ledgers
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import Entry, disclosures_in, stored_ledger
 from fedkme.store import OPEN, RunRow, Store
@@ -31,7 +32,6 @@ from fedkme.wire.journals import RequestDocument
 
 RECEIVED, DONE, ENDED = "received", "done", "ended"
 """Statuses of a request that is not open: its rows are here; and were judged; or it never gets any."""
-_NAME = 128  # letters of a run's name
 _OF_THE_CALL = (
     ConnectionFailedError,
     StoreError,
@@ -221,7 +221,7 @@ class Requests:
 
 
 def _check_name(run: str) -> None:
-    if not run or len(run) > _NAME or not run.isprintable() or run == REQUEST:
+    if not run or not fits_ledgers(run) or run == REQUEST:
         raise ProtocolError("the curator gives a run a name that no ledger takes", "Look at its software.")
 
 

@@ -23,6 +23,7 @@ Role = Literal["owner", "curator", "consumer"]
 LogFormat = Literal["text", "json"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_RUN_LETTERS = 128
 _OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}
 
 
@@ -37,6 +38,11 @@ def fault_of_name(name: str, role: Role) -> str:
     if name in RESERVED and name != _OWN_WORDS.get(role):
         return f"{name!r} stands for something else in every ledger, and no {role} is called so"
     return ""
+
+
+def fits_ledgers(run: str) -> bool:
+    """Check whether a run's name, as another party gives it, fits in stores, logs and ledgers."""
+    return len(run) <= _RUN_LETTERS and run.isprintable()
 
 
 def _checked(role: Role) -> AfterValidator:

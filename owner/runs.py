@@ -18,6 +18,7 @@ from fedkme.directives import (
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import Head, HeadLog
 from fedkme.heads.notes import origin_of
+from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
@@ -40,7 +41,6 @@ _KIND = "answer"
 ENDED = "ended"
 MOST_REFUSED = 64
 """Runs that were refused and not dismissed yet; each is a line in the store, and further ones get no line."""
-_NAME = 128  # letters of a run's name
 _CURATORS = origin_of(Role.CURATOR, "")
 """Begin of the names of curators' logs of heads."""
 
@@ -170,7 +170,7 @@ class RunManager:
 
     def _check_name(self, run: str) -> None:
         """Hold a run to a name that fits in stores, logs and ledgers."""
-        if len(run) > _NAME or not run.isprintable():
+        if not fits_ledgers(run):
             raise ProtocolError(
                 f"{self._name} is asked about a run whose name is long or not printable",
                 "Check the curator's software.",
