@@ -11,6 +11,7 @@ import contextlib
 import json
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,7 @@ class LaunchTimes:
     first_round: float | None = None
 
 
-class Launch:
+class Launch(ABC):
     """One run of the `processes` engine; what kind of run it is, a subclass says."""
 
     def __init__(self, tls: bool, directory: Path, note: Callable[[str], None]) -> None:
@@ -61,13 +62,13 @@ class Launch:
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = asyncio.Event()
 
+    @abstractmethod
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
         """Write every party's folder; the command of each, the curator first, the consumer last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hear(self, event: Event) -> None:
         """Hear a party's report, beyond what concerns every run."""
-        raise NotImplementedError
 
     async def run(self) -> None:
         """Start everybody, wait for the end, leave nobody behind.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -83,7 +84,7 @@ class Question:
         return max(release.usable_epsilon(i, phi, layout, rows, ratio) for i, phi in enumerate(self.maps))
 
 
-class EmbeddingMethod(Generic[SettingsT]):
+class EmbeddingMethod(ABC, Generic[SettingsT]):
     """Base of the methods; their settings have the seed and gamma filled in."""
 
     def __init__(self, settings: SettingsT, schema: Schema) -> None:
@@ -101,13 +102,13 @@ class EmbeddingMethod(Generic[SettingsT]):
             return (ExactStatistic("sums of features of all rows"),)
         return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
+    @abstractmethod
     def question(self, rows: int, epsilon: float) -> Question:
         """Question to ask about N rows; another epsilon shows whether it would do, inf: without noise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
         """Post-processing of a release of this method."""
-        raise NotImplementedError
 
     async def ask(self, oracle: SumOracle) -> bytes:
         """Ask the question; nothing is asked where the answer would be noise.

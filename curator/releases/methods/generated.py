@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import ClassVar, Literal, TypeVar
 
 from typing_extensions import override
@@ -33,9 +34,9 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
     mechanism: ClassVar[str]
     categories: Literal["expectation", "gumbel"] = "expectation"
 
+    @abstractmethod
     def plan(self, epsilon: float | None) -> JointPlan:
         """Plan of the settings at an epsilon; None: without noise."""
-        raise NotImplementedError
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
