@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,7 +16,6 @@ from fedkme.config import load_toml, validate
 from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
-from fedkme.store.reading import read_store
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 
@@ -61,9 +59,7 @@ def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) 
 def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")]) -> None:
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
-    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        lines = export(settings.name, store, out)
-    typer.echo(f"{out}: {lines} lines of the ledger of {settings.name}")
+    typer.echo(export(settings.journal, settings.name, out))
 
 
 @app.command()

@@ -46,10 +46,7 @@ def ledger(
     out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
 ) -> None:
     """Write the curator's ledger to a file, also while it serves, for `fedkme audit`."""
-    settings = _settings(config)
-    with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        lines = export(CURATOR, store, out)
-    typer.echo(f"{out}: {lines} lines of the ledger of the curator")
+    typer.echo(export(_settings(config).journal, CURATOR, out))
 
 
 @app.command()

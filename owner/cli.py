@@ -63,9 +63,7 @@ def status(
 def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")]) -> None:
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
-    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        lines = export(settings.name, store, out)
-    typer.echo(f"{out}: {lines} lines of the ledger of {settings.name}")
+    typer.echo(export(settings.journal, settings.name, out))
 
 
 @app.command()

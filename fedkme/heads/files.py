@@ -17,8 +17,10 @@ from typing import Any
 from fedkme.errors import ConfigError, LedgerError
 from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
 from fedkme.heads.notes import LEAF_BYTES, chains_of
+from fedkme.privacy.events import CURATOR
 from fedkme.privacy.export import export_ledger
 from fedkme.store import Store
+from fedkme.store.reading import party_of, read_store
 
 SUFFIX = ".heads"
 
@@ -74,11 +76,22 @@ def write_heads(store: Store, ledger: Path) -> None:
         raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
 
 
-def export(party: str, store: Store, file: Path) -> int:
-    """Write a party's ledger to a file, and its heads beside it; see `export_ledger`."""
-    count = export_ledger(party, store, file)
-    write_heads(store, file)
-    return count
+def export(journal: str, party: str, file: Path) -> str:
+    """Write a party's ledger to a file and its heads beside it, also while the party runs.
+
+    Returns:
+        A line that says what was written.
+
+    Raises:
+        ConfigError: see `export_ledger`.
+        LedgerError: likewise.
+        StoreError: there is no such store, or it cannot be read.
+    """
+    with contextlib.closing(read_store(journal, party)) as store:
+        count = export_ledger(party, store, file)
+        write_heads(store, file)
+    whose = "the curator" if party == CURATOR else party
+    return f"{file}: {count} lines of the ledger of {whose}"
 
 
 def read_heads(path: Path) -> KeptHeads:
@@ -120,8 +133,6 @@ def lines_in(path: Path) -> list[str]:
         LedgerError: the file cannot be read.
     """
     if path.suffix == ".db":
-        from fedkme.store.reading import party_of, read_store
-
         with contextlib.closing(read_store(path, party_of(path))) as store:
             return lines_of(store)
     try:
