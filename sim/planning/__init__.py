@@ -1,6 +1,1 @@
-"""Choice of a protocol from public facts alone: sizes and budgets, never a row."""
-
-from sim.planning.facts import PublicFacts, facts_of
-from sim.planning.plan import Forecast, Recommendation, make_plan
-
-__all__ = ["Forecast", "PublicFacts", "Recommendation", "facts_of", "make_plan"]
+"""Plans of scenarios, and how far they are off: measurements beside predictions."""

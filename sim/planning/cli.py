@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sim.config import load_simulation
-from sim.planning.facts import facts_of
-from sim.planning.plan import Recommendation, make_plan
-from sim.scenarios import build_scenario
+from curator.planning.facts import PublicFacts, run_facts
+from curator.planning.plan import Recommendation, make_plan
+from sim.config import SummaryTable, load_simulation
+from sim.scenarios import Scenario, build_scenario
 
 app = typer.Typer(
     pretty_exceptions_enable=False, help="Estimate what each protocol will reach; recommend one."
@@ -46,13 +46,20 @@ def plan(
         show(found, Console(width=None if sys.stdout.isatty() else _WIDTH))
 
 
+def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
+    """The sizes of a scenario and the public settings of its summary; reads `len` of tables and no row."""
+    sizes = [len(table) for table in scenario.owners.values()]
+    seeds = 0 if scenario.seeds is None else len(scenario.seeds)
+    return run_facts(summary, scenario.schema, summary.p, len(scenario.validation), sizes, seeds)
+
+
 def show(found: Recommendation, console: Console) -> None:
     """The table, the recommendation, and what it cannot know."""
     facts = found.facts
     console.print(
         f"m = {facts.validation_rows}, {facts.owners} owners of {facts.owner_rows[0]} to "
         f"{facts.owner_rows[-1]} rows, p = {facts.rows}, epsilon {facts.epsilon:g} at delta {facts.delta:g}, "
-        f"{facts.seed_rows} public seed rows",
+        f"{facts.seed_rows} public rows for a code book",
         highlight=False,
     )
     table = Table(caption="MMD^2 to D_v over uniform sampling's at the same p; likely range in brackets")

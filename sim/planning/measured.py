@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.planning import formulas
-from sim.planning.facts import PublicFacts
+from curator.planning import formulas
+from curator.planning.facts import PublicFacts
 
 P = (50, 100, 200)
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from curator.planning import formulas
+from curator.planning.facts import PublicFacts
+from curator.planning.plan import OFF, Recommendation, make_plan
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.tables.table import Table
 from sim.config import load_simulation
-from sim.planning import PublicFacts, Recommendation, facts_of, formulas, make_plan
-from sim.planning.cli import app
+from sim.planning.cli import app, facts_of
 from sim.planning.measured import points, spread
-from sim.planning.plan import OFF
 from sim.scenarios import build_scenario
 from tests.places import ROOT
 
@@ -132,9 +133,16 @@ def test_rows_of_published_auction_are_what_its_own_rate_asks() -> None:
 
 
 def test_facts_out_of_range_are_refused() -> None:
-    with pytest.raises(NotEnoughRowsError):
-        PublicFacts(10, (5, 5), 11, 1.0, 1e-5)
-    for bad in ({"validation_rows": 0}, {"owner_rows": ()}, {"epsilon": 0.0}, {"delta": 1.0}, {"rows": 0}):
+    for sizes in ((5, 5), ()):
+        with pytest.raises(NotEnoughRowsError):
+            PublicFacts(10, sizes, 11, 1.0, 1e-5)
+    for bad in (
+        {"validation_rows": 0},
+        {"owner_rows": (0, 200)},
+        {"epsilon": 0.0},
+        {"delta": 1.0},
+        {"rows": 0},
+    ):
         with pytest.raises(ConfigError):
             replace(FACTS, **bad)
 

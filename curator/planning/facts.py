@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from curator.summary.settings import SummarySettings
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from sim.config import SummaryTable
-from sim.scenarios import Scenario
+from fedkme.tables.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class PublicFacts:
         epsilon: of D_v towards everybody, and of each owner's rows towards others.
         delta: likewise.
         dimension: d of h1, for Algorithm 3.
-        seed_rows: size of the public seed set; 0: none, and a code book costs owners a part of epsilon.
+        seed_rows: public rows of which a code book is made; 0: none, and it costs owners a part of epsilon.
         labelled: whether the public schema has a label.
     """
 
@@ -35,7 +36,7 @@ class PublicFacts:
     labelled: bool = False
 
     def __post_init__(self) -> None:
-        if self.validation_rows < 1 or not self.owner_rows or min(self.owner_rows) < 1:
+        if self.validation_rows < 1 or min(self.owner_rows, default=1) < 1:
             raise ConfigError("a plan needs a validation set and owners with rows", "Name their sizes.")
         if self.rows < 1 or not (self.epsilon > 0 and 0 < self.delta < 1 and self.dimension >= 1):
             raise ConfigError("p, epsilon or delta of a plan is out of range", "Correct the scenario.")
@@ -65,15 +66,29 @@ class PublicFacts:
         return asdict(self)
 
 
-def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
-    """The sizes of a scenario and the public settings of its summary; reads `len` of tables and no row."""
+def run_facts(
+    settings: SummarySettings,
+    schema: Schema,
+    rows: int,
+    validation_rows: int,
+    owner_rows: Iterable[int],
+    seed_rows: int,
+) -> PublicFacts:
+    """Facts of a run of so many rows under a curator's settings.
+
+    The consumer's epsilon is not the curator's to know; it is taken to be that of owners.
+
+    Raises:
+        NotEnoughRowsError: owners have fewer rows than are asked for.
+    """
+    sketched = settings.cells.code_book != "seeds"
     return PublicFacts(
-        validation_rows=len(scenario.validation),
-        owner_rows=tuple(sorted(len(table) for table in scenario.owners.values() if len(table))),
-        rows=summary.p,
-        epsilon=summary.privacy.of_row,
-        delta=summary.privacy.delta,
-        dimension=summary.features.dimension,
-        seed_rows=0 if scenario.seeds is None else len(scenario.seeds),
-        labelled=scenario.schema.label is not None,
+        validation_rows=validation_rows,
+        owner_rows=tuple(sorted(filter(None, owner_rows))),
+        rows=rows,
+        epsilon=settings.privacy.of_row,
+        delta=settings.privacy.delta,
+        dimension=settings.features.dimension,
+        seed_rows=0 if sketched else seed_rows,
+        labelled=schema.label is not None,
     )

@@ -20,11 +20,14 @@ that of Gaussian noise on g~. Their factors, and all other constants, are fits t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+import numpy as np
+
+from curator.planning.facts import PublicFacts
 from curator.summary.auctions.clock import ClockSettings
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.privacy.gaussian import gaussian_sigma
-from sim.planning.facts import PublicFacts
 
 SPREAD = 14.0
 GREEDY_ROWS, GREEDY_TARGET = 3.1, 2.1
@@ -38,7 +41,7 @@ LEFT = {1.0: 1.0, 1.5: 0.30, 2.0: 0.15, 3.0: 0.10}
 """f_0: what pruning rho p rows to p leaves of a small error."""
 LEFT_OF_LARGE = {1.0: 1.0, 1.5: 0.60, 2.0: 0.41, 3.0: 0.26}
 """What it leaves of an error as large as that of MNIST's uniform rows; 2 measured, others interpolated."""
-UNIFORM_LEFT = {2.0: 0.23, 3.0: 0.09, 5.0: 0.04}
+UNIFORM_LEFT = {1.0: 1.0, 2.0: 0.23, 3.0: 0.09, 5.0: 0.04}
 """phi: what it leaves of uniform rows' error, between classes of images (.41 at 2) and real sites (.13)."""
 LEFT_POWER = 1.35
 CLOCK_EXACT, CLOCK_POWER, CLOCK_NOISY, CLOCK_SCALE = 0.47, 0.37, 0.89, 0.0016
@@ -60,9 +63,9 @@ def greedy(facts: PublicFacts) -> float:
 
 
 def uniform_pruned(facts: PublicFacts, rho: float) -> float:
-    """Estimate for rho p uniform rows, pruned to p; all rows of the pool pruned are greedy's."""
+    """Estimate for rho p uniform rows, rho > 1, pruned to p; all rows of the pool pruned are greedy's."""
     out_of_reach = max(0.0, 1.0 - rho * facts.rows / facts.pool)
-    return greedy(facts) + UNIFORM_LEFT[rho] * out_of_reach
+    return greedy(facts) + _between(UNIFORM_LEFT, rho) * out_of_reach
 
 
 def histogram_epsilon(facts: PublicFacts) -> float:
@@ -81,7 +84,7 @@ def cells(facts: PublicFacts, rho: float, bias: float) -> float:
 
     Args:
         facts: sizes and budget.
-        rho: rows ordered over p, one of LEFT.
+        rho: rows ordered over p, >= 1; between the measured ones of LEFT it is interpolated.
         bias: PURE_BIAS, MIXED_BIAS or between them: how owners divide the kinds of rows is not public.
     """
     count, m = cell_count(facts), facts.validation_rows
@@ -90,7 +93,8 @@ def cells(facts: PublicFacts, rho: float, bias: float) -> float:
     scarce = CELLS_SCARCE * (facts.rows / facts.pool) ** 2
     x = SAMPLE / m + noise + owners + scarce + bias
     error = x / (1.0 + x)
-    left: float = LEFT[rho] + (LEFT_OF_LARGE[rho] - LEFT[rho]) * error**LEFT_POWER
+    small = _between(LEFT, rho)
+    left: float = small + (_between(LEFT_OF_LARGE, rho) - small) * error**LEFT_POWER
     return greedy(facts) + left * error
 
 
@@ -124,3 +128,8 @@ def privauction_rows(facts: PublicFacts) -> float:
     rate, _ = PrivAuctionSettings().parameters(facts.owners)
     asked = math.fsum(math.exp(-rate * rank) for rank in range(facts.owners))
     return min(facts.rows * asked, float(facts.pool))
+
+
+def _between(measured: Mapping[float, float], rho: float) -> float:
+    """Interpolate what was measured at some rho; beyond the largest it stays."""
+    return float(np.interp(rho, list(measured), list(measured.values())))

@@ -1,0 +1,1 @@
+"""Choice of a protocol from public facts alone: sizes and budgets, never a row."""
