@@ -105,10 +105,14 @@ class AskHistogram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FillOrder:
-    """Rows are asked for, `count` at most, that match shares of the cells, (B,)."""
+    """Order of rows: `count`, or all that the owner has.
+
+    Of them `uniform` are drawn uniformly, and come first; the others match shares of the cells, (B,).
+    """
 
     count: int
     shares: NDArray[np.float64]
+    uniform: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ class CellsFamily:
             cells.classes,
             run.consumer,
             offer.gifts if document.planned.sealed else None,
+            settings.cells.uniform,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate

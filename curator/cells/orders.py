@@ -14,6 +14,9 @@ cells, s_i its share of all rows, both from noisy counts.
    middle. So a cell of n rows (of one class) is asked of the n / LEAST_ORDER owners that 3 asks for most of
    it, or as many as their caps need, and 3 is repeated with those.
 
+A share a of all rows may be drawn uniformly, by each owner in proportion to its rows: a sample of the pool,
+stratified by owner, whatever the histograms say. What is ordered by cells is the rest.
+
 q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
 """
 
@@ -25,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.directives import FillOrder
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, NotEnoughRowsError
 
@@ -79,17 +83,24 @@ class Orders:
     """Orders to owners: how many rows of which cells each is asked for.
 
     Attributes:
-        rows: n_j, (K,) int64.
-        cells: A, (K, L B): rows of each cell in an owner's order over its n_j, each row adds up to 1 or 0.
+        rows: n_j, (K,) int64, at most m_j.
+        uniform: of them, rows that the owner draws uniformly, (K,) int64.
+        cells: A, (K, L B): rows of each cell over those that are not drawn, each row adds up to 1 or 0.
         weights: (K,), adding up to 1: what the mixture fit gives each owner, over its parts.
         dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy
             already.
     """
 
     rows: IntArray
+    uniform: IntArray
     cells: FloatArray
     weights: FloatArray
     dropped: float
+
+    def directives(self) -> list[FillOrder]:
+        """Order to each owner, in the order of owners."""
+        each = zip(self.rows.tolist(), self.cells, self.uniform.tolist(), strict=True)
+        return [FillOrder(count, shares, uniform) for count, shares, uniform in each]
 
 
 def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
@@ -116,10 +127,11 @@ def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
     return found
 
 
-def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) -> Orders:
+def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, uniform: float = 0.0) -> Orders:
     """Orders over `total` = rho p rows of all owners.
 
-    A cell is ordered from owners of which each gives `least` rows.
+    A cell is ordered from owners of which each gives `least` rows; `uniform` is the share a of rows that are
+    not ordered by cells.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -129,6 +141,8 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
         raise NotEnoughRowsError(
             f"{total} rows were ordered and owners have {available}", "Ask for a smaller summary."
         )
+    drawn = uniform_rows(histograms.owner_rows, round(uniform * total))
+    total -= int(drawn.sum())
     owners, size = len(histograms.owner_rows), len(histograms.validation)
     nu = histograms.validation / max(histograms.validation_rows, 1)
     counted = (histograms.owner_rows[:, None] * histograms.shares).reshape(-1, size)
@@ -146,11 +160,16 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER) ->
     if not few.all():
         asked = _asked(v, held * few.reshape(held.shape), counted, total)
     asked = asked.reshape(owners, -1)
-    rows = _rounded(asked.sum(axis=1), histograms.owner_rows, total)
+    rows = _rounded(asked.sum(axis=1), histograms.owner_rows - drawn, total)
     sums = asked.sum(axis=1, keepdims=True)
     cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
-    return Orders(rows, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+    return Orders(rows + drawn, drawn, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+
+
+def uniform_rows(sizes: IntArray, count: int) -> IntArray:
+    """Split of `count` uniform rows over owners in proportion to their rows, (K,); none is asked for more."""
+    return _rounded(count * sizes / max(int(sizes.sum()), 1), sizes, count)
 
 
 def concentrated(asked: FloatArray, most: FloatArray, least: int) -> BoolArray:

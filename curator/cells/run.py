@@ -1,8 +1,9 @@
 """A summary by cells: one histogram of each owner, one order to each, and the rows that fill it.
 
 docs/decisions/008 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
-histograms do not. Nothing here is asked twice: an owner that sends fewer rows than its order is not asked
-for others, and others are not told. The run ends for an owner with its own answer, before anybody prunes.
+histograms do not. Nothing here is asked twice: an owner that sends fewer rows than were ordered, which is
+never more than it has, deviates; others are not asked for them, and not told. The run ends for an owner with
+its own answer, before anybody prunes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.prune import prune
+from fedkme.directives import FillOrder
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Invitation
@@ -36,7 +38,6 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 
 IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +60,7 @@ class CellTask:
         consumer: who receives the summary.
         gifts: the group secret by owner, for rows in boxes, all of which the consumer gets; None: rows as
             they are.
+        uniform: share of the rows that owners draw uniformly; None: 0.
     """
 
     run: str
@@ -74,6 +76,7 @@ class CellTask:
     classes: int = 0
     consumer: str = CONSUMER
     gifts: Mapping[str, Gift] | None = None
+    uniform: float | None = None
 
     @property
     def asked(self) -> int:
@@ -155,19 +158,16 @@ async def _fill(
         task.validation_rows,
         labels=max(1, task.classes),
     )
-    orders = make_orders(histograms, min(task.asked, int(sizes.sum())))
+    orders = make_orders(histograms, min(task.asked, int(sizes.sum())), uniform=task.uniform or 0.0)
     record.released = _released(task, record, counted, orders)
-    asked = {
-        name: (count, orders.cells[place])
-        for place, (name, count) in enumerate(zip(owners, orders.rows.tolist(), strict=True))
-    }
+    asked = dict(zip(owners, orders.directives(), strict=True))
     answers = await roster.ask(1, _fill_order, asked)
     received: list[tuple[str, AnyRow]] = []
     for name, (rows, _) in answers.items():
-        if not asked[name][0]:
+        if not asked[name].count:
             continue
         gate.receive_rows(1, name, record.access(1, {name: rows})[name])
-        error = _unfit(task, name, rows, asked[name][0])
+        error = _unfit(task, name, rows, asked[name].count)
         if error is not None:
             roster.remove(1, name, error)
             continue
@@ -221,12 +221,14 @@ def _released(
     """Values that payouts and plans may read: noisy counts that were paid for, and functions of them."""
     owners = list(counted)
     ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
+    drawn = dict(zip(owners, orders.uniform.tolist(), strict=True))
     return {
         "code_book": {"kind": task.book.kind, "cells": task.book.cells},
         "classes": task.classes,
         "histograms": {name: counts.tolist() for name, counts in counted.items()},
         "target_histogram": task.histogram.tolist(),
         "orders": {name: ordered.get(name, 0) for name in record.owner_rows},
+        "uniform": {name: drawn.get(name, 0) for name in record.owner_rows},
         "mixture_weights": dict(zip(owners, orders.weights.tolist(), strict=True)),
         "dropped": orders.dropped,
     }
@@ -237,10 +239,9 @@ async def _histogram(cells: int, owner: OwnerSession, _: int) -> IntArray:
 
 
 async def _fill_order(
-    owner: OwnerSession, order: tuple[int, FloatArray]
+    owner: OwnerSession, order: FillOrder
 ) -> tuple[Sequence[AnyRow], Closing | FedkmeError]:
-    count, shares = order
-    rows = await owner.fill_order(1, count, shares) if count else ()
+    rows = await owner.fill_order(1, order) if order.count else ()
     return rows, await _end(owner)
 
 
@@ -268,15 +269,14 @@ def _note(
 
 
 def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:
-    """Reason why what an owner sent cannot be used, or None."""
-    if len(rows) > wanted:
+    """Reason why what an owner sent cannot be used, or None.
+
+    It has the rows: no order is for more than it said. So their number tells nothing, and fewer are a fault.
+    """
+    if len(rows) != wanted:
         return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")
     if len({row.token for row in rows}) < len(rows):
         return BidMismatchError(f"{owner} sent a row twice", "Check the owner's software.")
     if task.gifts is not None:
-        if len(rows) < wanted:
-            return OwnerFaultError(
-                f"{owner} sent {len(rows)} boxes for {wanted}", "Check the owner's software."
-            )
         return fault_of_boxes(task.schema.width, owner, rows)
     return fault_of_rows(task.schema, owner, [row for row in rows if isinstance(row, Row)])

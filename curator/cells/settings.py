@@ -14,6 +14,9 @@ class CellsSettings(Settings):
 
     rho: float = Field(2.0, ge=1, le=10)
     """Rows that owners send for each row of the summary; the best are kept, and nobody is told which."""
+    uniform: float | None = Field(None, ge=0, le=1)
+    """Share of these rows that owners draw uniformly, whatever histograms say: a summary with weights is then
+    never worse than one of so many uniform rows alone. None: 0."""
     code_book: Literal["auto", "seeds", "sketch"] = "auto"
     """Where the public cells come from: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
     second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.

@@ -178,11 +178,9 @@ class OwnerSession(RunSession):
             raise self._odd(round_number, f"a histogram has {len(counts)} cells and the run {cells}")
         return counts
 
-    async def fill_order(
-        self, round_number: int, count: int, shares: NDArray[np.float64]
-    ) -> Sequence[AnyRow]:
-        """Order rows by shares of cells, (B,)."""
-        return await self._rows(round_number, FillOrder(count, shares), count)
+    async def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
+        """Order rows by shares of cells."""
+        return await self._rows(round_number, order, order.count)
 
     async def close(self, last_round: int) -> Closing:
         """End the run for this owner."""

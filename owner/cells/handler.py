@@ -48,8 +48,8 @@ class CellHandler(RunHandler):
                 return Accepted(responder.invite(invitation))
             case AskHistogram():
                 return NoisyHistogram(responder.histogram(number))
-            case FillOrder(count, shares):
-                return Rows(responder.fill_order(number, count, shares))
+            case FillOrder() as order:
+                return Rows(responder.fill_order(number, order))
             case Close():
                 return responder.close()
         raise ProtocolError(

@@ -1,13 +1,12 @@
-"""An owner's part of a summary by cells: pick rows of its own that stand for the cells ordered.
+"""Herding: picks rows of an owner whose mean stands for the cells ordered.
 
-Everything is computed from the owner's own rows and its order, which is a function of private releases. What
-leaves are the picked rows themselves; how many were too few is seen by whoever receives them, and nobody
-else. All rows are scored and herded, also for an order of cells in which there is none: how long it takes
-follows from numbers of rows and columns, and not from cells.
+All rows are scored and herded, whatever cells were ordered: how long it takes follows from numbers of rows
+and columns, and not from cells.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +32,13 @@ def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
         order: A_j, (B,), >= 0; parts ordered from cells in which the owner has no row are left out.
 
     Returns:
-        (m_j,) adding up to 1; all 0 where the owner has no row of any cell ordered.
+        (m_j,) adding up to 1; all alike where the owner has no row of any cell ordered.
     """
     sizes = np.bincount(cells, minlength=len(order))
     share = np.where(sizes > 0, order, 0.0)
     total = float(share.sum())
     if total <= 0.0:
-        return np.zeros(len(cells))
+        return np.full(len(cells), 1.0 / max(len(cells), 1))
     weights: FloatArray = (share / total / np.maximum(sizes, 1))[cells]
     return weights
 
@@ -61,7 +60,9 @@ def target_scores(rows: Rows, weights: FloatArray, gamma: float) -> FloatArray:
     return scores
 
 
-def herd(rows: Rows, scores: FloatArray, count: int, gamma: float) -> IntArray:
+def herd(
+    rows: Rows, scores: FloatArray, count: int, gamma: float, taken: IntArray | Sequence[int] = ()
+) -> IntArray:
     """Greedy herding: each next row is argmax of t(x) - (1/(q+1)) sum over the q rows picked of k(x, s).
 
     One kernel column per pick. A prefix of the answer is the answer to a smaller count.
@@ -69,22 +70,24 @@ def herd(rows: Rows, scores: FloatArray, count: int, gamma: float) -> IntArray:
     Args:
         rows: own rows, encoded, (m_j, n).
         scores: t at each of them, (m_j,).
-        count: n_j; at most m_j rows are picked.
+        count: rows to pick.
         gamma: of the kernel.
+        taken: indices of rows that cannot be picked, all different.
 
     Returns:
-        (min(n_j, m_j),) indices, all different, in the order of picking.
+        (min(count, m_j - taken),) indices, all different, in the order of picking.
 
     Raises:
         DataError: a score is not finite or there is not one for each row.
     """
     if scores.shape != (len(rows),) or not np.isfinite(scores).all():
         raise DataError("rows to herd have no finite scores", "Encode rows by the public schema.")
-    picks = min(max(count, 0), len(rows))
+    picks = min(max(count, 0), len(rows) - len(taken))
     points = np.asarray(rows, np.float64)
     norms = np.einsum("ij,ij->i", points, points)
     crowding = np.zeros(len(rows))
     free = np.ones(len(rows), dtype=np.bool_)
+    free[np.asarray(taken, dtype=np.int64)] = False
     chosen = np.empty(picks, dtype=np.int64)
     for size in range(picks):
         gain = np.round(scores - crowding / (size + 1), _DIGITS)
@@ -93,20 +96,3 @@ def herd(rows: Rows, scores: FloatArray, count: int, gamma: float) -> IntArray:
         squared = norms + norms[best] - 2.0 * (points @ points[best])
         crowding += np.exp(-gamma * np.maximum(squared, 0.0))
     return chosen
-
-
-def fill_order(rows: Rows, cells: IntArray, order: FloatArray, count: int, gamma: float) -> IntArray:
-    """Indices of the rows to send for an order (n_j, A_j).
-
-    Fewer than n_j where the owner is short, none if it has no row of any cell ordered.
-
-    Args:
-        rows: own rows, encoded, (m_j, n).
-        cells: of each, (m_j,).
-        order: A_j, (B,).
-        count: n_j.
-        gamma: of the kernel.
-    """
-    weights = cell_weights(cells, order)
-    chosen = herd(rows, target_scores(rows, weights, gamma), count, gamma)
-    return chosen if weights.any() else chosen[:0]

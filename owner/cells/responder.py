@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedkme.cells.codebook import CodeBook, code_book_from_json
 from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
 from fedkme.cells.noise import on_integers
+from fedkme.directives import FillOrder
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
@@ -18,7 +19,7 @@ from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from owner.cells import herding
+from owner.cells.fill import drawn_rows, fill_order
 from owner.cells.pace import Pace, measured
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
@@ -52,7 +53,8 @@ class HistogramResponder:
         self._table = table
         self._offered = table
         self._schema = schema
-        self._noise = on_integers(noise)
+        self._noise = noise
+        self._noise_of_counts = on_integers(noise)
         self._gate = gate
         self._invitation: Invitation | None = None
         self._book: CodeBook | None = None
@@ -137,7 +139,7 @@ class HistogramResponder:
         if self._counted:
             raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
         how = HistogramNoise(terms.scale)
-        counts = noisy_counts(self._cells(terms, book), _size(terms, book), how, self._noise)
+        counts = noisy_counts(self._cells(terms, book), _size(terms, book), how, self._noise_of_counts)
         self._gate.pass_histogram(invitation.run, how.event, counts)
         self._counted = True
         return counts
@@ -145,22 +147,21 @@ class HistogramResponder:
     def skip_histogram(self) -> None:
         """Leave seeded noise as after `histogram`, whose answer is kept elsewhere."""
         _, terms, book = self._begun()
-        self._noise.discrete_laplace(terms.scale, _size(terms, book))
+        self._noise_of_counts.discrete_laplace(terms.scale, _size(terms, book))
         self._counted = True
 
-    def fill_order(self, round_number: int, count: int, shares: NDArray[np.float64]) -> Sequence[AnyRow]:
-        """Choose at most `count` rows that match the shares of cells, (B,), by the exact kernel.
+    def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
+        """Choose as many rows as are ordered, or all there are: drawn ones, then those that match the cells.
 
         In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
-        none, so that the number tells the curator nothing; nor does the time, which is `answer_s`.
+        none. So their number tells the curator nothing; nor does the time, which is `answer_s`.
 
         Raises:
-            ProtocolError: count or shares are out of range, or it is a second order.
+            ProtocolError: a count or shares are out of range, or it is a second order.
             SealedBoxError: rows are to be sealed, and the keys died with another process.
         """
         invitation, terms, book = self._begun()
-        fits = shares.shape == (_size(terms, book),) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
-        if not fits or self._ordered or not 0 < count <= terms.rows:
+        if self._ordered or not _fits(order, _size(terms, book), terms.rows):
             raise ProtocolError(
                 f"{self.name} gets an order with a count or shares out of range, or a second order",
                 "Check the curator's software.",
@@ -168,10 +169,11 @@ class HistogramResponder:
         sealer = self._ready()
         table = self._offered
         if self._pace is not None:
-            self.answer_s = self._pace.answer_s(len(table), count)
+            self.answer_s = self._pace.answer_s(len(table), order.count)
         rows = self._schema.encode(table.values)
-        chosen = herding.fill_order(rows, self._cells(terms, book), shares, count, terms.gamma)
-        sent = len(chosen) if sealer is None else count
+        drawn = drawn_rows(len(rows), order.uniform, self._noise)
+        chosen = fill_order(rows, self._cells(terms, book), order, terms.gamma, drawn)
+        sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)
         self._ordered = True  # also where it has no row of the cells: a second order could ask for others
@@ -182,7 +184,7 @@ class HistogramResponder:
         ]
         if sealer is None:
             return found
-        return [*sealer.seal(found), *sealer.fill(range(len(found), count), self._schema.width)]
+        return [*sealer.seal(found), *sealer.fill(range(len(found), order.count), self._schema.width)]
 
     def restore_rows(self, sent: Sequence[int]) -> None:
         """Rows that another process let out, by their tokens."""
@@ -221,6 +223,13 @@ class HistogramResponder:
 def _size(terms: CellTerms, book: CodeBook) -> int:
     """Counts of a histogram."""
     return max(1, terms.classes) * book.cells
+
+
+def _fits(order: FillOrder, cells: int, most: int) -> bool:
+    """Check whether an order is one of so many cells, for at most so many rows."""
+    shares = order.shares
+    in_range = shares.shape == (cells,) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
+    return in_range and 0 < order.count <= most and 0 <= order.uniform <= order.count
 
 
 def _terms(invitation: Invitation) -> CellTerms:

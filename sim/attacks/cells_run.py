@@ -20,12 +20,12 @@ from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.summary.record import SummaryRecord
 from fedkme.cells.histogram import histogram_noise
+from fedkme.directives import FillOrder
 from fedkme.errors import OwnerLostError
 from fedkme.privacy.events import Event, PureDp
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import SimulatedNoise
-from fedkme.sealed.rows import HashedRow
-from fedkme.tables.row import Row
+from fedkme.sealed import AnyRow
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
@@ -63,9 +63,9 @@ class _Listener(HistogramResponder):
         super().__init__(*arguments)
         self._view = view
 
-    def fill_order(self, round_number: int, count: int, shares: Floats) -> Sequence[Row | HashedRow]:
-        self._view.count, self._view.shares = count, shares
-        return super().fill_order(round_number, count, shares)
+    def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
+        self._view.count, self._view.shares = order.count, order.shares
+        return super().fill_order(round_number, order)
 
 
 def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:

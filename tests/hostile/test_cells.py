@@ -192,17 +192,17 @@ def test_a_second_histogram_is_refused_also_by_the_next_process(tmp_path: Path) 
 
 @pytest.mark.parametrize("order", [fill(3), fill(3, 2), fill(3, 1, [0.0] * (COUNTED - 1) + [1.0])])
 def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, order: pb.Directive) -> None:
-    # Also after one that no row fitted: one cell after another could be asked whether it is empty.
+    # Also after one of no cells: one cell after another could be asked whether it is empty.
     empty = [0.0] * COUNTED
     with host(tmp_path) as at:
         at.wired.answer(invite())
         (reply,) = at.wired.answer(fill(2, 3, empty))
-        assert not len(reply.rows.rows)
+        assert len(reply.rows.rows) == 3
         assert "out of turn, or twice" in fault_of(at.wired.answer(order)).cause
     with host(tmp_path) as at:
         order.at.seq = 4
         assert "out of turn, or twice" in fault_of(at.wired.answer(order)).cause
-        assert at.wired.rows_sent == 0
+        assert at.wired.rows_sent == 3
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,10 @@ def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, orde
         fill(2, 4, []),
         fill(2, 4, SHARES[1:]),
         fill(2, 4, [*SHARES, 0.0]),
+        directive(2, fill_order=pb.FillOrder(count=4, shares=SHARES, uniform=5)),
         *(fill(2, 4, [odd, *SHARES[1:]]) for odd in (math.nan, math.inf, -1.0, -5e-324, 2.0, 1.7e308)),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_an_order_that_is_none(at: Host, order: pb.Directive) -> None:
     # Refused without a row, and a proper one is filled after it.

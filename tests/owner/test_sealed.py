@@ -99,28 +99,38 @@ def boxes(rows: Sequence[AnyRow]) -> list[HashedRow]:
     return [row for row in rows if isinstance(row, HashedRow)]
 
 
-def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empty() -> None:
-    # sealed-rows: "as many as were ordered": else their number would tell the curator of exact counts.
+def test_an_order_of_cells_without_rows_is_filled_with_others() -> None:
+    # Issue 13, item 6: no box is empty, whatever cells the owner has rows of.
     rows = table(1)
     cells = BOOK.cells_of(SCHEMA.encode(rows.values))
     lacking = Table(rows.values[cells != 0], None if rows.labels is None else rows.labels[cells != 0])
     owner = Owner("a", lacking)
     keys, gifts = given(owner.keys.offer(RUN))
     owner.responder.invite(invitation(gifts["a"]))
-    sent = boxes(owner.responder.fill_order(1, 5, np.array([1.0, 0.0, 0.0, 0.0])))
-    assert len(sent) == 5
+    sent = boxes(owner.responder.fill_order(1, FillOrder(5, np.array([1.0, 0.0, 0.0, 0.0]))))
+    assert len(sent) == len(keys.open(sent)) == 5
     assert {len(row.box) for row in sent} == {row_box_bytes(3)}
-    assert keys.open(sent) == []
     assert owner.responder.close().rows_sent == 5
     events = [(about.observer, about.event.kind) for about in owner.lines.kept]
     assert events == [("curator", "sealed-rows"), ("consumer", "raw-rows")] * 5
+
+
+def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empty() -> None:
+    # sealed-rows: "as many as were ordered", also where an order is for more than there are.
+    owner = Owner("a", table(1, 4))
+    keys, gifts = given(owner.keys.offer(RUN))
+    owner.responder.invite(invitation(gifts["a"]))
+    sent = boxes(owner.responder.fill_order(1, FillOrder(6, np.ones(4))))
+    assert len(sent) == 6
+    assert {len(row.box) for row in sent} == {row_box_bytes(3)}
+    assert len(keys.open(sent)) == 4
 
 
 def test_a_full_order_is_full_of_the_owners_rows() -> None:
     owner = Owner("a", rows := table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     owner.responder.invite(invitation(gifts["a"]))
-    opened = keys.open(boxes(owner.responder.fill_order(1, 12, np.ones(4))))
+    opened = keys.open(boxes(owner.responder.fill_order(1, FillOrder(12, np.ones(4)))))
     assert len(opened) == 12
     assert {row.values.tobytes() for row in opened} <= {row.tobytes() for row in rows.values}
     assert all(row.label is not None for row in opened)

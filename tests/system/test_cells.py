@@ -147,8 +147,8 @@ class Lost(OwnerSession):
     async def histogram(self, round_number: int, cells: int) -> Any:
         return await self._unless("histogram", super().histogram(round_number, cells))
 
-    async def fill_order(self, round_number: int, count: int, shares: Any) -> Any:
-        return await self._unless("fill_order", super().fill_order(round_number, count, shares))
+    async def fill_order(self, *order: Any) -> Any:
+        return await self._unless("fill_order", super().fill_order(*order))
 
     async def _unless(self, question: str, answer: Any) -> Any:
         if question == self.when:

@@ -265,12 +265,14 @@ class AskHistogram(_message.Message):
     def __init__(self) -> None: ...
 
 class FillOrder(_message.Message):
-    __slots__ = ("count", "shares")
+    __slots__ = ("count", "shares", "uniform")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
+    UNIFORM_FIELD_NUMBER: _ClassVar[int]
     count: int
     shares: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, count: _Optional[int] = ..., shares: _Optional[_Iterable[float]] = ...) -> None: ...
+    uniform: int
+    def __init__(self, count: _Optional[int] = ..., shares: _Optional[_Iterable[float]] = ..., uniform: _Optional[int] = ...) -> None: ...
 
 class Close(_message.Message):
     __slots__ = ()

@@ -23,6 +23,17 @@ def test_an_order_goes_to_who_has_the_rows() -> None:
     assert orders.dropped == 0
 
 
+def test_a_share_of_uniform_rows_is_by_what_owners_have() -> None:
+    # Decision 018: a rho p rows are a sample of the pool, and the histograms say where the others come from.
+    received = histograms([[90, 10, 0, 0], [0, 0, 50, 50]], [0, 0, 20, 60])
+    orders = make_orders(received, 40, uniform=0.5)
+    assert orders.uniform.tolist() == [10, 10]
+    assert orders.rows.tolist() == [10, 30]
+    assert np.allclose(orders.cells, make_orders(received, 20).cells)
+    asked = [(said.count, said.uniform) for said in orders.directives()]
+    assert asked == [(10, 10), (30, 10)]
+
+
 def test_the_mixture_is_found() -> None:
     q = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.1, 0.9]])
     truth = np.array([0.6, 0.0, 0.4])
@@ -59,22 +70,26 @@ def test_orders_respect_totals_limits_and_caps(data: st.DataObject) -> None:
     nu = data.draw(arrays.arrays(np.int64, cells, elements=st.integers(-20, 200)))
     rows = data.draw(arrays.arrays(np.int64, owners, elements=st.integers(0, 300)))
     total = data.draw(st.integers(1, max(1, int(rows.sum()))))
+    share = data.draw(st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0]))
     received = Histograms(counts, rows, nu, 100)
     if rows.sum() == 0:
         with pytest.raises(NotEnoughRowsError):
             make_orders(received, total)
         return
-    orders = make_orders(received, total)
+    orders = make_orders(received, total, uniform=share)
     assert orders.rows.sum() == total
-    assert (orders.rows >= 0).all()
     assert (orders.rows <= rows).all()
+    assert orders.uniform.sum() == round(share * total)
+    assert (np.abs(orders.uniform - round(share * total) * rows / rows.sum()) < 1).all()
+    by_cells = orders.rows - orders.uniform
+    assert (by_cells >= 0).all()
     assert np.isfinite(orders.cells).all()
     assert (orders.cells >= -1e-12).all()
     asked = orders.cells.sum(axis=1)
-    assert np.allclose(asked[orders.rows > 0], 1.0)
-    assert not orders.cells[orders.rows == 0].any()
+    assert np.allclose(asked[by_cells > 0], 1.0)
+    assert not orders.cells[by_cells == 0].any()
     most = USABLE * rows[:, None] * received.shares
-    if total <= 0.999 * most.sum():  # caps can be met, up to the rounding of an owner's rows
+    if not share and total <= 0.999 * most.sum():  # caps can be met, up to the rounding of an owner's rows
         assert (orders.rows <= most.sum(axis=1) + 1).all()
 
 

@@ -9,7 +9,7 @@ from fedkme.cells.prune import candidates, greedy, prune, swapped
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import objective
 from fedkme.errors import DataError, NotEnoughRowsError
-from owner.cells.herding import cell_weights, fill_order, herd, target_scores
+from owner.cells.herding import cell_weights, herd, target_scores
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 
 GAMMA = 0.7
@@ -17,6 +17,10 @@ RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))
 CELLS = RNG.integers(0, 4, 40)
 ORDER = np.array([0.5, 0.0, 0.2, 0.3, 0.1])  # cell 4 exists in the code book, not here
+
+
+def herded(rows: np.ndarray, cells: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+    return herd(rows, target_scores(rows, cell_weights(cells, order), GAMMA), count, GAMMA)
 
 
 def brute_force(rows: np.ndarray, weights: np.ndarray, count: int) -> list[int]:
@@ -36,25 +40,34 @@ def test_herding_equals_brute_force() -> None:
     weights = np.array([ORDER[c] / sizes[c] for c in CELLS])
     weights /= weights.sum()
     assert np.allclose(cell_weights(CELLS, ORDER), weights)
-    assert fill_order(ROWS, CELLS, ORDER, 12, GAMMA).tolist() == brute_force(ROWS, weights, 12)
+    assert herded(ROWS, CELLS, ORDER, 12).tolist() == brute_force(ROWS, weights, 12)
 
 
 def test_a_smaller_order_is_a_prefix_and_a_short_owner_sends_what_it_has() -> None:
-    whole = fill_order(ROWS, CELLS, ORDER, 100, GAMMA)
+    whole = herded(ROWS, CELLS, ORDER, 100)
     assert sorted(whole.tolist()) == list(range(40))
-    assert np.array_equal(fill_order(ROWS, CELLS, ORDER, 7, GAMMA), whole[:7])
+    assert np.array_equal(herded(ROWS, CELLS, ORDER, 7), whole[:7])
 
 
-def test_an_owner_without_the_cells_sends_nothing() -> None:
+def test_an_owner_without_the_cells_weighs_its_rows_alike() -> None:
     only_last = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
-    assert not len(fill_order(ROWS, CELLS, only_last, 5, GAMMA))
-    assert not len(fill_order(ROWS, CELLS, ORDER, 0, GAMMA))
-    assert not len(fill_order(ROWS[:0], CELLS[:0], ORDER, 5, GAMMA))
+    assert np.allclose(cell_weights(CELLS, only_last), 1.0 / 40)
+    assert np.allclose(cell_weights(CELLS, 0.0 * ORDER), 1.0 / 40)
+    assert herded(ROWS, CELLS, only_last, 5).tolist() == brute_force(ROWS, np.full(40, 1 / 40), 5)
+    assert not len(herded(ROWS, CELLS, ORDER, 0))
+    assert not len(herded(ROWS[:0], CELLS[:0], ORDER, 5))
+
+
+def test_rows_that_go_anyway_are_not_picked() -> None:
+    scores = target_scores(ROWS, cell_weights(CELLS, ORDER), GAMMA)
+    best = herd(ROWS, scores, 3, GAMMA)
+    others = herd(ROWS, scores, 40, GAMMA, best)
+    assert sorted([*best.tolist(), *others.tolist()]) == list(range(40))
 
 
 def test_equal_rows_tie_and_the_first_goes_first() -> None:
     rows = np.repeat(ROWS[:5], 4, axis=0)
-    picks = fill_order(rows, np.zeros(20, np.int64), np.ones(1), 5, GAMMA)
+    picks = herded(rows, np.zeros(20, np.int64), np.ones(1), 5)
     assert set((picks % 4).tolist()) == {0}
 
 

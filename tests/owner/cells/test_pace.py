@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedkme.directives import Answer, Directive, Dry
+from fedkme.directives import Answer, Directive, Dry, FillOrder
 from fedkme.embeddings.kernels import rbf
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
-from owner.cells import herding
+from owner.cells import fill, herding
 from owner.cells.pace import LEAST_S, MARGIN, Pace, measured, wait_s
 
 ROWS = np.random.default_rng(0).random((60, 3))
@@ -50,15 +50,15 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
         work.append(("rbf", (len(x), len(y))))
         return rbf(x, y, gamma)
 
-    def herded(rows: Any, scores: Any, count: int, gamma: float) -> Any:
+    def herded(rows: Any, scores: Any, count: int, *more: Any) -> Any:
         work.append(("herd", (len(rows), count)))
-        return herd(rows, scores, count, gamma)
+        return herd(rows, scores, count, *more)
 
     monkeypatch.setattr(herding, "rbf", counted)
-    monkeypatch.setattr(herding, "herd", herded)
+    monkeypatch.setattr(fill, "herd", herded)
     done = []
     for cell in range(4):
-        herding.fill_order(ROWS, CELLS, np.eye(4)[cell], 9, 1.0)
+        fill.fill_order(ROWS, CELLS, FillOrder(9, np.eye(4)[cell]), 1.0, np.zeros(0, np.int64))
         done.append(list(work))
         work.clear()
     assert done[0] == [("rbf", (60, 60)), ("herd", (60, 9))]

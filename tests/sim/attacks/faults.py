@@ -16,6 +16,7 @@ from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction, PrivAuctionSettings
 from fedkme.cells import sketch
 from fedkme.cells.histogram import HistogramNoise, IntegerNoise, noisy_counts
+from fedkme.directives import FillOrder
 from fedkme.errors import BudgetError
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierSpec, RandomFourier
@@ -28,7 +29,6 @@ from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow
 from fedkme.secagg.noise import NoisePlan, plan_noise
 from fedkme.tables.table import Table
-from owner.cells import herding
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
@@ -205,11 +205,11 @@ class LeavesAtLimit(OwnerGate):
 class AnswersEarly(HistogramResponder):
     """Herds where it has a row of the cells ordered, and else answers at once."""
 
-    def fill_order(self, round_number: int, count: int, shares: Floats) -> Sequence[AnyRow]:
+    def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
         _, terms, book = self._begun()
-        weights = herding.cell_weights(self._cells(terms, book), shares)
-        if weights.any():
-            return super().fill_order(round_number, count, shares)
+        count = order.count
+        if order.shares[self._cells(terms, book)].any():
+            return super().fill_order(round_number, order)
         sealer = self._ready()
         assert sealer is not None, "rows go sealed here"
         self._gate.pass_rows("audit", round_number, range(count), sealed_for="consumer")

@@ -241,9 +241,9 @@ def _counted_again(before: Any, cells: Any, size: int, how: Any, noise: Any) -> 
     return np.minimum(before(cells, size, how, noise), before(cells, size, how, noise))
 
 
-def _fill_short(before: Any, self: Any, number: int, count: int, shares: Any) -> Any:
-    """Boxes for rows alone: none is sent that is empty."""
-    found = before(self, number, count, shares)
+def _fill_short(before: Any, self: Any, *order: Any) -> Any:
+    """Boxes for some rows alone."""
+    found = before(self, *order)
     held = int((self._table.values[:, 0] > 50.0).sum())
     return found[: max(1, min(len(found), held % 3 + 1))]
 
@@ -297,8 +297,8 @@ def _budget_after(patch: Patch) -> None:
     _nothing(Policy, "_check_cost")(patch)
 
 
-def _token_of_its_place(before: Any, self: Any, number: int, count: int, shares: Any) -> Any:
-    found = before(self, number, count, shares)
+def _token_of_its_place(before: Any, self: Any, *order: Any) -> Any:
+    found = before(self, *order)
     shift = int(self._table.values[1][0])
     return [HashedRow(row.token + shift, row.features, row.box) for row in found]
 
@@ -362,7 +362,7 @@ CELLS: Mapping[str, Fault] = {
         ("cells", "any policy"),
         lambda patch: patch.setattr("fedkme.cells.disclosures.histogram_nonce", lambda counts: "histogram"),
     ),
-    "boxes for rows alone": Fault(
+    "boxes for some rows alone": Fault(
         ("cells-sealed", "any policy"), _around(HistogramResponder, "fill_order", _fill_short)
     ),
     "boxes of a length that depends on the row": Fault(
