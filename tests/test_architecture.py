@@ -82,8 +82,7 @@ READS_MESSAGES = {
     "consumer.releases.client": "stream for a release",
     "consumer.runs": "calls about a consumer's runs",
     "fedkme.operate.doctor.network": "call that probes a curator",
-    "sim.attacks.wire": "adds an attack's service to a server",
-    "sim.replay.world": "adds the service for owners to a server",
+    "sim.engines.streams": "adds the service for owners to a server",
     "sim.bench.fleet": "adds a benchmark's service to a server",
 }
 """Modules that know the messages of protos/, with their part; those without a dot are of fedkme/wire/."""

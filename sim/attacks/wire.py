@@ -7,28 +7,17 @@ open over the runs of a game, so that a run costs what its messages cost.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
-import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-import grpc.aio
-
-from curator.access.names import NameRegister
-from curator.owners.members import Members
-from curator.owners.owner_service import OwnerService
 from curator.owners.roster import Fault
 from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord
 from fedkme.protocol import Invitation
 from fedkme.store.memory import MemoryStore
-from fedkme.wire.channel import SERVER_OPTIONS
-from fedkme.wire.dial import dial
-from fedkme.wire.v1 import owners_pb2_grpc
-from owner.agent import attend
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import SentRows
@@ -37,9 +26,7 @@ from owner.runs import Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from sim.engines.loopback import Loopback
-
-_PATIENCE_S = 60.0  # for an answer or a connection; a game that waits as long has failed
-_GRACE_S = 1.0  # for streams to end
+from sim.engines.streams import over_grpc
 
 Party = Bidder | HistogramResponder
 Seat = Callable[[Sequence[Party]], Sequence[OwnerSession]]
@@ -87,17 +74,10 @@ def loopback_to(party: Party, width: int) -> Loopback:
 
 
 @contextlib.asynccontextmanager
-async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
-    members = Members(names, _PATIENCE_S, 0.0)
-    server = grpc.aio.server(options=SERVER_OPTIONS)
-    owners_pb2_grpc.add_OwnersServicer_to_server(OwnerService(members, NameRegister(), _PATIENCE_S), server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
+async def _streamed(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
     places = {name: _Place(name, width) for name in names}
-    owners = [asyncio.create_task(_attend(address, name, place.runs)) for name, place in places.items()]
     numbers = itertools.count(1)
-    try:
-        await members.gather(len(names), _PATIENCE_S)
+    async with over_grpc({name: place.runs for name, place in places.items()}) as members:
 
         def seat(parties: Sequence[Party]) -> Sequence[OwnerSession]:
             run = f"audit-{next(numbers)}"
@@ -106,10 +86,6 @@ async def _over_grpc(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
             return [OwnerSession(members.connection(party.name), run) for party in parties]
 
         yield seat
-    finally:
-        await members.end()
-        await server.stop(_GRACE_S)
-        await asyncio.gather(*owners, return_exceptions=True)  # whom the curator lost, it says itself
 
 
 class _Place:
@@ -134,10 +110,5 @@ class _Place:
         return CellHandler(invitation.run, self._party)
 
 
-async def _attend(address: str, name: str, runs: RunManager) -> None:
-    async with await dial(address, None, _PATIENCE_S) as channel:
-        await attend(channel, address, name, secrets.token_bytes(16), runs, lambda epoch: None)
-
-
 LOOPBACK = Engine("whole runs, owners in one process", _looped)
-GRPC = Engine("whole runs, each owner on a gRPC stream over a loopback socket", _over_grpc)
+GRPC = Engine("whole runs, each owner on a gRPC stream over a loopback socket", _streamed)

@@ -39,6 +39,7 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.party import OwnerParty
+from owner.runs import RunManager
 from owner.settings import PolicySettings
 from sim.engines.loopback import LoopbackMembers
 from sim.scenarios import Scenario
@@ -60,6 +61,7 @@ class InProcessMarket:
         seeds: the public seed set.
         seed: of everything random.
         owners: by name.
+        runs: what answers for each of them.
         members: the ways to them.
         noise_for: everybody's private randomness, by party.
         curator: the curator's store, with its ledger.
@@ -70,6 +72,7 @@ class InProcessMarket:
     seeds: Table | None
     seed: int
     owners: Mapping[str, OwnerParty]
+    runs: Mapping[str, RunManager]
     members: Membership
     noise_for: Callable[[str], NoiseFor]
     curator: MemoryStore
@@ -87,26 +90,36 @@ def open_market(
     seeds: Table | None,
     seed: int,
     policies: Mapping[str, PolicySettings] | None = None,
+    noise_of: Callable[[str], NoiseFor] | None = None,
+    opened: Callable[[OwnerParty], RunManager] = OwnerParty.open,
 ) -> InProcessMarket:
-    """Open owners with the private randomness that their processes would have.
+    """Open owners with stores in memory.
 
-    Policies are by owner, `all` for those that are not named; else everything is allowed.
+    Args:
+        schema: of the rows.
+        tables: owners' rows by name.
+        seeds: the public seed set.
+        seed: of everything random.
+        policies: by owner, `all` for those that are not named; else everything is allowed.
+        noise_of: a party's private randomness; by default what its process would have.
+        opened: makes what answers for an owner.
     """
+    randomness = noise_of or partial(noise_for, seed)
     owners = {
         name: OwnerParty(
             name=name,
             table=table,
             schema=schema,
             store=MemoryStore(name),
-            noise_for=cache(noise_for(seed, name)),
+            noise_for=cache(randomness(name)),
             policy=policy_of(policies or {}, name),
             approvals=Path("no-approvals"),
         )
         for name, table in tables.items()
     }
-    members = LoopbackMembers({name: owner.open() for name, owner in owners.items()})
+    runs = {name: opened(owner) for name, owner in owners.items()}
     stores = MemoryStore(CURATOR), MemoryStore(CONSUMER)
-    return InProcessMarket(schema, seeds, seed, owners, members, partial(noise_for, seed), *stores)
+    return InProcessMarket(schema, seeds, seed, owners, runs, LoopbackMembers(runs), randomness, *stores)
 
 
 def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:

@@ -5,45 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import grpc.aio
-
-from curator.access.names import NameRegister
-from curator.owners.members import Members
-from curator.owners.owner_service import OwnerService
 from fedkme.errors import FedkmeError
-from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure
+from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import disclosures_in
-from fedkme.store.memory import MemoryStore
 from fedkme.tables.table import Table
-from fedkme.wire.channel import SERVER_OPTIONS
-from fedkme.wire.dial import dial
-from fedkme.wire.v1 import owners_pb2_grpc
-from owner.agent import attend
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from sim.engines.inprocess import (
     InProcessMarket,
     KeptRecords,
-    policy_of,
+    open_market,
     release_in_process,
     run_in_process,
 )
-from sim.engines.loopback import LoopbackMembers
+from sim.engines.streams import over_grpc
 from sim.replay.cases import Case
 from sim.replay.neighbours import SCHEMA, UNLABELLED, World
 from sim.replay.recorder import Recorder
 from sim.replay.seams import watching
 from sim.replay.tap import open_tapped
 
-_PATIENCE_S = 60.0
-_GRACE_S = 0.5
 _OURS = ("consumer", "curator", "fedkme", "owner", "sim")
 
 
@@ -80,30 +66,14 @@ def play(case: Case, world: World, recorder: Recorder) -> Played:
 
 async def _play(case: Case, world: World, recorder: Recorder) -> Played:
     schema = SCHEMA if case.labels else UNLABELLED
-    tables = {name: _bare(table, case.labels) for name, table in world.owners.items()}
-    parties = {
-        name: OwnerParty(
-            name=name,
-            table=table,
-            schema=schema,
-            store=MemoryStore(name),
-            noise_for=recorder.noise_for(name),
-            policy=policy_of(case.policies, name),
-            approvals=Path("no-approvals"),
-            refused=partial(_refused, recorder, name),
-        )
-        for name, table in tables.items()
-    }
-    runs = {name: open_tapped(party, recorder, case.dies.get(name)) for name, party in parties.items()}
-    market = InProcessMarket(
+    market = open_market(
         schema,
+        {name: _bare(table, case.labels) for name, table in world.owners.items()},
         _bare(world.seeds, False) if case.seeds else None,
         recorder.seed,
-        parties,
-        LoopbackMembers(runs),
+        case.policies,
         recorder.noise_for,
-        MemoryStore(CURATOR),
-        MemoryStore(CONSUMER),
+        partial(_opened, case, recorder),
     )
     records, fault = KeptRecords(), ""
 
@@ -111,7 +81,7 @@ async def _play(case: Case, world: World, recorder: Recorder) -> Played:
         if event != "round":  # said when it is time to, and of what record.json has
             recorder.said.append(f"{event} {fields}")
 
-    async with _reached(case, market, runs) as reached:
+    async with _reached(case, market) as reached:
         try:
             if case.summary is not None and case.request is not None:
                 await run_in_process(
@@ -127,37 +97,24 @@ async def _play(case: Case, world: World, recorder: Recorder) -> Played:
     return Played(recorder, ledgers, records.files, records.facts, fault)
 
 
+def _opened(case: Case, recorder: Recorder, party: OwnerParty) -> RunManager:
+    told = replace(party, refused=partial(_refused, recorder, party.name))
+    return open_tapped(told, recorder, case.dies.get(party.name))
+
+
 def _refused(recorder: Recorder, owner: str, run: str, error: FedkmeError) -> None:
     line = f"{run} {error.code} {error.cause} {error.remedy}"
     recorder.refused.setdefault(owner, []).append(line)
 
 
 @contextlib.asynccontextmanager
-async def _reached(
-    case: Case, market: InProcessMarket, runs: Mapping[str, RunManager]
-) -> AsyncIterator[InProcessMarket]:
+async def _reached(case: Case, market: InProcessMarket) -> AsyncIterator[InProcessMarket]:
     """The market with its owners in this process, or each on a stream of its own."""
     if case.engine == "loopback":
         yield market
         return
-    members = Members(sorted(runs), _PATIENCE_S, 0.0)
-    server = grpc.aio.server(options=SERVER_OPTIONS)
-    owners_pb2_grpc.add_OwnersServicer_to_server(OwnerService(members, NameRegister(), _PATIENCE_S), server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    owners = [asyncio.create_task(_attend(address, name, manager)) for name, manager in runs.items()]
-    try:
-        await members.gather(len(runs), _PATIENCE_S)
+    async with over_grpc(market.runs) as members:
         yield replace(market, members=members)
-    finally:
-        await members.end()
-        await server.stop(_GRACE_S)
-        await asyncio.gather(*owners, return_exceptions=True)
-
-
-async def _attend(address: str, name: str, runs: RunManager) -> None:
-    async with await dial(address, None, _PATIENCE_S) as channel:
-        await attend(channel, address, name, secrets.token_bytes(16), runs, lambda epoch: None)
 
 
 def _bare(table: Table, labels: bool) -> Table:
