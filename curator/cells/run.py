@@ -227,6 +227,7 @@ def _released(
         "classes": task.classes,
         "histograms": {name: counts.tolist() for name, counts in counted.items()},
         "target_histogram": task.histogram.tolist(),
+        "noise_scale": task.noise.scale,
         "orders": {name: ordered.get(name, 0) for name in record.owner_rows},
         "uniform": {name: drawn.get(name, 0) for name in record.owner_rows},
         "mixture_weights": dict(zip(owners, orders.weights.tolist(), strict=True)),

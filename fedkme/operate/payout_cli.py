@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +18,7 @@ from rich.table import Table
 from curator.payouts.gains import GainRelease, WinRelease, by_exact_gains, by_noised_gains, by_noised_wins
 from curator.payouts.mixture import by_mixture
 from curator.payouts.payout import Payout
+from curator.payouts.ranking import Standing
 from curator.payouts.rows import NOISED, by_price, by_rows, by_rows_noised
 from curator.payouts.shapley import by_shapley
 from fedkme.errors import ConfigError
@@ -68,10 +71,16 @@ def payout(
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of permutations; of noise too, which then protects nobody.")
     ] = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Pay nobody: rank owners by how near to D_v's their rows are.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Divide a sum by rows sent, winning gains, wins, mixture weights or Shapley values."""
+    """Divide a sum by rows sent, winning gains, wins, mixture weights or Shapley values; or rank owners."""
     inputs = read_inputs(directory)
+    if rank:
+        _rank(inputs.ranking(), as_json)
+        return
     if price is not None and (method is not PayoutBasis.ROWS or epsilon is not None):
         raise ConfigError("a price per row goes with --method rows alone", "Leave --price or the rest out.")
     if epsilon is not None:
@@ -178,6 +187,18 @@ def show(found: Payout, console: Console) -> None:
         table.add_row(name, f"{amount:,}", *margin, f"{100 * found.shares[name]:.2f} %")
     console.print(table)
     console.print(f"tells owners of each other: {found.tells}", highlight=False)
+
+
+def _rank(standings: Sequence[Standing], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([asdict(standing) for standing in standings], indent=2))
+        return
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    table = Table("", "owner", "distance to D_v", "+- 95 %")
+    for place, standing in enumerate(standings, 1):
+        table.add_row(str(place), standing.owner, f"{standing.distance:.4f}", f"{standing.margin:.4f}")
+    console.print(table)
+    console.print("tells nothing new: computed from private histograms already paid for", highlight=False)
 
 
 def _need_gains(inputs: PayoutInputs) -> None:

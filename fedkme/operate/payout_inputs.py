@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from curator.payouts.ranking import Standing, rank_owners
 from fedkme.cells.histogram import shares
 from fedkme.errors import ConfigError, StoreError
 from fedkme.protocols import PROTOCOLS, Protocol
@@ -30,6 +32,7 @@ class PayoutInputs:
         value_by_owner: sums of winning gains.
         histograms: noised and normalised, by owner; None where the run released none.
         target: D_v's histogram, likewise.
+        standings: owners by how near to D_v's distribution theirs is; None where the run released too little.
     """
 
     run: str
@@ -43,6 +46,7 @@ class PayoutInputs:
     value_by_owner: Mapping[str, float]
     histograms: Mapping[str, Sequence[float]] | None
     target: Sequence[float] | None
+    standings: Sequence[Standing] | None = None
 
     @property
     def ranked(self) -> bool:
@@ -78,6 +82,20 @@ class PayoutInputs:
                 "Use --method rows or wins, or run with protocol=cells.",
             )
         return self.histograms, self.target
+
+    def ranking(self) -> Sequence[Standing]:
+        """Ranking of owners from the private histograms of the run.
+
+        Raises:
+            ConfigError: it released none, or did not say their noise.
+        """
+        self.released()
+        if self.standings is None:
+            raise ConfigError(
+                f"the record of {self.run} does not say the noise of its histograms",
+                "Rank owners by a run of this version.",
+            )
+        return self.standings
 
     def pool(self) -> list[float]:
         """The histogram of all owners' rows together, from private histograms and public sizes."""
@@ -118,11 +136,20 @@ def read_inputs(directory: Path) -> PayoutInputs:
                 for name, counts in histograms.items()
             },
             target=None if target is None else _shares(target, int(record["validation_rows"]), 0),
+            standings=_standings(record),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(
             f"the record in {directory} is not one that a run wrote", "Restore the run's folder."
         ) from None
+
+
+def _standings(record: Mapping[str, Any]) -> list[Standing] | None:
+    if record.get("histograms") is None or record.get("noise_scale") is None:
+        return None
+    sizes = {name: int(rows) for name, rows in record["owner_rows"].items()}
+    rows, scale = int(record["validation_rows"]), float(record["noise_scale"])
+    return rank_owners(record["histograms"], sizes, record["target_histogram"], rows, scale)
 
 
 def _shares(noisy: Sequence[int], rows: int, classes: int) -> list[float]:

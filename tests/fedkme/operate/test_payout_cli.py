@@ -109,6 +109,23 @@ def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Pa
     assert call(tmp_path, "--method", "rows")["amounts"] == mixture["amounts"]
 
 
+def test_owners_are_ranked_by_what_a_run_by_cells_released(tmp_path: Path) -> None:
+    """docs/payouts.md: a run's own record is enough; owner 2 has the classes that D_v looks for."""
+    changes = ["engine=inprocess", "p=30", "scenario.copies=5", "baselines=[]", "downstream=false"]
+    settings = load_simulation("digits", [*changes, "protocol=cells"])
+    directory, _ = simulate(settings, tmp_path / "run", make_progress(io.StringIO()))
+    answer = json.loads(CliRunner().invoke(app, [str(directory), "--rank", "--json"]).stdout)
+    assert answer[0]["owner"] == "owner-2"
+    assert {standing["owner"] for standing in answer} == {f"owner-{i}" for i in range(1, 6)}
+    shown = CliRunner().invoke(app, [str(directory), "--rank"]).output
+    assert "owner-2" in shown
+    assert "nothing new" in shown
+    record = json.loads((directory / "record.json").read_text())
+    del record["noise_scale"]
+    (directory / "record.json").write_text(json.dumps(record))
+    assert "does not say the noise" in refused(directory, "--rank")
+
+
 @pytest.mark.parametrize(
     ("protocol", "orders", "public"),
     [("uniform", None, True), ("cells", {"a": 2}, True), ("cells", None, False), ("clock", None, False)],

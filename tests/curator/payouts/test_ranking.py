@@ -1,0 +1,51 @@
+"""Owners ranked from private histograms: the distance, its noise, and what does not fit."""
+
+import numpy as np
+import pytest
+
+from curator.payouts.ranking import rank_owners
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.errors import ConfigError
+from fedkme.privacy.noise import simulated
+
+ALMOST_NONE = 1e-3
+"""Scale at which discrete Laplace noise is 0 in every draw."""
+
+
+def test_owners_stand_in_the_order_of_their_squared_distance() -> None:
+    """The head of the module: ||c_j / m_j - v||^2; an owner without rows has no distribution to compare."""
+    histograms = {"a": [10, 0, 0], "b": [0, 5, 5], "c": [0, 40, 0], "nobody": [0, 0, 0]}
+    sizes = {"a": 10, "b": 10, "c": 40, "nobody": 0}
+    found = rank_owners(histograms, sizes, [0, 3, 1], 4, ALMOST_NONE)
+    assert [standing.owner for standing in found] == ["b", "c", "a"]
+    assert [standing.distance for standing in found] == pytest.approx([2 / 16, 2 / 16, 1 + 9 / 16 + 1 / 16])
+
+
+def test_counts_by_class_and_cell_are_summed_over_classes() -> None:
+    """Classes of a label are classes of the owner's alone where D_v counts by cell."""
+    by_class = rank_owners({"a": [3, 1, 0, 2]}, {"a": 6}, [2, 2], 4, ALMOST_NONE)
+    plain = rank_owners({"a": [3, 3]}, {"a": 6}, [2, 2], 4, ALMOST_NONE)
+    assert by_class[0].distance == pytest.approx(plain[0].distance)
+    noisy = rank_owners({"a": [3, 1, 0, 2]}, {"a": 6}, [2, 2], 4, 1.0)[0]
+    assert noisy.margin > rank_owners({"a": [3, 3]}, {"a": 6}, [2, 2], 4, 1.0)[0].margin
+
+
+def test_noise_is_taken_out_and_its_margin_holds() -> None:
+    """2,000 draws: the mean is the exact distance to 4 standard errors; 19 of 20 lie inside the margin."""
+    exact, rows, target = np.array([30, 10, 0, 20]), 60, [25, 25, 25, 25]
+    how = HistogramNoise(3.0)
+    noise = simulated(0, "owner", "ranking")
+    true = float(np.square(exact / rows - 0.25).sum())
+    found = []
+    for draw in noise.discrete_laplace(how.scale, 4 * 2000).reshape(2000, 4):
+        found += rank_owners({"a": (exact + draw).tolist()}, {"a": rows}, target, 100, how.scale)
+    distances = np.array([standing.distance for standing in found])
+    assert abs(distances.mean() - true) < 4 * distances.std() / np.sqrt(2000)
+    inside = [abs(standing.distance - true) <= standing.margin for standing in found]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
+
+
+@pytest.mark.parametrize("target", [[], [1, 2]])
+def test_histograms_of_other_cells_are_refused(target: list[int]) -> None:
+    with pytest.raises(ConfigError, match="do not fit"):
+        rank_owners({"a": [1, 2, 3]}, {"a": 6}, target, 3, 1.0)
