@@ -10,9 +10,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
+import consumer.cli
+import curator.cli
+import fedkme.operate.audit_cli
+import owner.cli
 from fedkme.config import dump_toml
 
 Values = dict[str, Any]
+_VERBS = {
+    "owner": owner.cli.app,
+    "consumer": consumer.cli.app,
+    "curator": curator.cli.app,
+    "audit": fedkme.operate.audit_cli.app,
+}
 
 HERE = Path()
 WAIT_S = 60.0
@@ -50,6 +62,13 @@ def numbers(count: int, place: int) -> str:
     """Rows of the party at a place, as a CSV file has them."""
     rows = (f"{20 + (7 * n + 20 * place) % 80},{80 + (11 * n + 31 * place) % 130}" for n in range(count))
     return "\n".join(["age,pressure", *rows, ""])
+
+
+def run_verb(verb: str, *arguments: str | Path) -> str:
+    """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
+    done = CliRunner().invoke(_VERBS[verb], [*map(str, arguments)])
+    assert done.exit_code == 0, f"{done.output} {done.exception}"
+    return done.output
 
 
 def _party(folder: Path, changes: Mapping[str, Any], **own: Any) -> Values:

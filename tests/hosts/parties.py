@@ -14,12 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
-import consumer.cli
-import curator.cli
-import fedkme.operate.audit_cli
-import owner.cli
 from fedkme.privacy.ledger import read_ledger
 from tests.hosts.network import Network
 from tests.parties import (
@@ -30,6 +24,7 @@ from tests.parties import (
     curator_values,
     numbers,
     owner_values,
+    run_verb,
     write_config,
 )
 from tests.places import ROOT
@@ -171,18 +166,6 @@ class Site:
         request = {"p": p, "kernel": {"gamma": 0.5}}
         return self.start("lab", consumer_values(HERE, ADDRESS, request=request, **own))
 
-    def fedkme(self, verb: str, *arguments: str | Path) -> str:
-        """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
-        apps = {
-            "owner": owner.cli.app,
-            "consumer": consumer.cli.app,
-            "curator": curator.cli.app,
-            "audit": fedkme.operate.audit_cli.app,
-        }
-        done = CliRunner().invoke(apps[verb], [*map(str, arguments)])
-        assert done.exit_code == 0, f"{done.output} {done.exception}"
-        return done.output
-
     def close(self) -> None:
         """End every process."""
         for party in self._started:
@@ -198,14 +181,12 @@ class Site:
         """
         ledgers = [self.folder / f"{name}.jsonl" for name in OWNERS]
         for name, ledger in zip(OWNERS, ledgers, strict=True):
-            self.fedkme("owner", "ledger", self.home(name) / f"{name}.toml", "--out", ledger)
+            run_verb("owner", "ledger", self.home(name) / f"{name}.toml", "--out", ledger)
         runs = self.home("curator") / "runs"
-        self.fedkme(
-            "curator", "ledger", self.home("curator") / "curator.toml", "--out", runs / "ledger.jsonl"
-        )
+        run_verb("curator", "ledger", self.home("curator") / "curator.toml", "--out", runs / "ledger.jsonl")
         asked = self.folder / "lab.jsonl"
-        self.fedkme("consumer", "ledger", self.home("lab") / "lab.toml", "--out", asked)
-        verdict = self.fedkme("audit", "verify", runs, *ledgers, asked)
+        run_verb("consumer", "ledger", self.home("lab") / "lab.toml", "--out", asked)
+        verdict = run_verb("audit", "verify", runs, *ledgers, asked)
         assert "FAULT" not in verdict
         assert all(f"{name} and curator: " in verdict for name in (*OWNERS, "lab"))
         run = read_ledger(asked)[-1].disclosure.run

@@ -23,12 +23,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
-import consumer.cli
-import curator.cli
-import fedkme.operate.audit_cli
-import owner.cli
 from fedkme.store.reading import read_store
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import journals_pb2
@@ -39,6 +33,7 @@ from tests.parties import (
     curator_values,
     numbers,
     owner_values,
+    run_verb,
     write_config,
 )
 from tests.system.launches import read_json, rounds
@@ -216,25 +211,13 @@ class Town:
             assert self.lives[party][-1].process.wait(PATIENCE_S) == 0
         assert self.lives[CONSUMER][-1].process.wait(PATIENCE_S) == 0
 
-    def fedkme(self, verb: str, *arguments: str | Path) -> str:
-        """Run a verb of `fedkme` without a process of its own; returns what it prints; it must succeed."""
-        apps = {
-            "owner": owner.cli.app,
-            "consumer": consumer.cli.app,
-            "curator": curator.cli.app,
-            "audit": fedkme.operate.audit_cli.app,
-        }
-        done = CliRunner().invoke(apps[verb], [*map(str, arguments)])
-        assert done.exit_code == 0, f"{done.output} {done.exception}"
-        return done.output
-
     def ledgers(self) -> dict[str, Path]:
         """Every party's, written out by its own verb."""
         found = {}
         for party in PARTIES:
             found[party] = self.folder / f"{party}.jsonl"
             verb = VERBS.get(party, ("owner", ""))[0]
-            self.fedkme(verb, "ledger", self.folder / party / "config.toml", "--out", found[party])
+            run_verb(verb, "ledger", self.folder / party / "config.toml", "--out", found[party])
         return found
 
     def transcript(self) -> dict[str, Any]:
@@ -263,7 +246,7 @@ class Town:
     def audit(self) -> str:
         """Verify the curator's folder and all parties' ledgers; returns what `fedkme audit verify` prints."""
         own = {party: path for party, path in self.ledgers().items() if party != "curator"}
-        return self.fedkme("audit", "verify", self.folder / "curator" / "runs", *own.values())
+        return run_verb("audit", "verify", self.folder / "curator" / "runs", *own.values())
 
     def close(self) -> None:
         """End every process that still runs."""

@@ -120,9 +120,13 @@ def _drawn_once(before: Any, cells: Any, size: int, how: Any, noise: Any, *, kep
     return exact + kept[size]
 
 
-def _observers(disclosures: Any, observer: str) -> Any:
-    """Lines without those towards an observer."""
-    return [line for line in disclosures if line.observer != observer]
+def _no_line_towards(observer: str, place: Any, name: str = "histogram_disclosures") -> Plant:
+    """Leave lines towards an observer out of those that a function makes."""
+
+    def without(before: Any, *said: Any) -> Any:
+        return [line for line in before(*said) if line.observer != observer]
+
+    return _around(place, name, without)
 
 
 CONSUMER_SIDE: Mapping[str, Fault] = {
@@ -320,25 +324,13 @@ CELLS: Mapping[str, Fault] = {
     "no line towards owners on either side": Fault(
         ("cells", "any policy"),
         _all(
-            _around(
-                owner.consent.gate,
-                "histogram_disclosures",
-                lambda before, *said: _observers(before(*said), OWNERS),
-            ),
-            _around(
-                curator.cells.disclosures,
-                "histogram_disclosures",
-                lambda before, *said: _observers(before(*said), OWNERS),
-            ),
+            _no_line_towards(OWNERS, owner.consent.gate),
+            _no_line_towards(OWNERS, curator.cells.disclosures),
         ),
     ),
     "no line towards owners at the owner": Fault(
         ("cells", "any policy"),
-        _around(
-            owner.consent.gate,
-            "histogram_disclosures",
-            lambda before, *said: _observers(before(*said), OWNERS),
-        ),
+        _no_line_towards(OWNERS, owner.consent.gate),
     ),
     "no line of counts at the curator": Fault(
         ("cells", "any policy"), _nothing(curator.cells.disclosures.CellDisclosures, "receive_histogram")
@@ -346,16 +338,8 @@ CELLS: Mapping[str, Fault] = {
     "no line towards the curator on either side": Fault(
         ("cells-sealed", "any policy"),
         _all(
-            _around(
-                owner.consent.gate,
-                "histogram_disclosures",
-                lambda before, *said: _observers(before(*said), CURATOR),
-            ),
-            _around(
-                curator.cells.disclosures,
-                "histogram_disclosures",
-                lambda before, *said: _observers(before(*said), CURATOR),
-            ),
+            _no_line_towards(CURATOR, owner.consent.gate),
+            _no_line_towards(CURATOR, curator.cells.disclosures),
         ),
     ),
     "the nonce of counts is always the same": Fault(
@@ -418,7 +402,7 @@ CELLS: Mapping[str, Fault] = {
         ("cells", "cells of a sketch"),
         _all(
             *(
-                _around(place, "release_disclosures", lambda before, *said: _observers(before(*said), OWNERS))
+                _no_line_towards(OWNERS, place, "release_disclosures")
                 for place in (owner.consent.gate, curator.sums.disclosures)
             )
         ),

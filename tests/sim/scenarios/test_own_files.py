@@ -14,26 +14,14 @@ from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from sim.scenarios import Csv, build_scenario
+from tests.parties import MIXED
 
-SCHEMA_TOML = """
-[[columns]]
-name = "age"
-kind = "numeric"
-bounds = [0, 120]
-[[columns]]
-name = "smoker"
-kind = "category"
-categories = ["yes", "no"]
-[label]
-name = "ill"
-classes = ["no", "yes"]
-"""
 ROWS = "age,smoker,ill\n50,yes,no\n60,no,yes\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "schema.toml").write_text(SCHEMA_TOML)
+    (tmp_path / "schema.toml").write_text(MIXED)
     for name in ("north", "validation", "test"):
         (tmp_path / f"{name}.csv").write_text(ROWS)
     (tmp_path / "empty.csv").write_text("ill,smoker,age\n")
