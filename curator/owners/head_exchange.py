@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from curator.owners.connection import Connection, Traffic
 from fedkme.directives import Answer, Body, Directive, KeepHead, Limits, Refusal, ShowHead
-from fedkme.errors import FedkmeError, OwnerFaultError
+from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, StoreError
 from fedkme.heads.log import Cosignature, Head, HeadLog
 from fedkme.heads.notes import origin_of
 from fedkme.pki.certificates import Role
@@ -44,12 +44,15 @@ class HeadExchange:
 
         Raises:
             StoreError: the curator's store fails.
-            LedgerError: its key is not one of `fedkme pki`.
         """
         async with self._turn:
             shown = await asyncio.gather(*(self._shown(run, each) for each in connections))
             heads = [(connection, head) for connection, head in zip(connections, shown, strict=True) if head]
-            self._log.advance()
+            try:
+                self._log.advance()
+            except LedgerError as error:  # its key is not one of `fedkme pki`
+                self._report(run, error)
+                return
             await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
 
     async def _shown(self, run: str, connection: Connection) -> Head | None:
@@ -59,8 +62,10 @@ class HeadExchange:
         try:
             head = await _ask(connection, run, 1, question, Head)
             self._log.keep(head, origin)
+        except StoreError:
+            raise
         except FedkmeError as error:
-            self._report(run, connection, error)
+            self._report(run, error, owner=connection.name)
             return None
         return head
 
@@ -71,11 +76,13 @@ class HeadExchange:
             ours = self._log.show(theirs.known, origin)
             said = await _ask(connection, run, 2, KeepHead(ours), Cosignature)
             self._log.add(said, origin)
+        except StoreError:
+            raise
         except FedkmeError as error:
-            self._report(run, connection, error)
+            self._report(run, error, owner=connection.name)
 
-    def _report(self, run: str, connection: Connection, error: FedkmeError) -> None:
-        self._say("unwitnessed", run=run, round=0, owner=connection.name, code=error.code, line=str(error))
+    def _report(self, run: str, error: FedkmeError, **whose: str) -> None:
+        self._say("unwitnessed", run=run, round=0, **whose, code=error.code, line=str(error))
 
 
 async def _ask(connection: Connection, run: str, number: int, body: Body, kind: type[AnswerT]) -> AnswerT:

@@ -127,16 +127,15 @@ class Lifecycle:
         return status
 
     async def _exchange_heads(self, run: Run) -> None:
-        """Exchange heads with owners that are here; where that fails, the run ends as it would have."""
+        """Exchange heads with owners that are here.
+
+        Raises:
+            StoreError: the curator's store fails.
+        """
         members = self.context.members
         members.discharge(run.name)
         here = sorted(set(run.document.owners) & set(members.here()))
-        try:
-            await self._heads.after(run.name, [members.connection(name) for name in here])
-        except StoreError:
-            raise
-        except FedkmeError as error:
-            self.context.say("unwitnessed", run=run.name, round=0, code=error.code, line=str(error))
+        await self._heads.after(run.name, [members.connection(name) for name in here])
 
     def _body(self, run: Run) -> Body:
         if run.is_release:

@@ -1,0 +1,91 @@
+"""Exchange of heads when a run is over: what is an owner's failure, and what the curator's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from curator.owners.head_exchange import HeadExchange
+from fedkme.errors import StoreError
+from fedkme.heads.log import LEAVES, NOTES, HeadLog
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.store.memory import MemoryStore
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from sim.engines.inprocess import open_market
+from tests.curator.summary.fakes import SCHEMA, table
+from tests.fedkme.heads.village import OWNERS, identity, origin
+
+
+class FullDisk(MemoryStore):
+    """A store that has no room for some facts."""
+
+    room: Callable[[str, bytes], bool] = staticmethod(lambda key, value: True)
+
+    def put(self, key: str, value: bytes) -> None:
+        if not self.room(key, value):
+            raise StoreError("the disk is full", "Make room.")
+        super().put(key, value)
+
+
+class Exchange:
+    """A curator, its store, what it said, and owners with certificates."""
+
+    def __init__(self, own: Identity) -> None:
+        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.store = FullDisk(CURATOR)
+        log = HeadLog(Role.CURATOR, CURATOR, stored_ledger(CURATOR, self.store), self.store, lambda: own)
+        self._heads = HeadExchange(log, lambda event, **fields: self.said.append((event, fields)))
+        tables = {name: table(4, place) for place, name in enumerate(OWNERS)}
+        self._owners = open_market(SCHEMA, tables, None, 0, opened=certified)
+
+    async def after(self, run: str) -> None:
+        await self._heads.after(run, [self._owners.members.connection(name) for name in OWNERS])
+
+
+def certified(party: OwnerParty) -> RunManager:
+    return replace(party, identity=lambda: identity(party.name)).open()
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        lambda key, value: not key.startswith(LEAVES + origin(OWNERS[1])),
+        lambda key, value: not key.startswith(LEAVES + origin(CURATOR)),
+        lambda key, value: not key.startswith(NOTES + origin(CURATOR)) or value.count(b"fedkme.") < 3,
+    ],
+    ids=["owner's head", "own head", "owner's signature"],
+)
+async def test_a_full_disk_of_the_curator_is_no_failure_of_an_owner(
+    room: Callable[[str, bytes], bool],
+) -> None:
+    # HeadExchange.after: "StoreError: the curator's store fails"; the run is left for a later process, which
+    # exchanges heads again.
+    exchange = Exchange(identity(CURATOR))
+    exchange.store.room = room
+    with pytest.raises(StoreError, match="the disk is full"):
+        await exchange.after("run-1")
+    exchange.store.room = lambda key, value: True
+    await exchange.after("run-1")
+    assert not exchange.said
+    (*_, last) = exchange.store.keys(NOTES + origin(CURATOR))
+    assert (exchange.store.get(last) or b"").count("\n— fedkme.ledger/".encode()) == 1 + len(OWNERS)
+
+
+async def test_a_key_of_another_kind_is_reported_once_and_of_no_owner() -> None:
+    # A curator whose key is not one of `fedkme pki` signs no head; its run ends as it would have.
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    exchange = Exchange(replace(identity(CURATOR), key=key))
+    await exchange.after("run-1")
+    ((event, fields),) = exchange.said
+    assert (event, fields["run"], fields["round"], fields["code"]) == ("unwitnessed", "run-1", 0, 50)
+    assert "owner" not in fields
+    assert "not on an elliptic curve" in fields["line"]
