@@ -1,19 +1,32 @@
-"""Scenario `csv`: a user's own files, one per party, read through a public schema file."""
+"""Scenario `csv`: a user's own files, read through a public schema file.
+
+Owners have a file each, or one table has the rows of all of them and a column of sites.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
 
 from fedkme.config import Settings
-from fedkme.tables.files import load_table
-from fedkme.tables.schema import load_schema
+from fedkme.errors import ConfigError
+from fedkme.tables.files import Cells, bounded, load_table, read_columns, table_from_columns
+from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
-from sim.scenarios.base import Scenario, generator, locate, random_rows
+from sim.scenarios.base import Rows, Scenario, generator, locate, random_rows
+from sim.scenarios.sites import rows_by_site
 
 
 class OwnerFile(Settings):
@@ -51,14 +64,28 @@ class Csv(Settings):
     kind: Literal["csv"] = "csv"
     schema_file: Path
     """Public domain of all files, see fedkme.schema."""
-    owners: Owners
+    owners: Owners | None = None
     """name = path, or a list of tables with both."""
+    table: Path | None = None
+    """In place of `owners`: one .csv or .parquet with the rows of all owners."""
+    site_column: str | None = None
+    """Column of `table` with the site of each row: each of its values is an owner."""
+    least_rows: PositiveInt = 1
+    """A site of `table` with fewer rows is left out."""
     validation: Path
     """D_v, the consumer's rows; labels in it are not used."""
     test: Path | None = None
     """Rows that score a summary."""
     seeds: NonNegativeInt | Path = 0
     """Public rows, D_init: a file, or how many to draw uniformly from the public domain."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.owners is None) == (self.table is None):
+            raise ValueError("give either 'owners' or 'table' with 'site_column'")
+        if (self.table is None) != (self.site_column is None):
+            raise ValueError("'table' and 'site_column' belong together")
+        return self
 
 
 def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
@@ -79,12 +106,51 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     else:
         seeds = table(config.seeds, "seeds", "seeds")
     nothing = Table(np.empty((0, schema.width)))
-    owners = sorted(config.owners, key=lambda owner: owner.name)
+    if config.table and config.site_column:
+        owners = tables_of_sites(
+            locate(config.table, "table", base_dir), config.site_column, config.least_rows, schema
+        )
+    else:
+        owners = {
+            owner.name: table(owner.path, f"owners.{owner.name}", owner.name, True)
+            for owner in config.owners or ()
+        }
     return Scenario(
         name="csv",
         schema=schema,
-        owners={owner.name: table(owner.path, f"owners.{owner.name}", owner.name, True) for owner in owners},
+        owners=dict(sorted(owners.items())),
         validation=Table(table(config.validation, "validation", "consumer", True).values),
         test=table(config.test, "test", "test") if config.test else nothing,
         seeds=seeds,
     )
+
+
+def tables_of_sites(path: Path, site_column: str, least_rows: int, schema: Schema) -> dict[str, Table]:
+    """Rows of each owner of one table, by name; see `rows_by_site`.
+
+    Raises:
+        ConfigError: the file is of a kind that has no columns with names.
+        DataError: sites cannot be told apart, or rows do not fit the schema; names owner and column.
+    """
+    if path.suffix == ".npz":
+        cause = f"scenario.table: {path} is an .npz, whose columns have no names"
+        raise ConfigError(cause, "Write it as .csv or .parquet.")
+    columns = read_columns(path, "table")
+    sites = rows_by_site(columns, site_column, least_rows)
+    described = {*schema.names, *(part.name for part in [schema.label] if part), *schema.ignore}
+    if site_column not in described | {part.column for part in [schema.person] if part}:
+        del columns[site_column]
+    return {name: _table_of(_taken(columns, rows), schema, name) for name, rows in sites.items()}
+
+
+def _taken(columns: Mapping[str, Cells], rows: Rows) -> dict[str, Cells]:
+    return {
+        name: cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
+        for name, cells in columns.items()
+    }
+
+
+def _table_of(columns: Mapping[str, Cells], schema: Schema, owner: str) -> Table:
+    table = table_from_columns(columns, schema, owner, of_persons=True)
+    schema.check(table, owner)
+    return bounded(table, schema, columns, owner)

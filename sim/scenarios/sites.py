@@ -1,0 +1,71 @@
+"""Owners of one table: a column of sites says whose each row is."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from fedkme.errors import DataError
+from fedkme.party import fault_of_name
+from fedkme.tables.files import Cells
+from sim.scenarios.base import Rows
+
+_LONGEST = 56
+"""Characters that a site's name keeps, so that a prefix and a number fit behind it."""
+
+
+def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int = 1) -> dict[str, Rows]:
+    """Rows of each site, ascending, by an owner's name that is made of the site's.
+
+    Args:
+        columns: of the table.
+        site_column: the column that tells sites apart.
+        least_rows: a site with fewer is left out.
+
+    Raises:
+        DataError: there is no such column, a cell of it is empty, or no site has so many rows.
+    """
+    if site_column not in columns:
+        cause = f"the table has no column '{site_column}' to tell sites apart"
+        raise DataError(cause, f"Its columns: {', '.join(columns)}; correct scenario.site_column.")
+    texts = np.array([_text(cell) for cell in columns[site_column]], dtype=str)
+    if nobody := int(np.sum(texts == "")):
+        cause = f"column '{site_column}' of sites is empty, rows: {nobody}"
+        raise DataError(cause, "Fill these cells, or remove the rows: each row is somebody's.")
+    sites, counts = np.unique(texts, return_counts=True)
+    kept = [str(site) for site, count in zip(sites, counts, strict=True) if count >= least_rows]
+    if not kept:
+        cause = f"no site of column '{site_column}' has {least_rows} rows"
+        raise DataError(cause, "Give a table with more rows, or a smaller scenario.least_rows.")
+    return {name: np.flatnonzero(texts == site) for site, name in owner_names_of(kept).items()}
+
+
+def owner_names_of(sites: Iterable[str]) -> dict[str, str]:
+    """Names of owners, each unique and one that a party can have, by site in the order of `sites`.
+
+    "Köln, Süd" is `koln-sud`; a second site of that name is `koln-sud-2`.
+    """
+    names: dict[str, str] = {}
+    for site in sites:
+        base, number = _safe(site), 2
+        name = base
+        while name in names.values():
+            name, number = f"{base}-{number}", number + 1
+        names[site] = name
+    return names
+
+
+def _safe(site: str) -> str:
+    plain = unicodedata.normalize("NFKD", site).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "site"
+    return f"site-{name}" if fault_of_name(name, "owner") else name
+
+
+def _text(cell: str | float) -> str:
+    """Name of a site as a cell has it; tools write a whole number as 1.0 where its column has a gap."""
+    if isinstance(cell, str):
+        return cell
+    return "" if cell != cell else f"{cell:.15g}"
