@@ -13,6 +13,7 @@ from sim.config import load_simulation
 from sim.report.progress import make_progress
 from sim.report.write import print_summary, write_report
 from sim.run import simulate
+from sim.sweep.cli import sweep_command
 
 app = typer.Typer(
     pretty_exceptions_enable=False, no_args_is_help=True, help="Simulate: real parties on this machine."
@@ -46,6 +47,9 @@ def run(
     print_summary(metrics, console)
     console.print(f"report: {directory / 'report.html'}", soft_wrap=True)
     raise typer.Exit(metrics["code"])
+
+
+app.command("sweep")(sweep_command)
 
 
 @app.command(

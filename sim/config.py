@@ -14,7 +14,7 @@ from curator.sums.settings import SecuritySettings
 from fedkme.config import Settings, load_toml, override, validate
 from fedkme.party import OwnerName
 from owner.settings import PolicySettings
-from sim.scenarios import ScenarioConfig, find_scenario
+from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
 
 Engine = Literal["processes", "inprocess"]
@@ -85,10 +85,16 @@ def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> Simulatio
 
 
 def _placed(assignment: str) -> str:
-    """`protocol=uniform` is short for `summary.protocol=uniform`; likewise for any key of [summary]."""
+    """Spell out a key of a table: `protocol` is `summary.protocol`, `owners` is `scenario.owners`.
+
+    A key that both [summary] and [scenario] may have, such as `target`, is that of [summary].
+    """
     first = assignment.partition("=")[0].strip().split(".")[0]
-    in_summary = first in SummaryTable.model_fields and first not in SimulationSettings.model_fields
-    return f"summary.{assignment}" if in_summary else assignment
+    if first in SimulationSettings.model_fields:
+        return assignment
+    if first in SummaryTable.model_fields:
+        return f"summary.{assignment}"
+    return f"scenario.{assignment}" if first in SCENARIO_KEYS else assignment
 
 
 def plain(settings: Settings) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
             )
             x += width
         shapes.append(f'<text class="value" x="{x + 6:.1f}" y="{base:g}">{escape(row.text)}</text>')
-    return _svg(title, len(rows) * height + 4, shapes)
+    return svg(title, len(rows) * height + 4, shapes)
 
 
 def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: bool = False) -> str:
@@ -146,7 +146,7 @@ def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: 
         return ""
     xs, ys = [x for x, _ in kept], [y for _, y in kept]
     logarithmic = not step and 20 * min(ys) < max(ys) < 1e9 * min(ys)
-    y_ticks = _decades(min(ys), max(ys)) if logarithmic else _ticks(min(0.0, *ys), max(ys))
+    y_ticks = decades(min(ys), max(ys)) if logarithmic else ticks(min(0.0, *ys), max(ys))
     first, last = (xs[0] - 1 if step else xs[0]), xs[-1]
     left, right, top, bottom = 56, WIDTH - 14, 26, 190
 
@@ -163,7 +163,7 @@ def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: 
         y = y_at(tick)
         shapes.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
         shapes.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
-    for tick in (tick for tick in _ticks(first, last) if first <= tick <= last and tick == round(tick)):
+    for tick in (tick for tick in ticks(first, last) if first <= tick <= last and tick == round(tick)):
         shapes.append(
             f'<text x="{x_at(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{short(tick)}</text>'
         )
@@ -175,7 +175,7 @@ def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: 
         line = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in kept)
         shapes.append(f'<polyline class="line" points="{line}"/>')
         shapes.append(f'<circle class="main" cx="{x_at(xs[-1]):.1f}" cy="{y_at(ys[-1]):.1f}" r="3.5"/>')
-    return _svg(title, bottom + 40, shapes)
+    return svg(title, bottom + 40, shapes)
 
 
 def grey_png(pixels: NDArray[np.uint8]) -> str:
@@ -191,7 +191,8 @@ def grey_png(pixels: NDArray[np.uint8]) -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + image).decode()
 
 
-def _svg(title: str, height: int, shapes: Iterable[str]) -> str:
+def svg(title: str, height: int, shapes: Iterable[str]) -> str:
+    """A drawing of WIDTH by `height` pixels, of SVG elements."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
         f'aria-label="{escape(title)}">{"".join(shapes)}</svg>'
@@ -202,7 +203,7 @@ def _clipped(label: str) -> str:
     return escape(label if len(label) <= 22 else label[:21] + "…")
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Four to eight round numbers that enclose [low, high]."""
     span = (high - low) or abs(high) or 1.0
     raw = span / 5
@@ -212,15 +213,15 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(f"{step * number:.12g}") for number in range(start, max(end, start + 1) + 1)]
 
 
-def _decades(low: float, high: float) -> list[float]:
+def decades(low: float, high: float) -> list[float]:
     """Powers of ten, with 2 and 5 between them where there are few, that enclose [low, high]."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if last - first <= 2 else (1,)
-    ticks = [10.0**power * factor for power in range(first, last) for factor in factors] + [10.0**last]
+    found = [10.0**power * factor for power in range(first, last) for factor in factors] + [10.0**last]
     # The ends by default: rounding may put a power of ten on the wrong side of its own logarithm.
-    start = max((tick for tick in ticks if tick <= low), default=ticks[0])
-    end = min((tick for tick in ticks if tick >= high), default=ticks[-1])
-    return [tick for tick in ticks if start <= tick <= end]
+    start = max((tick for tick in found if tick <= low), default=found[0])
+    end = min((tick for tick in found if tick >= high), default=found[-1])
+    return [tick for tick in found if start <= tick <= end]
 
 
 def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:

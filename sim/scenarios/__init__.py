@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.resources
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from sim.scenarios.mnist import Mnist, build_mnist
 from sim.scenarios.tables import Csv, build_csv
 
 __all__ = [
+    "SCENARIO_KEYS",
     "Adult",
     "Csv",
     "Digits",
@@ -29,7 +30,10 @@ __all__ = [
     "find_scenario",
 ]
 
-ScenarioConfig = Annotated[Digits | Mnist | Hospitals | Adult | Csv, Field(discriminator="kind")]
+_Kind = Digits | Mnist | Hospitals | Adult | Csv
+ScenarioConfig = Annotated[_Kind, Field(discriminator="kind")]
+SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_fields)
+"""Keys that the [scenario] table of one kind or another has."""
 
 
 def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = None) -> Scenario:

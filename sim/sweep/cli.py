@@ -1,0 +1,70 @@
+"""`fedkme sim sweep`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
+from sim.sweep.progress import SweepProgress
+from sim.sweep.run import SweepResult, sweep
+
+
+def sweep_command(
+    scenario: Annotated[str, typer.Argument(help="A shipped scenario (digits, mnist, ...) or a TOML file.")],
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE,...]...", help="Further axes, behind --grid.")
+    ] = None,
+    grid: Annotated[
+        list[str] | None, typer.Option("--grid", metavar="KEY=VALUE,...", help="An axis: any key of --set.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="0:5 for 0 to 4, or 0,3,7.")] = "0",
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of one thread.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the table and the page.")] = Path("runs/sweep"),
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all runs.")
+    ] = None,
+) -> None:
+    """Run a scenario once for each combination of settings: a table, and a page with curves.
+
+    fedkme sim sweep digits --grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5 --jobs 2
+
+    fedkme sim sweep adult --grid privacy.epsilon=0.5,1,3 --set protocol=cells --set 'baselines=[]'
+
+    Given again, it runs what OUT/sweep.parquet lacks: a run is known by the SHA-256 of its resolved
+    configuration and the package's version. A run that fails is a row with its code and cause, and the
+    others go on; the exit status is then that code. Ctrl-C keeps what is there.
+    """
+    settings = SweepSettings(
+        scenario=scenario,
+        out=out,
+        grid=parse_grid([*(grid or []), *(more or [])]),
+        seeds=parse_seeds(seeds),
+        assignments=tuple(assignments or ()),
+        jobs=jobs,
+    )
+    progress = SweepProgress(sys.stderr)
+    try:
+        result = sweep(settings, progress.hear)
+    finally:
+        progress.close()
+    for line in closing_lines(result):
+        typer.echo(line)
+    raise typer.Exit(result.failures[0]["code"] if result.failures else 0)
+
+
+def closing_lines(result: SweepResult) -> list[str]:
+    """Lines for the end of a sweep: what failed, where the table and the page are."""
+    causes = Counter((row["code"], row["cause"]) for row in result.failures)
+    return [
+        *(
+            f"{times} of {len(result.rows)} runs: error {code}: {cause}"
+            for (code, cause), times in causes.items()
+        ),
+        f"table: {result.table} ({len(result.rows)} runs)",
+        f"page: {result.page}",
+    ]

@@ -1,0 +1,70 @@
+"""The table of a sweep: one row a run, in a Parquet file that is whole at any moment."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkme import durable
+from fedkme.errors import DataError
+from sim.sweep.measure import Row
+
+FILE = "sweep.parquet"
+AXIS = "set."
+"""Beginning of the name of an axis's column."""
+FIRST = ("key", "version", "seed", "code", "cause", "seconds")
+"""Columns that every row has, before the axes and the run's own numbers."""
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of a table, without the cells that are empty; none where there is no file.
+
+    Raises:
+        DataError: the file is no table of a sweep.
+        MissingDependencyError: pyarrow is not installed.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if not path.exists():
+        return []
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (pa.ArrowInvalid, OSError):
+        rows = [{}]
+    if not all({"key", "code"} <= row.keys() for row in rows):
+        raise DataError(f"{path} is not the table of a sweep", "Choose another --out, or remove the file.")
+    return [{name: cell for name, cell in row.items() if cell is not None} for row in rows]
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write the table anew; a reader sees the old one or the new one.
+
+    A column is of booleans, whole numbers or numbers where all of its cells are, and of text otherwise.
+
+    Raises:
+        OSError: it cannot be written, and is as it was.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {name: _column([row.get(name) for row in rows]) for name in column_names(rows)}
+    content = io.BytesIO()
+    parquet.write_table(pa.table(columns), content)
+    durable.replace(path, content.getvalue())
+
+
+def column_names(rows: Iterable[Row]) -> list[str]:
+    """Columns of all rows: those of every run, the axes, and the others as they come."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    axes = [name for name in names if name.startswith(AXIS)]
+    return list(dict.fromkeys([*(name for name in FIRST if name in names), *axes, *names]))
+
+
+def _column(cells: list[Any]) -> list[Any]:
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds == {int, float}:
+        return [cell if cell is None else float(cell) for cell in cells]
+    return cells if len(kinds) < 2 else [cell if cell is None else str(cell) for cell in cells]
