@@ -3,9 +3,7 @@
 A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
 cells, s_i its share of all rows, both from noisy counts.
 
-1. w, how much of D_v each part can stand for:
-   min over w >= 0 of ||sum_i w_i q_i - nu/m||^2 + 9 (1'w - 1)^2 + (.02)^2 sum_i w_i^2 mean(s)/s_i,
-   so that parts which look alike are used in proportion to their rows.
+1. w, how much of D_v each part can stand for (curator/cells/mixture.py).
 2. v, the cells of D_v: the simplex projection of nu/m.
 3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
    look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
@@ -28,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.cells.mixture import Parts, mixture
 from fedkme.directives import FillOrder
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -36,11 +35,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-MASS_WEIGHT = 3.0
-RIDGE = 0.02
 USABLE = 0.8
 """Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
-LEAST_ORDER = 8
+LEAST_ORDER = 4
 """Rows of a cell that an owner is asked for, about, where one owner does not get the whole of it."""
 _EMPTY = 1e-12
 
@@ -55,6 +52,7 @@ class Histograms:
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
         labels: L; 1 where owners count by cell alone.
+        variance: of the noise on each count of an owner (`HistogramNoise.variance`).
     """
 
     owners: IntArray
@@ -62,6 +60,7 @@ class Histograms:
     validation: IntArray
     validation_rows: int
     labels: int = 1
+    variance: float = 0.0
 
     def __post_init__(self) -> None:
         size = self.labels * len(self.validation)
@@ -103,30 +102,6 @@ class Orders:
         return [FillOrder(count, shares, uniform) for count, shares, uniform in each]
 
 
-def mixture(parts: FloatArray, nu: FloatArray, mass: FloatArray) -> FloatArray:
-    """Weights w of step 1, normalised, (P,); by mass where nothing fits.
-
-    Args:
-        parts: the distribution of each part over cells, (P, B), or 0.
-        nu: (B,), noisy counts of D_v over m.
-        mass: share of all rows in each part, (P,).
-    """
-    size = len(parts)
-    present = parts.any(axis=1) & (mass > 0)
-    if not present.any():
-        return np.zeros(size)
-    loads = np.sqrt(mass[present].mean() / np.maximum(mass, 1e-6))
-    design = np.concatenate([parts.T, np.full((1, size), MASS_WEIGHT), RIDGE * np.diag(loads)])
-    from scipy.optimize import nnls  # a second that a curator's start need not wait for
-
-    weights, _ = nnls(design, np.concatenate([nu, [MASS_WEIGHT], np.zeros(size)]))
-    weights = np.where(present, weights, 0.0)
-    if weights.sum() <= _EMPTY:
-        weights = np.where(present, mass, 0.0)
-    found: FloatArray = weights / weights.sum()
-    return found
-
-
 def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, uniform: float = 0.0) -> Orders:
     """Orders over `total` = rho p rows of all owners.
 
@@ -148,7 +123,9 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     counted = (histograms.owner_rows[:, None] * histograms.shares).reshape(-1, size)
     mass = counted.sum(axis=1, keepdims=True)
     parts = np.where(mass > _EMPTY, counted / np.maximum(mass, _EMPTY), 0.0)
-    weights = mixture(parts, nu, mass[:, 0] / available)
+    kinds = np.tile(np.arange(histograms.labels), owners)
+    noise = np.sqrt(histograms.variance) / np.maximum(mass[:, 0], 1.0)
+    weights = mixture(Parts(parts, mass[:, 0] / available, kinds, noise), nu)
     held = weights[:, None] * parts
     # A cell that only parts of weight 0 have is theirs by plain counts rather than nobody's.
     missed = held.sum(axis=0) <= _EMPTY

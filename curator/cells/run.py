@@ -157,6 +157,7 @@ async def _fill(
         task.histogram,
         task.validation_rows,
         labels=max(1, task.classes),
+        variance=task.noise.variance,
     )
     orders = make_orders(histograms, min(task.asked, int(sizes.sum())), uniform=task.uniform or 0.0)
     record.released = _released(task, record, counted, orders)

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.payouts.mixture import stacked
 from curator.payouts.payout import Payout, divide
 from fedkme.errors import ConfigError
 
@@ -178,7 +177,7 @@ def by_shapley(
     Raises:
         ConfigError: the inputs do not fit together, or the total cannot be divided.
     """
-    names, rows, goal = stacked(embeddings, target)
+    names, rows, goal = _stacked(embeddings, target)
     game = MixtureGame(rows, goal, None if reference is None else np.asarray(reference, dtype=np.float64))
     found = shapley(game, seed, pairs)
     amounts, shares = divide(total, dict(zip(names, found.values.tolist(), strict=True)))
@@ -188,3 +187,19 @@ def by_shapley(
         margins = dict(zip(names, scaled.tolist(), strict=True))
     tells = "nothing new: values are computed from private releases already paid for"
     return Payout("shapley", total, amounts, shares, "owners", tells, margins=margins)
+
+
+def _stacked(
+    histograms: Mapping[str, Sequence[float]], target: Sequence[float]
+) -> tuple[list[str], FloatArray, FloatArray]:
+    """Names in order, (K, B) and (B,) arrays."""
+    names = sorted(histograms)
+    goal = np.asarray(target, dtype=np.float64)
+    if not names or any(len(histograms[name]) != len(goal) for name in names) or not len(goal):
+        raise ConfigError(
+            "histograms do not fit together", "Give one of each owner, and D_v's, of equal length."
+        )
+    rows = np.array([histograms[name] for name in names], dtype=np.float64)
+    if not (np.isfinite(rows).all() and np.isfinite(goal).all()):
+        raise ConfigError("a histogram holds something that is no number", "Use a record that is whole.")
+    return names, rows, goal

@@ -115,7 +115,7 @@ def plain(
         case PayoutBasis.WINS:
             raise ConfigError("numbers of winning rows are released with noise alone", "Give --epsilon.")
         case PayoutBasis.MIXTURE:
-            return by_mixture(*inputs.released(), total)
+            return by_mixture(inputs.mixture(), total)
         case PayoutBasis.SHAPLEY:
             base = inputs.pool() if reference is Reference.POOL else None
             return by_shapley(*inputs.released(), total, base, seed)

@@ -33,6 +33,7 @@ class PayoutInputs:
         histograms: noised and normalised, by owner; None where the run released none.
         target: D_v's histogram, likewise.
         standings: owners by how near to D_v's distribution theirs is; None where the run released too little.
+        weights: of the mixture of owners that orders followed; None where the run made none.
     """
 
     run: str
@@ -47,6 +48,7 @@ class PayoutInputs:
     histograms: Mapping[str, Sequence[float]] | None
     target: Sequence[float] | None
     standings: Sequence[Standing] | None = None
+    weights: Mapping[str, float] | None = None
 
     @property
     def ranked(self) -> bool:
@@ -97,6 +99,17 @@ class PayoutInputs:
             )
         return self.standings
 
+    def mixture(self) -> Mapping[str, float]:
+        """The weights of the mixture.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        self.released()
+        if self.weights is None:
+            raise ConfigError(f"{self.run} stopped before it weighed owners", "Use --method shapley.")
+        return self.weights
+
     def pool(self) -> list[float]:
         """The histogram of all owners' rows together, from private histograms and public sizes."""
         histograms, target = self.released()
@@ -137,6 +150,7 @@ def read_inputs(directory: Path) -> PayoutInputs:
             },
             target=None if target is None else _shares(target, int(record["validation_rows"]), 0),
             standings=_standings(record),
+            weights=record.get("mixture_weights"),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Orders: totals, caps, the mixture, what nobody has, and noise that vanishes."""
+"""Orders: totals, caps, what nobody has, and noise that vanishes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from curator.cells.orders import USABLE, Histograms, capped, make_orders, mixture
+from curator.cells.orders import USABLE, Histograms, capped, make_orders
 from fedkme.errors import ConfigError, NotEnoughRowsError
 
 
@@ -32,18 +32,6 @@ def test_a_share_of_uniform_rows_is_by_what_owners_have() -> None:
     assert np.allclose(orders.cells, make_orders(received, 20).cells)
     asked = [(said.count, said.uniform) for said in orders.directives()]
     assert asked == [(10, 10), (30, 10)]
-
-
-def test_the_mixture_is_found() -> None:
-    q = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.1, 0.9]])
-    truth = np.array([0.6, 0.0, 0.4])
-    mass = np.full(3, 1 / 3)
-    assert mixture(q, truth @ q, mass) == pytest.approx(truth, abs=0.01)
-    assert mixture(np.zeros((2, 4)), np.ones(4) / 4, mass[:2]) == pytest.approx([0, 0])
-    assert mixture(np.array([[1.0, 0], [0, 0]]), np.array([-0.1, -0.2]), mass[:2]) == pytest.approx([1, 0])
-    # Two parts that look alike are used in proportion to their mass.
-    alike = mixture(np.array([[0.5, 0.5], [0.5, 0.5]]), np.ones(2) / 2, np.array([0.9, 0.1]))
-    assert alike == pytest.approx([0.9, 0.1], abs=1e-3)
 
 
 def test_mass_that_nobody_has_is_reported_and_goes_elsewhere() -> None:

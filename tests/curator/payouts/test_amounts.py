@@ -80,19 +80,14 @@ def test_a_noised_price_costs_its_epsilon_and_is_right_on_average() -> None:
     assert len(set(rows)) > 300
 
 
-def test_mixture_pays_whom_the_target_looks_like() -> None:
-    """SOUND.md step 4: v = .7 q_b + .3 q_c is found, and an owner with other cells gets next to nothing."""
-    histograms = {"a": [0.5, 0.5, 0, 0], "b": [0, 0.1, 0.9, 0], "c": [0, 0, 0.2, 0.8], "d": [0.0] * 4}
-    target = [0, 0.07, 0.69, 0.24]
-    payout = by_mixture(histograms, target, 1000)
+def test_mixture_pays_by_the_weights_that_orders_followed() -> None:
+    payout = by_mixture({"a": 0.005, "b": 0.695, "c": 0.3, "d": 0.0}, 1000)
     assert payout.event is None
-    assert payout.amounts["d"] == 0
-    assert payout.amounts["a"] < 10
-    assert abs(payout.amounts["b"] - 700) < 10
-    assert payout.statement("c")["amount"] == payout.amounts["c"]
+    assert payout.amounts == {"a": 5, "b": 695, "c": 300, "d": 0}
+    assert payout.statement("c")["amount"] == 300
 
 
-def test_histograms_that_do_not_fit_are_refused() -> None:
-    for histograms, target in (({"a": [1.0]}, [0.5, 0.5]), ({}, [1.0]), ({"a": [math.nan]}, [1.0])):
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    for weights in ({}, {"a": math.nan}):
         with pytest.raises(ConfigError):
-            by_mixture(histograms, target, 10)
+            by_mixture(weights, 10)

@@ -83,12 +83,16 @@ def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
 
 
 def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Path) -> None:
-    """A record with private histograms: both values follow from them alone, and gains are refused."""
+    """A record with private histograms: both values follow from them alone, and gains are refused.
+
+    By mixture owners get what orders followed.
+    """
     record = json.loads((finished / "record.json").read_text())
     names = sorted(record["owner_rows"])
     rows, m = record["owner_rows"], record["validation_rows"]
     record["histograms"] = {name: [rows[name] * (i == j) for j in range(5)] for i, name in enumerate(names)}
     record["target_histogram"] = [0, 7 * m, 3 * m, 0, 0]
+    record["mixture_weights"] = dict(zip(names, [0.0, 0.7, 0.3, 0.0, 0.0], strict=True))
     record["validation_rows"], record["classes"], record["protocol"] = 10 * m, 0, "cells"
     (tmp_path / "record.json").write_text(json.dumps(record))
     assert read_inputs(tmp_path).protocol == PROTOCOLS["cells"]

@@ -1,0 +1,99 @@
+"""The mixture of owners: found without noise, and even among owners that are alike (issue 13, item 8)."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from curator.cells.mixture import EVENNESS, Parts, mixture
+from curator.cells.orders import Histograms, Orders, make_orders
+from curator.payouts.mixture import by_mixture
+from curator.payouts.shapley import by_shapley
+from fedkme.cells.histogram import histogram_noise, shares
+from fedkme.privacy.noise import simulated
+
+Counts = NDArray[np.int64]
+NOISE = histogram_noise(0.72)
+NOISE_V = histogram_noise(1.0)
+M = 250
+
+
+def exact(shares: NDArray[np.float64], mass: NDArray[np.float64]) -> Parts:
+    owners = len(shares)
+    return Parts(shares, mass, np.zeros(owners, np.int64), np.zeros(owners))
+
+
+def test_the_mixture_is_found() -> None:
+    q = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.1, 0.9]])
+    truth = np.array([0.6, 0.0, 0.4])
+    mass = np.full(3, 1 / 3)
+    assert mixture(exact(q, mass), truth @ q) == pytest.approx(truth, abs=0.01)
+    assert mixture(exact(np.zeros((2, 4)), mass[:2]), np.ones(4) / 4) == pytest.approx([0, 0])
+    one = exact(np.array([[1.0, 0], [0, 0]]), mass[:2])
+    assert mixture(one, np.array([-0.1, -0.2])) == pytest.approx([1, 0])
+    # Two parts that look alike are used in proportion to their mass.
+    alike = exact(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([0.9, 0.1]))
+    assert mixture(alike, np.ones(2) / 2) == pytest.approx([0.9, 0.1], abs=1e-3)
+
+
+def ordered(owners: Counts, seed: int, labels: int = 1) -> tuple[Histograms, Orders]:
+    """Orders over 200 rows of owners with these counts, for a D_v unlike each of them, with noise."""
+    size = owners.shape[1] // labels
+    law = np.random.default_rng(1).dirichlet(np.full(size, 0.4))
+    exact_v = np.random.default_rng(2).multinomial(M, law)
+    nu = exact_v + simulated(seed, "consumer", "cells").discrete_laplace(NOISE_V.scale, size)
+    noisy = [
+        own + simulated(seed, f"owner-{i}", "cells").discrete_laplace(NOISE.scale, len(own))
+        for i, own in enumerate(owners)
+    ]
+    received = Histograms(np.stack(noisy), owners.sum(axis=1), nu, M, labels, NOISE.variance)
+    return received, make_orders(received, 200)
+
+
+def pool(rows: int, cells: int, seed: int, concentration: float = 0.5) -> Counts:
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(rows, rng.dirichlet(np.full(cells, concentration)))
+
+
+@pytest.mark.parametrize(("rows", "cells", "labels"), [(1200, 32, 1), (300, 16, 1), (2400, 20, 5)])
+def test_equal_owners_are_treated_alike_within_the_noise(rows: int, cells: int, labels: int) -> None:
+    """Two owners with the same rows: one had .885 of the orders and all of the pay."""
+    twin, other = pool(rows, cells * labels, 3), pool(rows, cells * labels, 4)
+    gaps = []
+    for seed in range(20):
+        received, orders = ordered(np.stack([twin, twin, other]), seed, labels)
+        assert 0.3 < orders.weights[0] / orders.weights[:2].sum() < 0.7
+        gaps.append(orders.weights[0] - orders.weights[1])
+        paid = by_mixture(dict(zip("abc", orders.weights.tolist(), strict=True)), 1000).amounts
+        assert 0.29 < paid["a"] / (paid["a"] + paid["b"]) < 0.71
+        assert 0.25 < orders.rows[0] / orders.rows[:2].sum() < 0.75
+        by_cell = received.owners.reshape(3, labels, cells).sum(axis=1)
+        values = by_shapley(
+            {name: shares(own, rows).tolist() for name, own in zip("abc", by_cell, strict=True)},
+            shares(received.validation, M).tolist(),
+            1000,
+            None,
+            0,
+        ).amounts
+        assert 0.2 < values["a"] / (values["a"] + values["b"]) < 0.8
+    assert abs(np.mean(gaps)) < 4 * np.std(gaps) / np.sqrt(len(gaps))  # neither is preferred
+
+
+def test_what_noise_does_not_explain_is_followed() -> None:
+    """The owner that D_v looks like gets the orders."""
+    law = np.random.default_rng(1).dirichlet(np.full(32, 0.4))
+    right = np.random.default_rng(5).multinomial(1200, law)
+    _, orders = ordered(np.stack([right, pool(1200, 32, 6), pool(1200, 32, 7)]), 0)
+    assert orders.weights[0] > 0.9
+
+
+def test_the_order_of_owners_does_not_matter() -> None:
+    parts = Parts(
+        np.random.default_rng(0).dirichlet(np.ones(6), 8),
+        np.full(8, 1 / 8),
+        np.tile([0, 1], 4),
+        np.full(8, 0.01),
+    )
+    nu = np.random.default_rng(1).dirichlet(np.ones(6))
+    turned = Parts(parts.shares[::-1], parts.mass, parts.kinds[::-1], parts.noise)
+    assert mixture(turned, nu)[::-1] == pytest.approx(mixture(parts, nu), abs=1e-9)
+    assert EVENNESS > 1
