@@ -30,7 +30,7 @@ Stub = summaries_pb2_grpc.SummariesStub
 Work = Callable[[ConsumerSettings, StatusReporter], Awaitable[None]]
 AnyConsumer = ConsumerSettings | ReleaseConsumerSettings
 AnyWork = Callable[[AnyConsumer, StatusReporter], Awaitable[None]]
-"""Of verbs that concern runs of every kind."""
+"""Work of verbs that concern runs of every kind."""
 
 
 def listing(as_json: bool) -> AnyWork:

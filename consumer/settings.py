@@ -30,11 +30,11 @@ class RequestSettings(Settings):
     """Rows of the summary."""
     kernel: KernelSettings = KernelSettings()
     preset: Preset = "sound"
-    """Where a mechanism that is not written down comes from: `sound` derives it from `privacy`."""
+    """Source of a mechanism that is not written down: `sound` derives it from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that D_v may cost."""
     target: AnyTarget = GaussianSettings()
-    """How g~, the mean of h1 over D_v, is protected."""
+    """Protection of g~, the mean of h1 over D_v."""
     share: Literal["embedding", "rows"] = "embedding"
     """`embedding`: the curator receives g~ alone. `rows`: it is trusted with D_v, as in the paper, and |D_v|
     points count as accessed."""
@@ -67,5 +67,5 @@ class ConsumerSettings(StoredPartySettings):
     downstream: bool = True
     """Train models on the summary and score them on the test rows, where there are labels."""
     budget: Budget | None = None
-    """What D_v may cost towards owners and curator, over all requests in `journal`; none: no limit."""
+    """Most that D_v may cost towards owners and curator, over all requests in `journal`; none: no limit."""
     request: RequestSettings

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from curator.metrics import CuratorMetrics  # imported only where figures are asked for
 
 GRACE_S = 2.0
-"""How long open calls may take to end when the curator stops."""
+"""Time that open calls may take to end when the curator stops."""
 
 
 async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:

@@ -23,7 +23,7 @@ class CuratorSettings(ServicePartySettings):
     listen: str = "127.0.0.1:0"
     """host:port; port 0 lets the system choose."""
     directory: Path
-    """Where the records of runs are written, one folder each."""
+    """Folder of the records of runs, a folder each."""
     schema_file: Path
     """The public schema that all parties share."""
     seeds: Path | None = None
@@ -33,25 +33,25 @@ class CuratorSettings(ServicePartySettings):
     consumers: tuple[ConsumerName, ...] = ()
     """Names of the consumers that may call; empty for anybody of the authority who is not an owner."""
     progress_s: float = Field(60.0, gt=0)
-    """How long one answer of an owner may take before the run goes on without it."""
+    """Time that one answer of an owner may take before the run goes on without it."""
     grace_s: float = Field(30.0, ge=0)
-    """How long an owner may be without a connection before a run goes on without it."""
+    """Time that an owner may be without a connection before a run goes on without it."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be under way at the same time; others wait in a queue."""
     quota: Quota = Quota()
-    """What each consumer may have."""
+    """Limits of each consumer."""
     quotas: dict[ConsumerName, Quota] = Field({})
-    """What single consumers may have instead."""
+    """Limits of single consumers, instead."""
     revoked: Path | None = None
     """The authority's list of revoked certificates; read again when it changes."""
     reflection: bool | None = None
     """Describe the services to whoever asks (gRPC server reflection); none: in plaintext alone."""
     drain_s: float = Field(0.0, ge=0)
-    """How long runs under way may go on after SIGTERM; what is not over then goes on at the next start."""
+    """Time that runs under way may go on after SIGTERM; what is not over then goes on at the next start."""
     runs: int | None = Field(None, ge=1)
     """Stop after this many runs; by default serve until told to stop."""
     budget: Budget | None = None
-    """What owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
+    """Most that owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
     summary: SummarySettings = SummarySettings()
     release: SumSettings = SumSettings()
 

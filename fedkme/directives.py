@@ -232,7 +232,7 @@ class Unreadable:
 
 
 Step = Proposal | SigningKeys | KeyRoster | Delivery | Survivors | Endorsements
-"""Of an aggregation; each is answered by what the next one needs."""
+"""Messages of an aggregation; each is answered by what the next one needs."""
 
 Body = (
     Invitation

@@ -69,13 +69,13 @@ class PartySettings(Settings):
     simulation_seed: int | None = Field(None, ge=0)
     """Makes this party's private randomness repeatable; only in simulations on loopback."""
     connect_s: float = Field(30.0, gt=0)
-    """How long to wait for the other parties."""
+    """Time to wait for the other parties."""
     away_s: float | None = Field(None, ge=0)
-    """After how long without a connection to give up, once there was one; none: never."""
+    """Time without a connection after which to give up, once there was one; none: never."""
     log: LogFormat = "text"
-    """How log lines look: `text`, or `json` with one object a line."""
+    """Format of log lines: `text`, or `json` with one object a line."""
     log_file: Path | None = None
-    """Where they go; none: standard error."""
+    """File of log lines; none: standard error."""
 
     def check_address(self, address: str) -> None:
         """Refuse what is fit only for one machine when the host:port is of another one.
@@ -120,7 +120,7 @@ class StoredPartySettings(PartySettings):
     """Settings of a party that outlives its process."""
 
     journal: str = "journal.db"
-    """What survives a restart: open runs and the ledger, one chain over all of them. A file, or
+    """Store of what survives a restart: open runs and the ledger, one chain over all of them. A file, or
     postgresql://USER@HOST/DATABASE."""
     durability: Durability = "power"
     """`power` waits for the disk before anything leaves; `process` survives the process, not the machine."""

@@ -22,15 +22,15 @@ from fedkme.errors import ExtensionError
 from fedkme.extensions import AUCTIONS, RELEASES, registered
 
 Family = Literal["auction", "uniform", "cells", "sums"]
-"""How a run goes: rounds of Algorithm 3 by an auction, uniform draws, one order by cells, sums over rows."""
+"""Course of a run: rounds of Algorithm 3 by an auction, uniform draws, one order by cells, sums over rows."""
 
 RowsLeave = Literal["raw", "hashed", "none"]
-"""What of a row may reach the curator: the row, h1 of it at most (with the row sealed for the consumer), or
-numbers about all rows alone."""
+"""Part of a row that may reach the curator: the row, h1 of it at most (with the row sealed for the consumer),
+or numbers about all rows alone."""
 
 SumsLeave = Literal["exact", "noisy"]
-"""What of sums over an owner's rows the curator may see: them as they are, or only a total over all owners in
-which the owners' noise is already, by secure aggregation."""
+"""Part of sums over an owner's rows that the curator may see: them as they are, or only a total over all
+owners in which the owners' noise is already, by secure aggregation."""
 
 NO_EXACT_TOTALS = (
     "is withdrawn: the difference of two exact totals, over other owners or of nearly the same question, was "

@@ -45,8 +45,8 @@ class PeriodBudget(Budget):
     """The most that this owner's rows may cost towards an observer, by the sound accountant."""
 
     observer: Annotated[Literal["owners", "curator"], BeforeValidator(_limited)] = "owners"
-    """Who learns of them: `owners`, all the others, and the consumers of releases; or the `curator`, which
-    has a finite epsilon in sealed summaries by cells and by uniform draws and in sums under secure
+    """Party that learns of them: `owners`, all the others, and the consumers of releases; or the `curator`,
+    which has a finite epsilon in sealed summaries by cells and by uniform draws and in sums under secure
     aggregation: all other runs are refused."""
     days: float | None = Field(None, gt=0)
     """Over the runs in which something was disclosed in so many days; none: over all runs ever."""
@@ -73,10 +73,10 @@ class PolicySettings(Settings):
     """The most that rows may cost towards others: other owners in summaries, consumers of releases; all of
     them hold."""
     rows: RowsLeave = "raw"
-    """What of a row may leave: the row, h1 of it, or neither."""
+    """Part of a row that may leave: the row, h1 of it, or neither."""
     sums: Annotated[SumsLeave, BeforeValidator(_noisy)] = "exact"
-    """What of sums over all rows the curator may see: `exact`, this owner's as they are; `noisy`, only the
-    total over all owners with owners' noise in it, by secure aggregation."""
+    """Part of sums over all rows that the curator may see: `exact`, this owner's as they are; `noisy`, only
+    the total over all owners with owners' noise in it, by secure aggregation."""
     colluders: int = Field(0, ge=0)
     """Owners that this one thinks may side with the curator: secure aggregation whose noise is for fewer is
     refused."""
@@ -108,4 +108,4 @@ class OwnerSettings(ServicePartySettings):
     """The authority's list of revoked certificates, for the signing keys of other owners in secure
     aggregation; read again when it changes."""
     policy: PolicySettings = PolicySettings()
-    """In which runs this owner takes part."""
+    """Rules by which this owner takes part in runs."""

@@ -42,15 +42,15 @@ class LaunchSettings(Settings):
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
     seed: int = Field(0, ge=0)
-    """Of everything random in the simulation."""
+    """Seed of everything random in the simulation."""
     tls: bool = True
     """Mutual TLS between the processes, with an authority made for the run."""
     policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
     """`[policy]` of owners by name; `all` for those that are not named."""
     connect_s: float = Field(60.0, gt=0)
-    """How long to wait for the parties to come up."""
+    """Time to wait for the parties to come up."""
     progress_s: float = Field(60.0, gt=0)
-    """How long one answer of an owner may take."""
+    """Time that one answer of an owner may take."""
 
 
 class SimulationSettings(LaunchSettings):
@@ -63,7 +63,7 @@ class SimulationSettings(LaunchSettings):
         *("greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned"),
         *("winner_only", "ask_everyone"),
     )
-    """What to compare the summary with."""
+    """Baselines to compare the summary with."""
     downstream: bool = True
     """Train models on the summary and on each baseline, where there are labels."""
 

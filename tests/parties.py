@@ -28,7 +28,7 @@ _VERBS = {
 
 HERE = Path()
 WAIT_S = 60.0
-"""How long to wait for something that takes a second when the machine has nothing else to do."""
+"""Time to wait for something that takes a second when the machine has nothing else to do."""
 
 NUMBERS = """
 [[columns]]

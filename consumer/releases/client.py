@@ -41,7 +41,7 @@ OPEN = "release.open"
 _NAME = re.compile(r"(release|synthetic|weighted|marginals)\.(npz|csv|parquet|json|card\.md|card\.json)")
 """Files that a release has. A curator chooses among them, and writes over nothing else in the folder."""
 MOST_BYTES = 2**32
-"""Of all files together; a curator that sends more is cut off."""
+"""Bytes of all files together; a curator that sends more is cut off."""
 
 
 class ReleaseConsumerSettings(PartySettings):
@@ -56,7 +56,7 @@ class ReleaseConsumerSettings(PartySettings):
     output: Path
     """Folder for the files of the release."""
     release: AnyRelease
-    """What is asked for."""
+    """Release that is asked for."""
 
 
 def load_release_settings(config: Path) -> ReleaseConsumerSettings:

@@ -29,7 +29,7 @@ Kind = Literal["ridge", "svm", "logistic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _PENALTIES = np.logspace(-5, 2, 29)
-"""Of ridge, times the number of rows; h1 has norm about 1."""
+"""Penalties of ridge, times the number of rows; h1 has norm about 1."""
 _COSTS = (0.1, 1.0, 10.0, 100.0)
 """C of scikit-learn."""
 _FOLDS = 5

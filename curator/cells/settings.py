@@ -18,7 +18,7 @@ class CellsSettings(Settings):
     """Share of these rows that owners draw uniformly, whatever histograms say: a summary with weights is then
     never worse than one of so many uniform rows alone. None: 0."""
     code_book: Literal["auto", "seeds", "sketch"] = "auto"
-    """Where the public cells come from: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
+    """Source of the public cells: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
     second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.
     `auto`: a sketch."""
     bits: int | None = Field(None, ge=2, le=8)

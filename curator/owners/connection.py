@@ -24,7 +24,7 @@ from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
 
 LEAST_WORDS = 2**14
-"""In a part of a vector that is not the last: how many parts an owner can make of a vector is bounded."""
+"""Fewest words in a part of a vector that is not the last, which bounds the parts that an owner can make."""
 
 
 class Stream(Protocol):

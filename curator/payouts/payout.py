@@ -12,7 +12,7 @@ from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.events import Event
 
 Audience = Literal["owners", "curator"]
-"""Who may see the amounts: each owner its own (so any coalition of owners theirs), or the curator alone."""
+"""Readers of the amounts: each owner its own (so any coalition of owners theirs), or the curator alone."""
 
 
 @dataclass(frozen=True, slots=True)

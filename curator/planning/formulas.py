@@ -32,21 +32,21 @@ from fedkme.privacy.gaussian import gaussian_sigma
 SPREAD = 14.0
 GREEDY_ROWS, GREEDY_TARGET = 3.1, 2.1
 GREEDY_SCARCE, CELLS_SCARCE = 2.4, 12.0
-"""Where p is no small part of the pool: from the hospitals alone, whose 700 rows run out at p = 200."""
+"""Factors for a p that is no small part of the pool: from the hospitals, whose 700 rows run out at p = 200."""
 SAMPLE, TARGET_NOISE, OWNER_NOISE = 0.9, 11.0, 9.8
 PURE_BIAS, MIXED_BIAS = 0.018, 0.13
 MIDDLE_BIAS = math.sqrt(PURE_BIAS * MIXED_BIAS)
-"""Where it is not known how owners divide the kinds of rows."""
+"""Bias where it is not known how owners divide the kinds of rows."""
 LEFT = {1.0: 1.0, 1.5: 0.30, 2.0: 0.15, 3.0: 0.10}
 """f_0: what pruning rho p rows to p leaves of a small error."""
 LEFT_OF_LARGE = {1.0: 1.0, 1.5: 0.60, 2.0: 0.41, 3.0: 0.26}
-"""What it leaves of an error as large as that of MNIST's uniform rows; 2 measured, others interpolated."""
+"""Part that is left of an error like that of MNIST's uniform rows; 2 measured, others interpolated."""
 UNIFORM_LEFT = {1.0: 1.0, 2.0: 0.23, 3.0: 0.09, 5.0: 0.04}
 """phi: what it leaves of uniform rows' error, between classes of images (.41 at 2) and real sites (.13)."""
 LEFT_POWER = 1.35
 CLOCK_EXACT, CLOCK_POWER, CLOCK_NOISY, CLOCK_SCALE = 0.47, 0.37, 0.89, 0.0016
 SKETCH_SHARE = 0.3
-"""Of owners' epsilon, where there is no public code book."""
+"""Share of owners' epsilon, where there is no public code book."""
 OVERSHOOT = 4.5
 """Rows that a clock sells beyond its threshold, and half of its patience; fitted."""
 

@@ -24,7 +24,7 @@ EQUAL = 1.15
 OFF = 2.8
 """Nine of ten measured points lie within this factor of their estimate."""
 _BELOW, _ABOVE = 2.8, 1.9
-"""How far below and above their estimate cells may be; Fashion is far below, many small owners above."""
+"""Factors below and above the estimate of cells; Fashion is far below, many small owners above."""
 _PRUNED_BELOW, _PRUNED_ABOVE = 4.0, 2.6
 _CLOCK_BELOW, _CLOCK_ABOVE = 1.9, 1.75
 

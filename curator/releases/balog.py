@@ -27,7 +27,7 @@ from fedkme.features.sums import ReleasedEmbedding
 
 FloatArray = NDArray[np.float64]
 Weights = Literal["free", "l1", "simplex"]
-"""As line 8 has them; with sum |w| <= C (theorem 11); non-negative with sum 1."""
+"""Weights as line 8 has them; with sum |w| <= C (theorem 11); non-negative with sum 1."""
 
 
 def algorithm1(

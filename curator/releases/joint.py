@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 COUNT_SHARE = 0.02
-"""Of the budget, for class counts that are not free."""
+"""Part of the budget for class counts that are not free."""
 
 
 def calibrate(

@@ -109,8 +109,8 @@ class SummaryRecord:
     """Rows sent by each owner, as its own gate counted them."""
     faults: list[Fault] = field(default_factory=list)
     released: dict[str, Any] = field(default_factory=dict)
-    """What the protocol released of private rows with noise, and what follows from that, by its name in
-    record.json (docs/metrics.md)."""
+    """Values that the protocol released of private rows with noise, and what follows from them, by its name
+    in record.json (docs/metrics.md)."""
 
     def stop(self, error: FedkmeError) -> None:
         """End the run before p rows, keeping what there is."""

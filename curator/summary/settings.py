@@ -36,7 +36,7 @@ class SummarySettings(Settings):
     """Settings of a summary that the curator decides; p, gamma and D_v's protection are the consumer's."""
 
     preset: Preset = "sound"
-    """Where mechanisms that are not written down come from: `sound` derives them from `privacy`."""
+    """Source of mechanisms that are not written down: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
     protocol: Annotated[str, AfterValidator(_known_protocol)] = ALGORITHM3
@@ -44,13 +44,14 @@ class SummarySettings(Settings):
     one round (docs/decisions/008).
     `uniform` draws p/K rows from each owner and looks at nothing."""
     content: Literal["rows", "hashed"] = "rows"
-    """What of a row the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone can
-    open, with h1 under a draw that the curator does not know where it is to choose (docs/decisions/009)."""
+    """Part of a row that the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone
+    can open, with h1 under a draw that the curator does not know where it is to choose
+    (docs/decisions/009)."""
     uniform_ratio: float = Field(1.0, ge=1, le=20)
     """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best of
     them, exactly, and tells nobody which: it costs rows, and no epsilon of owners."""
     cells: CellsSettings = CellsSettings()
-    """Of the cells protocol."""
+    """Settings of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
     broadcast: AnyMean = GaussianSettings(epsilon=0.5)
     """h2 of the current summary."""
@@ -59,7 +60,7 @@ class SummarySettings(Settings):
     takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
     auction: AnyAuction = ClockSettings()
     quorum: int = Field(1, ge=1)
-    """With fewer owners than this the run stops and keeps what it has."""
+    """Fewest owners: with less the run stops and keeps what it has."""
 
     @model_validator(mode="before")
     @classmethod

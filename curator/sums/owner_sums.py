@@ -40,7 +40,7 @@ from fedkme.tables.schema import Schema
 MARGINAL_NOISE = 2.0**32
 """Deviation of noise on counts in steps, about: shares stay within 2^24 to 2^45."""
 PURPOSE = "release"
-"""Of the noise that the curator adds."""
+"""Purpose of the noise that the curator adds."""
 
 
 class OwnerSums:

@@ -25,7 +25,8 @@ from fedkme.privacy.gaussian import gaussian_sigma, responses_delta
 SLACK = 1e-5
 """Relative; epsilon left unused, so that accountants on a grid, which round up, stay within it too."""
 SKETCH_SHARE = 0.3
-"""Of an owner's epsilon, for the sketch by itself; the histogram gets what is left of the joint budget."""
+"""Share of an owner's epsilon for the sketch by itself; the histogram gets what is left of the joint
+budget."""
 
 
 WORST_MEAN = 0.3

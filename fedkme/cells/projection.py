@@ -16,7 +16,7 @@ from fedkme.tables.schema import Category, Numeric, Schema
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating[Any]]
 Centre = Literal["row", "domain"]
-"""What is subtracted from a row: its own mean (images), or the middle of the public domain (tables)."""
+"""Point that is subtracted from a row: its own mean (images), or the middle of the public domain (tables)."""
 
 Z_UNIT = 2.0**-12
 """Coordinates of z are whole multiples of it, so that sums of their products are integers."""

@@ -43,7 +43,7 @@ SENSITIVITY = 3.0 / math.sqrt(2.0)
 """L2, replace-one, of the query in its own units."""
 _DIAGONAL, _OFF = 29, 41
 STEP = Z_UNIT**2 / _DIAGONAL
-"""What one step of the integer coordinates is worth."""
+"""Worth of one step of the integer coordinates."""
 DIAMETER_STEPS = SENSITIVITY / STEP
 """The sensitivity in steps."""
 _BLOCK_ROWS = 4096

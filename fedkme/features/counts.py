@@ -27,7 +27,7 @@ Clique = tuple[int, ...]
 """Columns of a marginal, ascending places in the table of codes."""
 
 L1_STEP = 2.0
-"""How far a replaced row moves one marginal in L1."""
+"""Distance by which a replaced row moves one marginal in L1."""
 L2_STEP = math.sqrt(2.0)
 """The same in L2."""
 MARGINAL_CELLS = 1 << 20

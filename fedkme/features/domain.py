@@ -19,7 +19,7 @@ from fedkme.tables.schema import Category, Schema
 
 FloatArray = NDArray[np.float64]
 Units = Literal["model", "table"]
-"""Whether numbers are measured in model space, [0, 1] by their bounds, or as they stand in a table."""
+"""Units of numbers: model space, [0, 1] by their bounds, or as they stand in a table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class _Draw(MapSpec):
     dimension: int = Field(ge=2, le=_MAX_DIMENSION, multiple_of=2)
     """d, Fourier features: twice the number of frequencies."""
     gamma: FiniteFloat = Field(gt=0)
-    """Of the kernel; 1 / (2 l^2) for a length scale l."""
+    """Parameter of the kernel; 1 / (2 l^2) for a length scale l."""
     seed: int = Field(ge=0, lt=2**64)
     """Public."""
     scales: tuple[FiniteFloat, ...] | None = None
@@ -48,7 +48,7 @@ class FourierMapSpec(_Draw):
 
     kind: Literal["fourier"] = "fourier"
     units: Units = "model"
-    """What gamma is measured in."""
+    """Units of gamma."""
 
     @override
     def make(self, schema: Schema) -> FourierMap:
@@ -60,7 +60,7 @@ class MixedSpec(_Draw):
 
     kind: Literal["mixed"] = "mixed"
     weight: FiniteFloat = Field(default=1.0, gt=0)
-    """Of the one-hot part: a public choice, paid for in the spread."""
+    """Weight of the one-hot part: a public choice, paid for in the spread."""
 
     @model_validator(mode="after")
     def _bounded(self) -> MixedSpec:

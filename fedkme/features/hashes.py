@@ -25,7 +25,7 @@ from fedkme.features.fixed_point import (
 from fedkme.features.fourier import FourierShape
 
 REFERENCE_HASHES = 256
-"""Of random rows, by which an auction sets prices."""
+"""Number of random rows by which an auction sets prices."""
 _ONE = round(1.0 / FEATURE_UNIT)
 _SLACK = 2**16
 """Truncation takes at most 2 sqrt(2) units of 2^14 from a pair's squared norm of 2^28."""

@@ -62,7 +62,7 @@ class HermiteProductSpec(_Series):
 
     kind: Literal["hermite-product"] = "hermite-product"
     columns: tuple[int, ...] = Field(min_length=1)
-    """Which columns of a table, 0 to c - 1, each once."""
+    """Columns of a table, 0 to c - 1, each once."""
 
     @model_validator(mode="after")
     def _distinct(self) -> HermiteProductSpec:

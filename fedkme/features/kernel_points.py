@@ -37,7 +37,7 @@ class PointsSpec(MapSpec):
     kind: Literal["points"] = "points"
     gamma: FiniteFloat = Field(gt=0)
     units: Units = "model"
-    """What points and gamma are measured in."""
+    """Units of points and gamma."""
     count: int = Field(ge=1, le=2**16)
     """M."""
     points: str

@@ -27,7 +27,7 @@ from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement, person_of
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
 
 EACH_OWNER = "each owner"
-"""In place of owners' names, where an observer saw no row and can learn the same of each of several."""
+"""Words in place of owners' names, where an observer saw no row and can learn the same of each of several."""
 _OBSERVERS = ("owners and curator", "owners", "other owners", CURATOR)
 """The order of statements; consumers come last."""
 

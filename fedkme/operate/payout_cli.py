@@ -30,7 +30,7 @@ from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
 app = typer.Typer(pretty_exceptions_enable=False, help="Divide a sum among the owners of a finished run.")
 
 LEDGER = "payouts-ledger.jsonl"
-"""Where noised payouts are charged: beside the run's own ledger, whose last line record.json holds."""
+"""File of the lines of noised payouts: the run's own ledger stays, whose last line record.json holds."""
 _WIDTH = 100
 
 

@@ -22,12 +22,12 @@ from fedkme.errors import ConfigError, FedkmeError
 from fedkme.party import LogFormat
 
 OUR_LOGGERS = ("curator", "owner", "consumer", "fedkme")
-"""Whose text is ours, and holds nothing private."""
+"""Loggers whose text is ours, and holds nothing private."""
 _OF_A_ROUND = ("round", "asked", "revealed", "accessed", "pool", "owners", "milliseconds")
-"""What a line says of a round; who won it, and with which bid, is not for every reader of a log."""
+"""Fields of a line about a round; who won it, and with which bid, is not for every reader of a log."""
 
 _NOT_FOR_LOGS = ("mmd2",)
-"""What a launcher is told besides: an exact statistic of private rows."""
+"""Fields that a launcher is told besides: an exact statistic of private rows."""
 
 
 class Log:

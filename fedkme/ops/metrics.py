@@ -21,7 +21,7 @@ from fedkme.privacy.ledger import disclosures_in
 from fedkme.store import Store
 
 DELTA = 1e-5
-"""At which epsilons are stated, as `fedkme audit ledger` does."""
+"""Delta at which epsilons are stated, as `fedkme audit ledger` does."""
 FAST = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 2.0)
 """Buckets of commits, in seconds."""
 

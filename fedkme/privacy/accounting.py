@@ -118,7 +118,7 @@ class PrivacyStatement:
     protected: str
     """The data set, for example the name of an owner or "D_v"."""
     observer: str
-    """Who looks: another owner, the consumer, the curator, the public."""
+    """Party that looks: another owner, the consumer, the curator, the public."""
     accountant: Literal["published", "sound"]
     """`published` is the paper's arithmetic; only `sound` is a guarantee."""
     epsilon: float
@@ -132,7 +132,7 @@ class PrivacyStatement:
     reason: str
     """Source of the figure, or the reason why there is no figure."""
     unit: str = ONE_ROW
-    """What is replaced by another such: a row, or all rows of a person."""
+    """Unit that is replaced by another such: a row, or all rows of a person."""
 
     @property
     def whole(self) -> str:

@@ -14,7 +14,7 @@ from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.presets import PrivacyTarget
 
 _ROUNDED = 1.0 + 1e-6
-"""What floating point may add to a plan that is exactly at its target."""
+"""Room for what floating point adds to a plan that is exactly at its target."""
 
 
 class Budget(Settings):

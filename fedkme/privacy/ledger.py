@@ -31,7 +31,7 @@ from fedkme.privacy.events import Disclosure, disclosure_from_json
 from fedkme.store import Store
 
 GENESIS = "0" * 64
-"""What stands for the hash before the first line."""
+"""Digits that stand for the hash before the first line."""
 
 _LINE = re.compile(rb'(?P<body>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}')
 _REMEDY = "Keep the file as evidence, and compare it with the other side's."

@@ -39,7 +39,7 @@ class NoiseSource(Protocol):
 
 
 _LEAST_LOGIT = -700.0
-"""Below the largest: e^-700 is a normal number, so that no outcome gets probability 0."""
+"""Distance below the largest: e^-700 is a normal number, so that no outcome gets probability 0."""
 
 
 def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:

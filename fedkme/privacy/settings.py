@@ -68,7 +68,7 @@ class MwemSettings(MechanismSettings):
     grid_step: float = Field(0.01, gt=0, le=1)
     """eta, the step of the grid S; 2 / eta must be whole."""
     estimate: Literal["last", "average"] = "last"
-    """Which distribution's mean is released: the last iterate P_T, or the printed average P_avg."""
+    """Distribution whose mean is released: the last iterate P_T, or the printed average P_avg."""
 
     def later_epsilon(self, releases: int) -> float:
         """Parameter of one iteration after the first call, in a run of p releases (Table 1)."""
@@ -118,7 +118,7 @@ class MwemTargetSettings(MechanismSettings):
     grid_step: float = Field(0.01, gt=0, le=1)
     """eta, the step of the grid S; 2 / eta must be whole."""
     estimate: Literal["last", "average"] = "last"
-    """Which distribution's mean is released: the last iterate P_T, or the printed average P_avg."""
+    """Distribution whose mean is released: the last iterate P_T, or the printed average P_avg."""
 
     @override
     def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> MwemMean:
@@ -145,9 +145,9 @@ def _kinds(mwem: type[MechanismSettings]) -> Kinds[MechanismSettings]:
 MEANS = _kinds(MwemSettings)
 TARGETS = _kinds(MwemTargetSettings)
 AnyMean = Annotated[SerializeAsAny[MechanismSettings], MEANS]
-"""How the mean of the current summary is broadcast."""
+"""Broadcast of the mean of the current summary."""
 AnyTarget = Annotated[SerializeAsAny[MechanismSettings], TARGETS]
-"""How the mean of D_v is released."""
+"""Release of the mean of D_v."""
 
 
 def release_target(

@@ -83,10 +83,11 @@ class ReleaseSettings(Settings):
     """The name of the method, in settings, owners' policies and ledgers."""
 
     epsilon: Epsilon = 1.0
-    """Of the whole release, for any one row of any owner (replace-one, the number of rows being public). inf:
-    without noise and without any guarantee, for simulations and for owners whose policy says so."""
+    """Epsilon of the whole release, for any one row of any owner (replace-one, the number of rows being
+    public). inf: without noise and without any guarantee, for simulations and for owners whose policy says
+    so."""
     delta: float = Field(1e-5, ge=1e-30, le=0.1)
-    """Of the whole release."""
+    """Delta of the whole release."""
     group: int = Field(1, ge=1)
     """Rows that epsilon holds for together, such as those of one person (docs/decisions/017)."""
     seed: int | None = Field(None, ge=0, lt=2**63)
@@ -158,22 +159,22 @@ class Balog1Settings(ReleaseSettings):
 
     kind: Literal["balog1"] = "balog1"
     z: Z = SeedPoints()
-    """Where the points come from."""
+    """Source of the points."""
     points: int = Field(1000, ge=1, le=10_000)
     """M, points at most. Those that the noise makes useless are left out of the basis, see `tolerance`."""
     gamma: Gamma = "median"
-    """Of k(x, y) = exp(-gamma r^2); `median`: 1 / the median squared distance of the seed set, or without one
-    of the points z."""
+    """Parameter of k(x, y) = exp(-gamma r^2); `median`: 1 / the median squared distance of the seed set, or
+    without one of the points z."""
     units: Units = "model"
-    """What gamma is measured in: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
+    """Units of gamma: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
     stand."""
     basis: Literal["cholesky", "eigen"] = "cholesky"
-    """Of the span of the k(z, .): pivoted Cholesky, or eigenvectors (which are sent: up to about 800
+    """Basis of the span of the k(z, .): pivoted Cholesky, or eigenvectors (which are sent: up to about 800
     points)."""
     tolerance: Annotated[float | Literal["matched"], PlainValidator(_tolerance)] = "matched"
     """Squared distance to the span below which a point adds nothing; `matched`: as the noise has it."""
     weights: Literal["free", "l1", "simplex"] = "free"
-    """As line 8 has them; with sum |w| <= bound (theorem 11); non-negative with sum 1."""
+    """Weights as line 8 has them; with sum |w| <= bound (theorem 11); non-negative with sum 1."""
     bound: float = Field(1.0, ge=1.0, le=1e6)
     """C of `l1`."""
     prior: bool = False
@@ -198,10 +199,10 @@ class Balog2Settings(ReleaseSettings):
     features: int = Field(2000, ge=2, le=2**20, multiple_of=2)
     """J, random features: cosines and sines together."""
     gamma: Gamma = "median"
-    """Of k(x, y) = exp(-gamma r^2); `median`: 1 / the median squared distance of the seed set, or without one
-    of rows drawn evenly from the domain."""
+    """Parameter of k(x, y) = exp(-gamma r^2); `median`: 1 / the median squared distance of the seed set, or
+    without one of rows drawn evenly from the domain."""
     units: Units = "model"
-    """What gamma is measured in: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
+    """Units of gamma: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
     stand."""
     points: int = Field(100, ge=1, le=10_000)
     """M, points of the reduced set."""
@@ -212,7 +213,7 @@ class Balog2Settings(ReleaseSettings):
     restarts: int = Field(2, ge=1, le=100)
     """Independent starts, of which the best is kept."""
     steps: int = Field(500, ge=1, le=1_000_000)
-    """Of the optimiser, per restart."""
+    """Steps of the optimiser, per restart."""
     learning_rate: Positive = 0.2
     """First step of a location, in length scales."""
     candidates: int = Field(512, ge=1, le=100_000)
@@ -227,11 +228,11 @@ class _Generated(ReleaseSettings):
     class_weights: bool = True
     """Release the class counts too; without, training learns them. Of no account without a label."""
     steps: int = Field(2000, ge=1, le=10_000_000)
-    """Of the optimiser."""
+    """Steps of the optimiser."""
     batch: int = Field(1024, ge=4, le=2**20)
     """Generated rows of a step."""
     learning_rate: Positive = 3e-3
-    """At the start; it falls along a cosine."""
+    """Learning rate at the start; it falls along a cosine."""
     generator: Literal["table", "image"] = "table"
     """`image`: convolutions, for square images of numbers whose side is a multiple of 4."""
     hidden: Annotated[tuple[Annotated[int, Field(ge=1, le=8192)], ...], Field(min_length=1, max_length=8)] = (
@@ -253,13 +254,13 @@ class MerfSettings(_Generated):
     features: int = Field(2000, ge=2, le=2**20, multiple_of=2)
     """Random features: cosines and sines together."""
     gamma: Gamma = "median"
-    """Of k(x, y) = exp(-gamma r^2) in model space; `median`: 1 / the median squared distance of the seed set,
-    or without one of rows drawn evenly from the domain."""
+    """Parameter of k(x, y) = exp(-gamma r^2) in model space; `median`: 1 / the median squared distance of the
+    seed set, or without one of rows drawn evenly from the domain."""
     scales: dict[str, FiniteFloat] = Field(default_factory=dict)
     """A factor before the kernel for columns of the schema by name, such as 20 for one that is mostly
     zero."""
     code_weight: float = Field(1.0, gt=0, le=1e6)
-    """Of the categories beside the numbers; `mixed` only."""
+    """Weight of the categories beside the numbers; `mixed` only."""
 
 
 class HermiteSettings(_Generated):
@@ -279,7 +280,7 @@ class HermiteSettings(_Generated):
     product_length: float = Field(0.3, ge=1e-3, le=1e3)
     """Its length scale."""
     sum_share: float = Field(0.5, gt=0, lt=1)
-    """Of the budget for the sum kernel; the products share the rest."""
+    """Part of the budget for the sum kernel; the products share the rest."""
     gamma: float = Field(1.0, ge=0, le=1e6)
     """Weight of all product kernels together in the objective (eq. 16)."""
 
@@ -296,11 +297,11 @@ class MarginalsSettings(ReleaseSettings):
     aggregation has them; `independent`: each column by itself. `auto`: AIM where it
     can be."""
     bins: int = Field(16, ge=1, le=4096)
-    """Of a numeric column, of equal width between its public bounds."""
+    """Bins of a numeric column, of equal width between its public bounds."""
     ways: int = Field(3, ge=1, le=5)
     """AIM's workload: all marginals of so many columns."""
     iterations: int = Field(1000, ge=1, le=100_000)
-    """Of the last fit."""
+    """Iterations of the last fit."""
 
 
 METHODS: Kinds[ReleaseSettings] = Kinds(ReleaseSettings, "method", "kind", partial(configured, "sums"))

@@ -28,9 +28,9 @@ from fedkme.secagg.keys import KEY_BYTES, expand, framed
 from fedkme.secagg.shamir import Entropy
 
 PRIVATE_BYTES = KEY_BYTES + 64
-"""Of a private key: X25519's, and the seed of ML-KEM's."""
+"""Length of a private key: X25519's, and the seed of ML-KEM's."""
 PUBLIC_BYTES = KEY_BYTES + 1184
-"""Of a public key: X25519's and ML-KEM's."""
+"""Length of a public key: X25519's and ML-KEM's."""
 _HEAD = KEY_BYTES + 1088  # of a box: the fresh X25519 key and the KEM's ciphertext
 _CHUNK = 2**16
 _TAG = 16

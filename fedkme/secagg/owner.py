@@ -74,7 +74,7 @@ class _Secrets:
     cipher_key: bytes
     mask_key: bytes
     seed: bytes
-    """Of the self-mask."""
+    """Seed of the self-mask."""
 
 
 class OwnerAggregator:

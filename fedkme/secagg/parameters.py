@@ -41,7 +41,7 @@ class Parameters:
     bound: int
     """Largest absolute coordinate of an owner's vector before noise, in steps."""
     step: float
-    """What one step is worth; a power of two, so that scaling rounds nothing."""
+    """Worth of one step; a power of two, so that scaling rounds nothing."""
     noise: float
     """Standard deviation of the noise that each owner adds to each coordinate, in steps; without any, two
     totals over other owners would tell one owner's vector (docs/decisions/014)."""

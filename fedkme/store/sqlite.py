@@ -24,7 +24,7 @@ from fedkme.store.migrations import SQLITE, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
 
 Durability = Literal["power", "process"]
-"""What writes survive: a loss of power, or only the death of the process."""
+"""Failures that writes survive: a loss of power, or only the death of the process."""
 
 MEMORY = ":memory:"
 _SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}

@@ -9,7 +9,7 @@ from fedkme.protocols import SKETCH
 from fedkme.sums.vector import SumVector
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
-"""What a run costs for which nothing was planned."""
+"""Cost of a run for which nothing was planned."""
 _TOLD_TO_OWNERS = (SKETCH, "marginals")
 """Protocols by which owners hear of each other's rows: a code book that is made of a sketch is told to all,
 and which marginals are asked for next follows from those before."""

@@ -20,7 +20,7 @@ MOST_MAPS = 256
 MOST_CLIQUES = 2**14
 """Marginals of one question."""
 MOST_WEIGHT = 2**44
-"""Of a block of the vector."""
+"""Largest weight of a block of the vector."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class Category(Settings):
     name: Name
     categories: tuple[Name, ...] = Field(min_length=1)
     missing: str | None = None
-    """Which of them stands for an empty cell or a name that is not in the list; none: refuse them."""
+    """Category that stands for an empty cell or a name that is not in the list; none: refuse them."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -166,7 +166,7 @@ class Label(Settings):
     name: Name
     classes: tuple[Name, ...] = Field(min_length=2)
     positive_above: FiniteFloat | None = None
-    """For two classes whose file holds a number: the second class is every number above this one."""
+    """Threshold of two classes whose file holds a number: the second class is every number above it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -181,7 +181,7 @@ class Person(Settings):
     """Column that tells whose a row is, with the bounds for statements about a person; it never leaves."""
 
     column: Name
-    """Of an owner's file and of D_v's; equal cells are one person."""
+    """Column of an owner's file and of D_v's; equal cells are one person."""
     rows: int = Field(ge=1)
     """Rows of one person that count at an owner, or in D_v: the first in the file."""
     owners: int = Field(1, ge=1)
@@ -197,7 +197,7 @@ class Schema(Settings):
     columns: tuple[Column, ...] = Field(min_length=1)
     label: Label | None = None
     person: Person | None = None
-    """Whose rows are; without it every statement is about one row."""
+    """Person whose rows are; without it every statement is about one row."""
     ignore: tuple[str, ...] = ()
     """Columns of a file that are not used; any other column that is not described above is an error."""
 

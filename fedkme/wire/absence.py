@@ -10,7 +10,7 @@ from fedkme.errors import ConnectionFailedError
 from fedkme.ops.supervision import StatusReporter
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
-"""Between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
+"""Times between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
 
 
 class Absence:

@@ -281,7 +281,7 @@ CELLS = FieldCodec(
     code_book=Field(partial(json.dumps, sort_keys=True, separators=(",", ":")), _book_from_wire),
     gamma=Field(float, _kernel_from_wire),
 )
-"""What is public of a summary by cells; `code_book_from_json` checks the code book, which is plain values."""
+"""Public part of a summary by cells; `code_book_from_json` checks the code book, which is plain values."""
 
 
 REFUSAL = FieldCodec(Refusal, types_pb2.Fault)

@@ -17,7 +17,7 @@ from fedkme.wire.channel import CLIENT_OPTIONS
 from fedkme.wire.tls import Identity
 
 LOOK_AGAIN_S = 0.5
-"""How long to wait for a connection before asking again why there is none."""
+"""Time to wait for a connection before asking again why there is none."""
 HANG_UPS = 4
 """So many looks in a row at a curator that hangs up during the handshake are enough: it will not change."""
 

@@ -17,9 +17,9 @@ import numpy as np
 from owner.cells.herding import herd, target_scores
 
 MARGIN = 4.0
-"""Of the time that is foreseen, for a host that is busier than when it was measured."""
+"""Factor on the time that is foreseen, for a host that is busier than when it was measured."""
 LEAST_S = 0.25
-"""Of every answer: directives, ledger and journal, and a disk that waits."""
+"""Part of the time of every answer: directives, ledger and journal, and a disk that waits."""
 _BOX_S = 0.002  # for each row that is sealed
 _ROWS, _PICKS = 256, 32
 

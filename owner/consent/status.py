@@ -21,7 +21,7 @@ from owner.consent.pools import offered_rows
 from owner.settings import OwnerSettings
 
 DELTA = 1e-5
-"""At which epsilons are stated where the policy has no budget that says so."""
+"""Delta at which epsilons are stated where the policy has no budget that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ class Status:
     at: float
     runs: list[RunStatus]
     places: int
-    """Of `runs_at_once`, taken: by open runs, and by refused ones until the curator ends them."""
+    """Places of `runs_at_once` that are taken: by open runs, and by refused ones until the curator ends
+    them."""
     spent: list[Spent]
     rows: int
     offered: int

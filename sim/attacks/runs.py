@@ -44,7 +44,7 @@ MakeBidder = Callable[..., Bidder]
 OBSERVER = "observer"
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=2),))
 NEAR, FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
-"""Where D_v is, and where it is not."""
+"""Places where D_v is, and where it is not."""
 
 
 @dataclass(slots=True)

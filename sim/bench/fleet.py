@@ -38,7 +38,7 @@ class Fleet:
     connections: Sequence[OwnerConnection]
     echoes: EchoHall
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
-    """Of each run so far, the sessions of its owners."""
+    """Sessions of the owners of each run so far."""
 
 
 @contextlib.asynccontextmanager

@@ -44,7 +44,7 @@ from sim.scenarios import Scenario
 
 T = TypeVar("T")
 Books = RunJournal | Ledger | None
-"""What the curator keeps of a run."""
+"""Journal or ledger that the curator keeps of a run."""
 
 _AUCTIONS = ("privauction", "ask-everyone")
 _GAMMA = 0.1

@@ -19,7 +19,7 @@ from fedkme.ops.supervision import LINE_LIMIT
 Event = Mapping[str, Any]
 
 GRACE_S = 5.0
-"""How long a party may take to stop before it is killed."""
+"""Time that a party may take to stop before it is killed."""
 
 
 class Child:

@@ -55,10 +55,10 @@ class Variant:
     by_label: bool = True
     """Owners count by class and cell where the code book was made with labels."""
     epsilon: float = 1.0
-    """Of the owners at DELTA, and of D_v; inf: no noise at all."""
+    """Epsilon of the owners at DELTA, and of D_v; inf: no noise at all."""
     sketch_share: float = SKETCH_SHARE
     bits: int | None = None
-    """Of the code book; None: by the rule."""
+    """Bits of the code book; None: by the rule."""
     swaps: bool = True
 
 

@@ -27,7 +27,7 @@ from sim.experiments.adult import Split
 from sim.experiments.domains import domain
 
 Groups = NDArray[Any] | None
-"""For each row, what must not be on both sides of a split; None: rows are apart."""
+"""Groups of rows that must not be on both sides of a split; None: rows are apart."""
 Read = Callable[[Path, Schema], tuple[Table, Groups]]
 
 
@@ -187,4 +187,4 @@ SOURCES: Mapping[str, Callable[[], Source]] = {
         _source, "covtype", "covtype_kaggle15120.parquet", _covtype, (1.0,) * 7, 0.3, tuple(_COVTYPE_BLOCKS)
     ),
 }
-"""By the papers' names."""
+"""Sources by the papers' names."""

@@ -186,7 +186,7 @@ class AttackLine:
     with_public_rows: float
     """Attack 4, six axes; the other rows of the data set are public."""
     mean_row: float
-    """Of guessing the mean row: knowing nothing."""
+    """Score of guessing the mean row: knowing nothing."""
 
 
 def attack(images: Images, dimension: int, hashed: int, seed: int, say: Say) -> AttackLine:

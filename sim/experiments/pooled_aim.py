@@ -29,7 +29,7 @@ Clique = tuple[int, ...]
 
 WAYS = 3
 MOST_CELLS = 1 << 17
-"""Of the model at the end of the budget; AIM lets it grow with the budget spent."""
+"""Cells of the model at the end of the budget; AIM lets it grow with the budget spent."""
 
 
 def zcdp_budget(epsilon: float, delta: float) -> float:

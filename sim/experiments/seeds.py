@@ -13,7 +13,7 @@ import numpy as np
 
 Told = Callable[[str], None]
 Printed = Mapping[str, Mapping[str, object]]
-"""By experiment and method, what a paper prints."""
+"""Numbers that a paper prints, by experiment and method."""
 MethodT = TypeVar("MethodT", bound=str | None)
 
 

@@ -30,7 +30,7 @@ PAPER: dict[str, dict[str, tuple[float, float]]] = {
     "marginals eps 0.3 (3-way, 4-way as published)": {"merf": (0.405, 0.508), "hermite": (0.332, 0.418)},
     "marginals eps 0.1 (3-way, 4-way as published)": {"merf": (0.480, 0.590), "hermite": (0.377, 0.467)},
 }
-"""What the papers print for the same data."""
+"""Numbers that the papers print for the same data."""
 
 _ADULT = Choice(scales={"capital-gain": 20.0, "capital-loss": 10.0})
 """Columns that are almost always zero: the kernel is to tell small values from none."""

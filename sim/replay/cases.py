@@ -169,7 +169,7 @@ _RELEASES: Mapping[str, Values] = {
     "marginals": {"bins": 2, "ways": 2, "iterations": 2, "mechanism": "aim"},
 }
 RELEASE_EPSILON = 30.0
-"""With so few rows less is mere noise, which no method asks for."""
+"""Epsilon of releases: with so few rows less is mere noise, which no method asks for."""
 
 
 def _release(protocol: str, note: str, **more: Any) -> Case:

@@ -82,7 +82,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } figure { break-inside:
   avoid; } }
 """
-"""Of the whole page: system fonts, few colours, light and dark."""
+"""Style of the whole page: system fonts, few colours, light and dark."""
 
 WIDE = 6
 """Columns from which on a table has no room on a phone."""

@@ -15,7 +15,7 @@ from fedkme.tables.table import Table
 MOST_VALUES = 10
 """Bars of one column; what is rarest among real rows is put together."""
 BINS = 8
-"""Of a number."""
+"""Bins of a number."""
 
 
 def shares(synthetic: Table, real: Table, schema: Schema, chosen: NDArray[np.intp]) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
     dict.fromkeys(("evaluation", "bytes", "timing"), dict)
     | dict.fromkeys(("privacy", "faults", "files"), list),
 )
-"""What metrics.json of a release must and may have."""
+"""Keys that metrics.json of a release must and may have."""
 REMEDY = "Give the directory of a run that has ended."
 
 

@@ -148,7 +148,7 @@ def random_rows(schema: Schema, count: int, rng: np.random.Generator) -> Table |
 
 
 DATA_FOLDERS = (Path("data"), Path("..", "shared", "data"))
-"""Where $FEDKME_DATA is looked for when the environment does not say."""
+"""Folders in which $FEDKME_DATA is looked for when the environment does not say."""
 
 
 def place(path: Path, base_dir: Path | None) -> Path:

@@ -37,7 +37,7 @@ PROTOCOLS = {
 SCHEDULES = 200
 PARTIES = ("curator", *NAMES)
 BY_CELLS = ("cells", "sketch")
-"""Of one round, of four directives; with a sketch two more before."""
+"""Protocols of one round, of four directives; with a sketch two more before."""
 
 
 def play(folder: Path, protocol: str, **happenings: Any) -> tuple[dict[str, Any], World]:

@@ -38,7 +38,7 @@ FUZZED = 6_000
 BOOK = kmeans_book(SCHEMA.encode(rows(30).values), 4, spec_for(SCHEMA, 3), SCHEMA, 0)
 SCALE = 2.0
 COUNTED = 2 * BOOK.cells
-"""By class."""
+"""Number of counts, which are by class."""
 SHARES = [1.0 / COUNTED] * COUNTED
 
 

@@ -17,7 +17,7 @@ PREFIX = "fedkme"
 NET = "10.77.0."
 NAMED = Path("/run/netns")
 FILES = Path("/etc/netns")
-"""Where `ip netns exec` finds what stands in for files of /etc."""
+"""Folder where `ip netns exec` finds what stands in for files of /etc."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from tests.parties import (
 from tests.places import ROOT
 
 WAIT_S = 90.0
-"""How long to wait for something that takes a second or two when the machine has nothing else to do."""
+"""Time to wait for something that takes a second or two when the machine has nothing else to do."""
 
 COMMAND = "from fedkme.cli import main; main()"
 """The `fedkme` command of this checkout."""

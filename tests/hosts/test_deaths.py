@@ -14,7 +14,7 @@ from tests.hosts.test_runs import BY_RANK
 
 ROWS = 140
 DEATHS = ((10, "curator"), (30, "north"), (50, "curator"), (70, "south"), (90, "west"), (110, "curator"))
-"""In which round of the curator's lines who is killed; each is started again at once."""
+"""Parties by the round of the curator's lines in which they are killed; each is started again at once."""
 
 
 def is_from(number: int, line: Event) -> bool:

@@ -9,7 +9,7 @@ from tests.hosts.network import Network
 from tests.hosts.parties import OWNERS, Site
 
 CUT_S = 2.0
-"""How long the cable is out: the outage itself, no wait for anything."""
+"""Time that the cable is out: the outage itself, no wait for anything."""
 
 BY_RANK = '[summary]\nauction.kind = "winner-only"\nfeatures.dimension = 40\n'
 """Each round asks an owner, so that each is a round trip or two."""

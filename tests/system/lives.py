@@ -39,7 +39,7 @@ from tests.parties import (
 from tests.system.launches import read_json, rounds
 
 PATIENCE_S = 120.0
-"""How long to wait for a line that comes within seconds when the machine has nothing else to do."""
+"""Time to wait for a line that comes within seconds when the machine has nothing else to do."""
 
 OWNERS = ("north", "south", "west")
 CONSUMER = "lab"

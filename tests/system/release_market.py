@@ -43,7 +43,7 @@ BALOG1: Mapping[str, Any] = {
     "epsilon": 5.0,
     "seed": 3,
 }
-"""Of releases over gRPC: no network is trained."""
+"""Settings of releases over gRPC: no network is trained."""
 
 
 def scenario(folder: Path, count: int = 400) -> Path:

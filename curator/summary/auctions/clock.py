@@ -57,7 +57,7 @@ class ClockSettings(AuctionSettings):
     exchanged_rows: ClassVar[int] = EXCHANGED_ROWS
     kind: Literal["clock"] = "clock"
     epsilon: float = Field(0.25, gt=0)
-    """For all clocks of the run together, add or remove one row; twice that for replacing one."""
+    """Epsilon of all clocks of the run together, add or remove one row; twice that for replacing one."""
     block: int = Field(20, ge=1)
     """B, rounds between two clocks."""
     highest: float = 8.0
@@ -65,7 +65,7 @@ class ClockSettings(AuctionSettings):
     lowest: float = -4.0
     """The last price, likewise; there the clock stops."""
     step: float = Field(0.1, gt=0)
-    """Between prices, likewise."""
+    """Distance of prices, likewise."""
 
     def threshold(self) -> float:
         """T = 5 / eps + B - 1: below T rows or so the clock rarely stops."""

@@ -28,7 +28,7 @@ class LaplaceSettings(MechanismSettings):
 
     mechanism: Literal["laplace"] = "laplace"
     epsilon: float = Field(1.0, gt=0)
-    """Of one release."""
+    """Epsilon of one release."""
 
     @override
     def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> LaplaceMean:

@@ -27,7 +27,7 @@ from fedkme.wire.v1.types_pb2 import VersionRange
 from owner.settings import OwnerSettings
 
 STEP_S = 5.0
-"""How long to try each step."""
+"""Time to try each step."""
 CLOCK_WARN_S, CLOCK_FAIL_S = 5.0, 300.0
 """Apart by more than the second, a certificate that was just issued may not be valid yet over there."""
 

@@ -17,7 +17,7 @@ class Support:
     """Answer of an accountant: it was built for an event or not; true or false in a condition."""
 
     reason: str = ""
-    """Why not; empty if it was."""
+    """Reason why not; empty if it was."""
 
     def __bool__(self) -> bool:
         return not self.reason

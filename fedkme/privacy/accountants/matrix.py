@@ -20,10 +20,10 @@ from fedkme.privacy.events import (
 from fedkme.privacy.events.groups import for_group
 
 TOGETHER = "consumers together"
-"""As an observer: all consumers, if they tell each other everything."""
+"""Observer: all consumers, if they tell each other everything."""
 
 Cells = Mapping[tuple[str, str], Sequence[Disclosure]]
-"""By protected set and observer, everything that the observer was told of it."""
+"""Everything that an observer was told of a protected set, by both."""
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
 
 CURATOR = "curator"
-"""As an observer: the curator, whatever it is called."""
+"""Observer: the curator, whatever it is called."""
 CONSUMER = "consumer"
-"""What a consumer is called that has no other name. As an observer, a consumer goes by its name."""
+"""Name of a consumer that has no other. As an observer, a consumer goes by its name."""
 OWNERS = "owners"
-"""As an observer: every other owner. As a protected set: any one row of any owner."""
+"""Observer: every other owner. As a protected set: any one row of any owner."""
 VALIDATION = "D_v"
 """The validation set; in a ledger it is somebody's, see `validation_of`."""
 REQUEST = "request"
-"""In place of the run's name, for what a consumer discloses before the run has one."""
+"""Word in place of the run's name, for what a consumer discloses before the run has one."""
 PUBLIC = "public"
-"""As an observer: everybody."""
+"""Observer: everybody."""
 RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUEST, PUBLIC})
 """Words that do not stand for one party in a ledger: no party may have them as its name (fedkme/party.py)."""
 
@@ -65,11 +65,11 @@ class Disclosure:
     protected: str
     """The data set: an owner by its name, OWNERS, or a consumer's as `validation_of` calls it."""
     observer: str
-    """Who learns of it: CURATOR, OWNERS, or a consumer by its name."""
+    """Party that learns of it: CURATOR, OWNERS, or a consumer by its name."""
     event: Event
     relation: Relation
     sensitivity: float | None
-    """Of the query in its own units, under the relation; None where nothing is measured."""
+    """Sensitivity of the query in its own units, under the relation; None where nothing is measured."""
     nonce: str
     """Tells equal disclosures apart; a replay of the same bytes keeps it."""
 

@@ -27,7 +27,7 @@ _WINS = ({"a": 40, "b": 60}, {"a": 41, "b": 59})
 """A row replaced may take one win from an owner and give it to another."""
 _CLIP, _ROUNDS = 1.0, 3
 _GAINS = ({"a": [1.0, 1.0], "b": [1.0]}, {"a": [0.0, 0.0], "b": [0.0]})
-"""With a clip and no broadcasts at hand, the declared sensitivity allows any change of the three gains."""
+"""Gains, with a clip and no broadcasts at hand: the declared sensitivity allows any change of them."""
 
 
 def wins(epsilon: float = _CLAIM.epsilon) -> Subject:

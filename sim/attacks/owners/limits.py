@@ -29,7 +29,7 @@ from sim.attacks.wire import GRPC, LOOPBACK, looped
 MakeGate = Callable[[str, Policy], OwnerGate]
 
 _EPSILON = 0.5
-"""Of the clock for a row added or removed; a row that is replaced costs twice that."""
+"""Epsilon of the clock for a row added or removed; a row that is replaced costs twice that."""
 HELD = 30
 """Rows near D_v, as many as may leave, and so many that the clock stops at once; likewise rows half way."""
 _HALF = (NEAR + FAR) / 2.0

@@ -30,7 +30,7 @@ from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 
 _ROWS, _WIDTH, _ASKED = 300, 16, 3
 _EPSILON = 1.0
-"""Of the histogram, with which a row's cell is paid for; of the time nothing is allowed beyond it."""
+"""Epsilon of the histogram, with which a row's cell is paid for; of the time nothing is allowed beyond it."""
 _SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=_WIDTH),))
 _CORNERS = np.repeat(np.array([[0.0], [1.0]]), _WIDTH, axis=1)
 _BOOK = kmeans_book(_SCHEMA.encode(_CORNERS), 2, spec_for(_SCHEMA, 2), _SCHEMA, 0)

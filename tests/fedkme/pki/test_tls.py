@@ -22,7 +22,7 @@ CURATOR = OURS.issue("curator", LOOPBACK, Role.CURATOR)
 OWNER = OURS.issue("a", role=Role.OWNER)
 CONSUMER = OURS.issue("c", role=Role.CONSUMER)
 CLOSED = "Socket closed"
-"""What a client hears of a server that does not like its certificate."""
+"""Words that a client hears of a server that does not like its certificate."""
 
 
 def names(context: Any) -> str:

@@ -26,7 +26,7 @@ from fedkme.secagg.ring import Steps
 from tests.silence import Silence
 
 Lost = Mapping[str, Collection[str]]
-"""By phase (advertise, share, mask, endorse, unmask): who is lost before it answers."""
+"""Members lost before they answer, by phase (advertise, share, mask, endorse, unmask)."""
 
 
 @functools.lru_cache

@@ -43,7 +43,7 @@ TARGET = quantize_mean(RandomFourier(SPEC).normalised(np.full((1, SCHEMA.encoded
 PRICES = np.linspace(10, -10, 20001).tolist()
 """So many that any number of rows has one."""
 CHEAP: tuple[Event, ...] = (Gaussian(70.0, count=100), Clock(0.25))
-"""What a run of 100 rows costs by default: epsilon 0.99 at delta 1e-5."""
+"""Cost of a run of 100 rows by default: epsilon 0.99 at delta 1e-5."""
 
 
 def rows(count: int = 20) -> Table:

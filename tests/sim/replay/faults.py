@@ -228,7 +228,7 @@ CONSUMER_SIDE: Mapping[str, Fault] = {
         ),
     ),
 }
-"""Of what a consumer sends."""
+"""Faults of what a consumer sends."""
 
 
 def _half_histogram(before: Any, cells: Any, size: int, how: Any, noise: Any) -> Any:
@@ -409,7 +409,7 @@ CELLS: Mapping[str, Fault] = {
         ("corner", "last of a class"),
     ),
 }
-"""Of summaries by cells."""
+"""Faults of summaries by cells."""
 
 
 def _weak_means(factor: float) -> Plant:
@@ -551,7 +551,7 @@ ALGORITHM3: Mapping[str, Fault] = {
     "h2 with half of the noise": Fault(("clock", "means by h2"), _around(Mwem, "_draw", _half_laplace)),
     "h2 with more iterations than declared": Fault(("clock", "means by h2"), _fewer_iterations),
 }
-"""Of summaries in rounds."""
+"""Faults of summaries in rounds."""
 
 
 def _planned_for_all(before: Any, *arguments: Any, **named: Any) -> Any:
@@ -698,6 +698,6 @@ SUMS: Mapping[str, Fault] = {
         _nothing(curator.sums.disclosures.SumDisclosures, "take", []),
     ),
 }
-"""Of sums over rows."""
+"""Faults of sums over rows."""
 
 FAULTS: Mapping[str, Fault] = {**CONSUMER_SIDE, **CELLS, **ALGORITHM3, **SUMS}
