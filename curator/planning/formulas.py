@@ -32,7 +32,7 @@ from fedkme.privacy.gaussian import gaussian_sigma
 SPREAD = 14.0
 GREEDY_ROWS, GREEDY_TARGET = 3.1, 2.1
 GREEDY_SCARCE, CELLS_SCARCE = 2.4, 12.0
-"""Factors for a p that is no small part of the pool: from the hospitals, whose 700 rows run out at p = 200."""
+"""Factors for a p that is no small part of the pool: of the hospitals, whose 700 rows run out at p = 200."""
 SAMPLE, TARGET_NOISE, OWNER_NOISE = 0.9, 11.0, 9.8
 PURE_BIAS, MIXED_BIAS = 0.018, 0.13
 MIDDLE_BIAS = math.sqrt(PURE_BIAS * MIXED_BIAS)
