@@ -34,7 +34,8 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated
 from owner.cells.herding import cell_weights, herd, target_scores
 from sim.evaluation.exact_greedy import exact_kernel_greedy
-from sim.experiments.cells_data import ExperimentDraw, layouts
+from sim.experiments.cells_data import layouts
+from sim.experiments.cells_draw import ExperimentDraw
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -8,88 +8,39 @@ like its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedkme.embeddings.kernels import mean_kernel, median_gamma
-from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import read_arrays, read_columns, table_from_columns
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
+from sim.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of, labels_of
+from sim.experiments.cells_tables import tables
 from sim.experiments.domains import domain
 from sim.scenarios.base import Scenario, generator, random_rows
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals
 from sim.scenarios.mnist import Mnist, build_mnist
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
 ROWS = 12_000
 """Training images of MNIST and Fashion that owners share out."""
 _E_SET = "BCDEGPTVZ"
 _AREA = "29-01901"
-_SEEDS = 150
-
-
-@dataclass(frozen=True, eq=False)
-class ExperimentDraw:
-    """One draw of an experiment; every array of rows is encoded, float64.
-
-    Attributes:
-        name: data and layout.
-        schema: of the rows.
-        owners: rows of each, (m_j, n).
-        labels: classes of each owner's rows, (m_j,).
-        validation: D_v, (m, n).
-        test: rows that score, (t, n).
-        test_labels: (t,).
-        gamma: of the kernel: the median heuristic on public seed rows, or a public constant.
-        seeds: public rows, (s, n).
-    """
-
-    name: str
-    schema: Schema
-    owners: Sequence[FloatArray]
-    labels: Sequence[IntArray]
-    validation: FloatArray
-    test: FloatArray
-    test_labels: IntArray
-    gamma: float
-    seeds: FloatArray
-    _known: dict[int, float] = field(default_factory=dict)
-
-    def self_kernel(self, points: FloatArray) -> float:
-        """Mean kernel over all pairs of D_v or of the test rows, computed once."""
-        if id(points) not in self._known:
-            self._known[id(points)] = mean_kernel(points, points, self.gamma)
-        return self._known[id(points)]
-
-    @property
-    def classes(self) -> int:
-        """C of the label."""
-        return len(self.schema.label.classes) if self.schema.label else 1
-
-
-Build = Callable[[Path, int, int], ExperimentDraw]
-"""Folder of the data, |D_v|, seed."""
 
 
 def layouts() -> Mapping[str, Build]:
     """All layouts by name."""
-    images = {
+    images: dict[str, Build] = {
         f"{data}-{kind}{owners}": partial(_images, data, kind, owners)
         for data in ("mnist", "fashion", "digits")
         for kind in ("group", "mixed")
         for owners in (5, 50)
     }
-    return images | {"isolet": _isolet, "acs": _acs, "hospitals": _hospitals}
+    return {**images, "isolet": _isolet, "acs": _acs, "hospitals": _hospitals, **tables()}
 
 
 def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -103,14 +54,14 @@ def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: in
         scenario = build_mnist(settings, seed, None)
     if kind == "mixed":
         scenario = _mixed(scenario, seed)
-    return _layout(f"{data}-{kind}{owners}", scenario, 0.0103 if data == "mnist" else None)
+    return draw_of(f"{data}-{kind}{owners}", scenario, 0.0103 if data == "mnist" else None)
 
 
 def _mixed(scenario: Scenario, seed: int) -> Scenario:
     """Deal rows again: even shares, each of classes in proportions from Dirichlet(.5)."""
     rng = generator(seed, "cells", "mixed")
     values = np.concatenate([table.values for table in scenario.owners.values()])
-    labels = np.concatenate([_labels(table) for table in scenario.owners.values()])
+    labels = np.concatenate([labels_of(table) for table in scenario.owners.values()])
     pools = [list(rng.permutation(np.flatnonzero(labels == c))) for c in range(10)]
     owners: dict[str, Table] = {}
     share = len(labels) // len(scenario.owners)
@@ -130,37 +81,11 @@ def _mixed(scenario: Scenario, seed: int) -> Scenario:
     )
 
 
-def _layout(name: str, scenario: Scenario, gamma: float | None) -> ExperimentDraw:
-    def encoded(table: Table) -> FloatArray:
-        return np.asarray(scenario.schema.encode(table.values), np.float64)
-
-    if scenario.seeds is None:
-        raise ConfigError("a layout needs public seed rows", "Give the scenario seeds.")
-    seeds = encoded(scenario.seeds)
-    return ExperimentDraw(
-        name,
-        scenario.schema,
-        [encoded(table) for table in scenario.owners.values()],
-        [_labels(table) for table in scenario.owners.values()],
-        encoded(scenario.validation),
-        encoded(scenario.test),
-        _labels(scenario.test),
-        median_gamma(seeds) if gamma is None else gamma,
-        seeds,
-    )
-
-
-def _labels(table: Table) -> IntArray:
-    if table.labels is None:
-        raise DataError("rows of the experiment have no labels", "Take the files with labels.")
-    return table.labels
-
-
 def _hospitals(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """D_v is half of the Hungarian hospital's patients but for those it owns; `rows` is not used."""
     file = folder / "heart_disease_4hospitals.parquet"
     config = Hospitals(path=file, validation_fraction=0.5, test_fraction=0.25)
-    return _layout("hospitals", build_hospitals(config, seed, None), None)
+    return draw_of("hospitals", build_hospitals(config, seed, None), None)
 
 
 def _isolet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -177,13 +102,13 @@ def _isolet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     rng = generator(seed, "cells", "isolet")
     looked_for = rng.permutation(np.flatnonzero((site == 5) & wanted))
     rows = min(rows, len(looked_for) // 2)
-    public = rng.permutation(np.flatnonzero((site == 5) & ~wanted))[:_SEEDS]
+    public = rng.permutation(np.flatnonzero((site == 5) & ~wanted))[:SEEDS]
     parts = {f"speakers-{s}": Table(x[site == s], y[site == s]) for s in (1, 2, 3, 4)}
     held, scored = looked_for[:rows], looked_for[rows:]
     scenario = Scenario(
         "isolet", schema, parts, Table(x[held], y[held]), Table(x[scored], y[scored]), Table(x[public])
     )
-    return _layout("isolet", scenario, None)
+    return draw_of("isolet", scenario, None)
 
 
 def _acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -200,5 +125,5 @@ def _acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     rows = min(rows, len(own) // 2)
     parts = {name: people.take(area == name) for name in sorted(set(area.tolist())) if name != _AREA}
     held, scored = people.take(own[:rows]), people.take(own[rows:])
-    seeds = random_rows(schema, _SEEDS, generator(seed, "cells", "acs", "seeds"))
-    return _layout("acs", Scenario("acs", schema, parts, held, scored, seeds), None)
+    seeds = random_rows(schema, SEEDS, generator(seed, "cells", "acs", "seeds"))
+    return draw_of("acs", Scenario("acs", schema, parts, held, scored, seeds), None)

@@ -15,7 +15,8 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.noise import simulated
 from fedkme.tables.schema import Numeric, Schema
 from sim.experiments import cells
-from sim.experiments.cells_data import ExperimentDraw, layouts
+from sim.experiments.cells_data import layouts
+from sim.experiments.cells_draw import ExperimentDraw
 
 SCHEMA = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=20),))
 SPEC = spec_for(SCHEMA, 3, 8)
