@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedkme.features.fixed_point import Features, MeanVector
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import Disclosure
+from fedkme.protocol import Fill
 from fedkme.sealed import Gift, KeyOffer
 
 
@@ -66,12 +67,14 @@ class CellsPlan:
         gamma: of the exact kernel.
         rho: rows of owners for each row of the summary.
         classes: of the label by which owners count each cell; 0 for cells alone.
+        fill: how owners pick rows that fill an order.
     """
 
     code_book: Mapping[str, Any]
     gamma: float
     rho: float
     classes: int = 0
+    fill: Fill = "herding"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
@@ -32,6 +32,11 @@ class AuctionTerms:
     heard: tuple[Disclosure, ...] = ()
 
 
+Fill = Literal["design", "herding"]
+"""Rule by which owners pick rows that fill an order by cells: so that their span holds D_v, for a summary
+with weights, or so that their mean does (docs/decisions/018)."""
+
+
 @dataclass(frozen=True, slots=True)
 class CellTerms:
     """Terms of a summary by cells (docs/decisions/008).
@@ -42,6 +47,7 @@ class CellTerms:
         scale: b of the discrete Laplace noise on each count.
         rows: that all owners will be asked for together, rho p.
         classes: of the label by which each cell is counted; 0 for cells alone.
+        fill: how owners pick rows that fill an order.
     """
 
     code_book: Mapping[str, Any]
@@ -49,6 +55,7 @@ class CellTerms:
     scale: float
     rows: int
     classes: int = 0
+    fill: Fill = "herding"
 
 
 @dataclass(frozen=True, slots=True)

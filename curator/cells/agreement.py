@@ -127,8 +127,9 @@ class Agreement:
             run.document = self._planned(run, cells)
 
     def _planned(self, run: Run, cells: PublicCells) -> RunDocument:
-        plan, rho = run.document.planned, self._context.settings.summary.cells.rho
-        public = CellsPlan(cells.book.to_json(), plan.features.gamma, rho, cells.classes)
+        plan, how = run.document.planned, self._context.settings.summary.cells
+        gamma = plan.features.gamma
+        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill)
         return replace(run.document, plan=replace(plan, cells=public))
 
     async def _sketched(self, run: Run, names: list[str] | None) -> None:

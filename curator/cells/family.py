@@ -56,7 +56,8 @@ class CellsFamily:
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Public parameters for record.json."""
-        return {"rho": _cells(document).rho}
+        cells = _cells(document)
+        return {"rho": cells.rho, "fill": cells.fill}
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""
@@ -83,6 +84,7 @@ class CellsFamily:
             run.consumer,
             offer.gifts if document.planned.sealed else None,
             settings.cells.uniform,
+            cells.fill,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate

@@ -31,7 +31,7 @@ from fedkme.cells.prune import prune
 from fedkme.directives import FillOrder
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
-from fedkme.protocol import CellTerms, Closing, Invitation
+from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
 from fedkme.sealed import AnyRow, Gift
 from fedkme.tables.row import Row
@@ -61,6 +61,7 @@ class CellTask:
         gifts: the group secret by owner, for rows in boxes, all of which the consumer gets; None: rows as
             they are.
         uniform: share of the rows that owners draw uniformly; None: 0.
+        fill: how owners pick the others.
     """
 
     run: str
@@ -77,6 +78,7 @@ class CellTask:
     consumer: str = CONSUMER
     gifts: Mapping[str, Gift] | None = None
     uniform: float | None = None
+    fill: Fill = "herding"
 
     @property
     def asked(self) -> int:
@@ -92,7 +94,7 @@ class CellTask:
             self.consumer,
             variant("cells", self.gifts is not None).name,
             (self.noise.event,),
-            CellTerms(book, self.gamma, self.noise.scale, self.asked, self.classes),
+            CellTerms(book, self.gamma, self.noise.scale, self.asked, self.classes, self.fill),
             None if self.gifts is None else self.gifts.get(owner),
         )
 

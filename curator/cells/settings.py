@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from fedkme.config import Settings
+from fedkme.protocol import Fill
 
 
 class CellsSettings(Settings):
@@ -17,6 +18,9 @@ class CellsSettings(Settings):
     uniform: float | None = Field(None, ge=0, le=1)
     """Share of these rows that owners draw uniformly, whatever histograms say: a summary with weights is then
     never worse than one of so many uniform rows alone. None: 0."""
+    fill: Fill = "design"
+    """How owners pick rows that fill an order: `design`, for a summary with weights; `herding`, for one whose
+    rows all count alike."""
     code_book: Literal["auto", "seeds", "sketch"] = "auto"
     """Source of the public cells: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
     second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from fedkme.exchange import CellsPlan
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, check_dimension
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
+from fedkme.protocol import Fill
 from fedkme.tables.row import Row
 from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
 from fedkme.wire.fields import Field, FieldCodec, ValueT
@@ -275,11 +276,19 @@ def _kernel_from_wire(gamma: float) -> float:
     return gamma
 
 
+def _fill_from_wire(name: str) -> Fill:
+    fill = name or "herding"
+    if fill not in get_args(Fill):
+        raise ProtocolError("a plan fills orders in a way that is not known here", "Update this party.")
+    return cast(Fill, fill)
+
+
 CELLS = FieldCodec(
     CellsPlan,
     types_pb2.CellsPlan,
     code_book=Field(partial(json.dumps, sort_keys=True, separators=(",", ":")), _book_from_wire),
     gamma=Field(float, _kernel_from_wire),
+    fill=Field(str, _fill_from_wire),
 )
 """Public part of a summary by cells; `code_book_from_json` checks the code book, which is plain values."""
 

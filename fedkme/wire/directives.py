@@ -180,7 +180,7 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
             message.auction.rows = terms.rows
             message.auction.heard.extend(map(codecs.disclosure_to_wire, terms.heard))
         case CellTerms() as terms:
-            plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes)
+            plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes, terms.fill)
             message.cells.CopyFrom(
                 pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=terms.scale, rows=terms.rows)
             )
@@ -220,7 +220,8 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         return AuctionTerms(features, target, auction.rows, heard)
     if kind == "cells":
         plan = codecs.CELLS.from_wire(message.cells.plan)
-        return CellTerms(plan.code_book, plan.gamma, message.cells.scale, message.cells.rows, plan.classes)
+        scale, rows = message.cells.scale, message.cells.rows
+        return CellTerms(plan.code_book, plan.gamma, scale, rows, plan.classes, plan.fill)
     if not message.sums.HasField("security"):
         return SumTerms()
     return SumTerms(_SECURITY.from_wire(message.sums.security))

@@ -7,6 +7,7 @@ says nothing: where an owner has no row of the cells ordered, its other rows fil
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,27 @@ from numpy.typing import NDArray
 
 from fedkme.directives import FillOrder
 from fedkme.privacy.noise import NoiseSource
+from fedkme.protocol import Fill
+from owner.cells.design import design
 from owner.cells.herding import cell_weights, herd, target_scores
 
 IntArray = NDArray[np.int64]
 Rows = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class FillRule:
+    """Public choices by which all owners of a run pick rows.
+
+    Attributes:
+        fill: `design` or `herding`.
+        gamma: of the kernel.
+        seed: of what `design` samples.
+    """
+
+    fill: Fill
+    gamma: float
+    seed: int
 
 
 def drawn_rows(rows: int, count: int, noise: NoiseSource) -> IntArray:
@@ -27,19 +45,21 @@ def drawn_rows(rows: int, count: int, noise: NoiseSource) -> IntArray:
     return np.argsort(noise.uniform(rows), kind="stable")[:count]
 
 
-def fill_order(rows: Rows, cells: IntArray, order: FillOrder, gamma: float, drawn: IntArray) -> IntArray:
+def fill_order(rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, rule: FillRule) -> IntArray:
     """Indices of the rows to send: those that were drawn, then rows that match the order's cells.
 
     Args:
         rows: own rows, encoded, (m_j, n).
         cells: of each, (m_j,).
         order: n_j, and shares over B cells.
-        gamma: of the kernel.
         drawn: indices of rows that go in any case, (u,), u <= n_j.
+        rule: how the others are picked.
 
     Returns:
         (min(n_j, m_j),) indices, all different.
     """
     weights = cell_weights(cells, order.shares)
-    scores = target_scores(rows, weights, gamma)
-    return np.concatenate([drawn, herd(rows, scores, order.count - len(drawn), gamma, drawn)])
+    if rule.fill == "design":
+        return design(rows, weights, order.count, rule.gamma, drawn, rule.seed)
+    scores = target_scores(rows, rows, weights, rule.gamma)
+    return np.concatenate([drawn, herd(rows, scores, order.count - len(drawn), rule.gamma, drawn)])

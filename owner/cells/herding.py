@@ -43,20 +43,21 @@ def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
     return weights
 
 
-def target_scores(rows: Rows, weights: FloatArray, gamma: float) -> FloatArray:
-    """t_j(x) = sum_y weight(y) k(x, y) at each own row x, (m_j,); memory does not grow with m_j^2.
+def target_scores(at: Rows, rows: Rows, weights: FloatArray, gamma: float) -> FloatArray:
+    """t_j(x) = sum_y weight(y) k(x, y) at some own rows x, (c,); memory does not grow with c m_j.
 
     Args:
+        at: rows x, encoded, (c, n).
         rows: all own rows, encoded, (m_j, n).
         weights: of `cell_weights`, (m_j,).
         gamma: of the kernel.
     """
-    scores = np.zeros(len(rows))
-    for start in range(0, len(rows), BLOCK_ROWS):
-        at = slice(start, start + BLOCK_ROWS)
+    scores = np.zeros(len(at))
+    for start in range(0, len(at), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
         for first in range(0, len(rows), BLOCK_ROWS):
             part = slice(first, first + BLOCK_ROWS)
-            scores[at] += rbf(rows[at], rows[part], gamma) @ weights[part]
+            scores[block] += rbf(at[block], rows[part], gamma) @ weights[part]
     return scores
 
 

@@ -19,7 +19,7 @@ from fedkme.sealed import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from owner.cells.fill import drawn_rows, fill_order
+from owner.cells.fill import FillRule, drawn_rows, fill_order
 from owner.cells.pace import Pace, measured
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
@@ -169,10 +169,11 @@ class HistogramResponder:
         sealer = self._ready()
         table = self._offered
         if self._pace is not None:
-            self.answer_s = self._pace.answer_s(len(table), order.count)
+            self.answer_s = self._pace.answer_s(len(table), order.count, terms.fill)
         rows = self._schema.encode(table.values)
         drawn = drawn_rows(len(rows), order.uniform, self._noise)
-        chosen = fill_order(rows, self._cells(terms, book), order, terms.gamma, drawn)
+        rule = FillRule(terms.fill, terms.gamma, book.spec.seed)
+        chosen = fill_order(rows, self._cells(terms, book), order, drawn, rule)
         sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)

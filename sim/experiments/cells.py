@@ -32,7 +32,8 @@ from fedkme.cells.prune import prune
 from fedkme.embeddings.kernels import mean_kernel
 from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated
-from owner.cells.herding import cell_weights, herd, target_scores
+from fedkme.protocol import Fill
+from owner.cells.fill import FillRule, drawn_rows, fill_order
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.experiments.cells_data import layouts
 from sim.experiments.cells_draw import ExperimentDraw
@@ -61,6 +62,10 @@ class Variant:
     bits: int | None = None
     """Bits of the code book; None: by the rule."""
     swaps: bool = True
+    fill: Fill = "herding"
+    """How owners pick rows; `design` is for weights, which this table's summaries do not have."""
+    uniform: float = 0.0
+    """Share of the rows that owners draw uniformly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,28 +134,19 @@ def _sketched(layout: ExperimentDraw, labelled: bool, multiplier: float, bits: i
     return sketch_book(noisy, bits, spec, layout.schema)
 
 
-class Herds:
-    """Rows that owners send, with each owner's scores kept while its order stays the same."""
-
-    def __init__(self, first: Round) -> None:
-        self._first = first
-        self._scores: dict[tuple[int, bytes], FloatArray] = {}
-
-    def collect(self, total: int) -> tuple[FloatArray, IntArray]:
-        """Rows and labels that answer an order of `total` rows."""
-        layout = self._first.layout
-        orders = make_orders(self._first.histograms, total)
-        rows, labels = [layout.owners[0][:0]], [layout.labels[0][:0]]
-        for owner, count in enumerate(orders.rows.tolist()):
-            weights = cell_weights(self._first.cells[owner], orders.cells[owner])
-            if count and weights.any():
-                key = (owner, np.round(weights, 12).tobytes())
-                if key not in self._scores:
-                    self._scores[key] = target_scores(layout.owners[owner], weights, layout.gamma)
-                chosen = herd(layout.owners[owner], self._scores[key], count, layout.gamma)
-                rows.append(layout.owners[owner][chosen])
-                labels.append(layout.labels[owner][chosen])
-        return np.concatenate(rows), np.concatenate(labels)
+def collect(first: Round, total: int, seed: int) -> tuple[FloatArray, IntArray]:
+    """Rows and labels that answer orders of `total` rows."""
+    layout, variant = first.layout, first.variant
+    rule = FillRule(variant.fill, layout.gamma, seed)
+    rows, labels = [], []
+    orders = make_orders(first.histograms, total, uniform=variant.uniform).directives()
+    for place, (own, of_own, order) in enumerate(zip(layout.owners, layout.labels, orders, strict=True)):
+        if order.count:
+            drawn = drawn_rows(len(own), order.uniform, simulated(seed, f"owner-{place}", "draw"))
+            chosen = fill_order(own, first.cells[place], order, drawn, rule)
+            rows.append(own[chosen])
+            labels.append(of_own[chosen])
+    return np.concatenate(rows), np.concatenate(labels)
 
 
 @dataclass(frozen=True)
@@ -239,12 +235,10 @@ def cells(
     ratios: Sequence[float] = RATIOS,
 ) -> Iterator[SummaryScore]:
     """The protocol at several sizes and ratios, with the noise of one run."""
-    herds = Herds(first_round(layout, variant, seed))
+    first = first_round(layout, variant, seed)
     available = sum(len(rows) for rows in layout.owners)
     for p, ratio in itertools.product(sizes, ratios):
-        rows, labels = herds.collect(min(round(ratio * p), available))
-        if not len(rows):
-            continue
+        rows, labels = collect(first, min(round(ratio * p), available), seed)
         kept = prune(rows, layout.validation, p, layout.gamma, variant.swaps)
         yield score(layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept])
 

@@ -140,6 +140,17 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "cells of a sketch", **sketch))
         cases.append(_summary(protocol, "cells of a secure sketch", pooling=_SECURE, **sketch))
         cases.append(_summary(protocol, "no labels", labels=False))
+        seeds = {"code_book": "seeds", "bits": 3, "rho": 4.0}
+        cases.append(_summary(protocol, "orders filled by herding", cells={**seeds, "fill": "herding"}))
+        cases.append(_summary(protocol, "half of the rows uniform", cells={**seeds, "uniform": 0.5}))
+        cases.append(
+            _summary(
+                protocol,
+                "uniform rows, and an owner dies after them",
+                cells={**seeds, "uniform": 1.0},
+                dies={HOLDER: 3},
+            )
+        )
     if row.family == "uniform":
         cases.append(_summary(protocol, "more rows than are kept", uniform_ratio=2.0))
     return cases

@@ -64,7 +64,7 @@ SEEDS = SummarySettings(
 DIGITS = ("protocol=cells", "scenario.owners=2", "scenario.copies=1")
 ENGINES = {
     "sketch, the consumer prunes": (),
-    "seeds, the curator prunes": ("share=rows", "cells.code_book=seeds", "tls=false"),
+    "seeds, the curator prunes": ("share=rows", "cells.code_book=seeds", "tls=false", "cells.uniform=0.5"),
 }
 
 

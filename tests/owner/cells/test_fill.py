@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,21 +11,25 @@ from hypothesis import strategies as st
 
 from fedkme.directives import FillOrder
 from fedkme.privacy.noise import SecureNoise, simulated
-from owner.cells.fill import drawn_rows, fill_order
+from fedkme.protocol import Fill
+from owner.cells.fill import FillRule, drawn_rows, fill_order
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(30, 3))
 CELLS = RNG.integers(0, 4, 30)
+FILLS: tuple[Fill, ...] = get_args(Fill)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 45), st.floats(0, 1), st.integers(0, 31), st.integers(0, 2**32))
-def test_as_many_rows_as_are_ordered_or_there_are(count: int, share: float, mask: int, seed: int) -> None:
+@given(st.sampled_from(FILLS), st.integers(1, 45), st.floats(0, 1), st.integers(0, 31), st.integers(0, 2**32))
+def test_as_many_rows_as_are_ordered_or_there_are(
+    fill: Fill, count: int, share: float, mask: int, seed: int
+) -> None:
     # Issue 13, item 6: the length of an answer is min(n_j, m_j), whatever cells are ordered.
     shares = np.array([mask >> cell & 1 for cell in range(5)], dtype=np.float64)
     order = FillOrder(count, shares / max(shares.sum(), 1.0), round(share * count))
     drawn = drawn_rows(30, order.uniform, simulated(seed, "a", "draw"))
-    chosen = fill_order(ROWS, CELLS, order, 0.7, drawn)
+    chosen = fill_order(ROWS, CELLS, order, drawn, FillRule(fill, 0.7, seed))
     assert len(set(chosen.tolist())) == len(chosen) == min(count, 30)
     assert chosen[: len(drawn)].tolist() == drawn.tolist()
 

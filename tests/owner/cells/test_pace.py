@@ -15,6 +15,8 @@ from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
 from owner.cells import fill, herding
+from owner.cells.design import ANCHORS, CANDIDATES
+from owner.cells.fill import FillRule
 from owner.cells.pace import LEAST_S, MARGIN, Pace, measured, wait_s
 
 ROWS = np.random.default_rng(0).random((60, 3))
@@ -22,16 +24,20 @@ CELLS = np.arange(60) % 3
 
 
 def test_the_schedule_is_a_function_of_public_numbers() -> None:
-    pace = Pace(1e-6, 1e-5)
-    assert pace.answer_s(1000, 0) == LEAST_S + MARGIN * 1.0
-    assert pace.answer_s(0, 0) == LEAST_S
-    assert pace.answer_s(10, 10) == pytest.approx(LEAST_S + MARGIN * (1e-4 + 1e-3 + 0.02))
-    assert pace.answer_s(10, 10**6) > pace.answer_s(10, 10)  # boxes are filled for rows that it lacks
+    pace = Pace(1e-6, 1e-5, 1e-9)
+    assert pace.answer_s(1000, 0, "herding") == LEAST_S + MARGIN * 1.0
+    assert pace.answer_s(0, 0, "herding") == pace.answer_s(0, 0, "design") == LEAST_S
+    assert pace.answer_s(10, 10, "herding") == pytest.approx(LEAST_S + MARGIN * (1e-4 + 1e-3 + 0.02))
+    work = CANDIDATES * (10**5 + ANCHORS) * 1e-6 + 20 * CANDIDATES * (ANCHORS + 20) * 1e-9
+    assert pace.answer_s(10**5, 20, "design") == pytest.approx(LEAST_S + MARGIN * (work + 0.04))
+    assert pace.answer_s(10, 10**6, "design") > pace.answer_s(
+        10, 10, "design"
+    )  # boxes for rows that it lacks
 
 
 def test_a_host_is_measured_once() -> None:
     assert measured(7) is measured(7)
-    assert min(measured(7).pair, measured(7).pick) > 0
+    assert min(measured(7).pair, measured(7).pick, measured(7).product) > 0
 
 
 def test_a_late_answer_waits_for_the_next_multiple() -> None:
@@ -58,7 +64,8 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fill, "herd", herded)
     done = []
     for cell in range(4):
-        fill.fill_order(ROWS, CELLS, FillOrder(9, np.eye(4)[cell]), 1.0, np.zeros(0, np.int64))
+        order = FillOrder(9, np.eye(4)[cell])
+        fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), FillRule("herding", 1.0, 0))
         done.append(list(work))
         work.clear()
     assert done[0] == [("rbf", (60, 60)), ("herd", (60, 9))]

@@ -1,0 +1,178 @@
+"""Design: picks rows of an owner whose span holds D_v, for a summary with weights.
+
+**What is best.** Whoever holds D_v weighs the rows received, so what counts is not the mean of the rows
+picked but how far mu_v, the mean embedding of D_v, is from their span. The owner knows of D_v what its order
+says: a law w over its own rows. As a sample of n rows of that law, D_v has mu_v = m + f, with the law's mean
+m = sum_y w_y k(y, .) and a fluctuation f of mean 0 and covariance C / n,
+C = sum_y w_y k(y, .) (x) k(y, .) - m (x) m. Let P project out the span of the rows S picked so far,
+k_S(x, y) = <P k(x, .), P k(y, .)> and m_S(x) = (P m)(x). The expected squared distance of mu_v to the span is
+
+    E ||P mu_v||^2 = (1 - 1/n) ||P m||^2 + (1/n) sum_y w_y k_S(y, y),
+
+and the row x takes the part along P k(x, .) / sqrt(k_S(x, x)) out of it:
+
+    [(1 - 1/n) m_S(x)^2 + (1/n) sum_y w_y k_S(x, y)^2] / k_S(x, x).
+
+Each next row is the argmax of that, with n = DRAWS, whatever |D_v| is, and three changes: 1 - 1/n is left
+out; m_S(x) counts where it is positive, for weights are not negative; RIDGE is added to k_S(x, x), so that a
+row which S nearly holds is not taken for the direction of what rounding leaves of it.
+
+**Work.** Candidates, and the rows y of the second sum, are drawn by w where an owner has more than CANDIDATES
+and ANCHORS rows; the mean is over all rows. A pick costs one kernel column and two products with what was
+computed before: with g = k_S(., s) / sqrt(k_S(s, s)), k_S(x, y) falls by g(x) g(y), and so
+
+    sum_y w_y k_S(x, y)^2  falls by  2 g(x) sum_y w_y k_S(x, y) g(y) - g(x)^2 sum_y w_y g(y)^2.
+
+Numbers of rows and columns alone say how much it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.embeddings.kernels import rbf
+from fedkme.errors import DataError
+from owner.cells.herding import target_scores
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Rows = NDArray[np.floating[Any]]
+
+DRAWS = 200
+"""n: rows of D_v, as far as its fluctuation goes."""
+RIDGE = 1e-3
+CANDIDATES = 2000
+"""Rows that are looked at; twice the order where that is more."""
+ANCHORS = 700
+NEARBY = 1e-7
+"""What m(x) k_S(x, x) adds to a gain: once S holds all rows of the law, an order is filled with the rows that
+are most like them."""
+_ELSEWHERE = 1e-9
+"""Weight of a row of no cell ordered among candidates: drawn where the cells' rows are too few."""
+_HELD = 1e-10
+"""A row of which S leaves less than this is in its span: it is picked without effect on others."""
+_DIGITS = 10
+"""Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every
+host."""
+
+
+def candidates_for(rows: int, count: int) -> int:
+    """Number of candidates for an order of `count` of so many rows."""
+    return min(rows, max(CANDIDATES, 2 * count))
+
+
+def design(rows: Rows, weights: FloatArray, count: int, gamma: float, drawn: IntArray, seed: int) -> IntArray:
+    """Pick rows by the rule above, after those that were drawn.
+
+    Args:
+        rows: own rows, encoded, (m_j, n).
+        weights: w, (m_j,), >= 0, adding up to 1.
+        count: n_j, with the drawn rows.
+        gamma: of the kernel.
+        drawn: indices of rows that go in any case, (u,): S begins with them.
+        seed: public, of the draw of candidates and anchors. It protects nothing: an order that comes again,
+            to another process also, has to get the same rows.
+
+    Returns:
+        (min(n_j, m_j),) indices, the drawn ones first, all different.
+
+    Raises:
+        DataError: a row is not finite.
+    """
+    if not np.isfinite(rows).all():
+        raise DataError("rows to pick from are not finite", "Encode rows by the public schema.")
+    random = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 0xD5])))
+    picks = min(count, len(rows))
+    pool = _pool(weights, candidates_for(len(rows), count), drawn, random)
+    anchors, shares = _anchors(weights, random)
+    span = Span(
+        rows[pool], rows[anchors], shares, target_scores(rows[pool], rows, weights, gamma), picks, gamma
+    )
+    for place in np.searchsorted(pool, drawn[:picks]).tolist():
+        span.add(place)
+    while span.size < picks:
+        span.add(int(np.argmax(span.gains())))
+    return pool[span.picked]
+
+
+class Span:
+    """Span of the rows picked among candidates, and what it leaves of the kernel and of the mean.
+
+    Attributes:
+        size: rows picked.
+    """
+
+    def __init__(
+        self, points: Rows, anchors: Rows, shares: FloatArray, mean: FloatArray, most: int, gamma: float
+    ) -> None:
+        """Begin with no row picked.
+
+        Args:
+            points: candidates, (c, n).
+            anchors: the rows y of the second sum, (a, n).
+            shares: w_y of each, (a,).
+            mean: m at the candidates, (c,).
+            most: rows that will be picked at most.
+            gamma: of the kernel.
+        """
+        self.size = 0
+        self._points, self._gamma, self._shares = np.asarray(points, np.float64), gamma, shares
+        self._kernel = rbf(points, anchors, gamma)
+        self._law, self._mean = mean, mean.copy()
+        self._own = np.ones(len(points))
+        self._spread = np.square(self._kernel) @ shares
+        self._free = np.ones(len(points), dtype=np.bool_)
+        self._order = np.empty(most, dtype=np.int64)
+        self._at_points, self._at_anchors = np.zeros((most, len(points))), np.zeros((most, len(anchors)))
+
+    @property
+    def picked(self) -> IntArray:
+        """Places of the candidates picked, (size,), in the order of picking."""
+        return self._order[: self.size]
+
+    def gains(self) -> FloatArray:
+        """Fall of the expected squared distance with each candidate, (c,); -inf for those that are picked."""
+        reached = np.square(np.maximum(self._mean, 0.0)) + np.maximum(self._spread, 0.0) / DRAWS
+        own = np.maximum(self._own, 0.0)
+        gain = np.round(reached / (own + RIDGE) + NEARBY * self._law * own, _DIGITS)
+        return np.where(self._free, gain, -np.inf)
+
+    def add(self, place: int) -> None:
+        """Pick a candidate."""
+        before, left = slice(self.size), max(float(self._own[place]), 0.0)
+        known = self._at_points[before, place]
+        scale = 1.0 / np.sqrt(left) if left > _HELD else 0.0
+        column = rbf(self._points, self._points[[place]], self._gamma)[:, 0]
+        at_points = (column - known @ self._at_points[before]) * scale
+        at_anchors = (self._kernel[place] - known @ self._at_anchors[before]) * scale
+        moved = self._shares * at_anchors
+        shift = self._kernel @ moved - (self._at_anchors[before] @ moved) @ self._at_points[before]
+        self._spread += at_points * (at_points * float(moved @ at_anchors) - 2.0 * shift)
+        self._mean -= at_points * (float(self._mean[place]) * scale)
+        self._own -= np.square(at_points)
+        self._at_points[self.size], self._at_anchors[self.size] = at_points, at_anchors
+        self._order[self.size], self._free[place] = place, False
+        self.size += 1
+
+
+def _pool(weights: FloatArray, count: int, drawn: IntArray, random: np.random.Generator) -> IntArray:
+    """Indices of so many candidates in ascending order, the drawn rows among them, (count,).
+
+    Without replacement, by weight (Efraimidis and Spirakis 2006): the least of Exp(1) / weight.
+    """
+    key = -np.log1p(-random.random(len(weights))) / (weights + _ELSEWHERE)
+    key[drawn] = -1.0
+    return np.sort(np.argsort(key, kind="stable")[:count])
+
+
+def _anchors(weights: FloatArray, random: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Indices and weights of the rows y: all, or one of each ANCHORS-th part of the weight."""
+    if len(weights) <= ANCHORS:
+        return np.arange(len(weights)), weights
+    marks = (np.arange(ANCHORS) + random.random(ANCHORS)) / ANCHORS
+    reached = np.cumsum(weights)
+    found = np.searchsorted(reached, marks * reached[-1], side="right")
+    return np.minimum(found, len(weights) - 1), np.full(ANCHORS, 1.0 / ANCHORS)
