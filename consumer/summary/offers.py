@@ -156,7 +156,7 @@ def finish(
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
     """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
-    from fedkme.cells.prune import prune  # by the cells protocol alone
+    from fedkme.embeddings.prune import prune  # by the cells protocol alone
 
     if len(summary.table) <= p:
         return replace(summary, outcome=replace(summary.outcome, complete=len(summary.table) == p))

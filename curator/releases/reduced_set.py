@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.embeddings.weight_fit import fit_weights, project
 from fedkme.embeddings.weighted_points import WeightedPoints, uniform_points
 from fedkme.errors import ConfigError, MissingDependencyError
@@ -204,7 +205,7 @@ class _Search:
         places = np.clip(np.asarray(climbed, np.float64) * self._unit, 0.0, self._high)
         at = self._features.of_model(places)
         gram = rbf(places * self._gain, places * self._gain, self._gamma)
-        shares = fit_weights(gram, at @ self._target64, "simplex", limit=500).weights
+        shares = fit_simplex(gram, at @ self._target64).weights
         order = np.argsort(-shares, kind="stable")
         # Systematic draws: a place of share s gets s M points up to rounding. The first of each stays put.
         ticks = (np.arange(settings.points) + rng.random()) / settings.points

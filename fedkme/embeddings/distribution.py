@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.weight_fit import fit_weights
+from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.embeddings.weighted_points import WeightedPoints, distance
 from fedkme.errors import DataError
 
@@ -41,8 +41,7 @@ def distribution(points: WeightedPoints, gamma: float) -> Distribution:
     if not negative and abs(float(weights.sum()) - 1.0) < 1e-9:
         return Distribution(points, 0.0, 0.0)
     gram = rbf(points.points, points.points, gamma)
-    start = np.maximum(weights, 0.0) / max(float(np.maximum(weights, 0.0).sum()), 1e-300)
-    fitted = fit_weights(gram, gram @ weights, "simplex", start=start).weights
+    fitted = fit_simplex(gram, gram @ weights).weights
     nearest = WeightedPoints(points.points, fitted)
     return Distribution(nearest, negative, distance(nearest, points, gamma))
 

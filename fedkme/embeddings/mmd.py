@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import mean_kernel
+from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 
 FloatArray = NDArray[np.floating[Any]]
 
 
-def mmd2(x: FloatArray, y: FloatArray, gamma: float) -> float:
+def mmd2(x: FloatArray, y: FloatArray, gamma: float, weights: NDArray[np.float64] | None = None) -> float:
     """Squared MMD of two sets of rows, the V-statistic (Sarpatwar 2019, eq. 1).
 
     Args:
         x: (m, n) in model space, m >= 1.
         y: (k, n), k >= 1.
         gamma: of the RBF kernel.
+        weights: of the rows of x, (m,), sum 1; None: alike.
 
     Returns:
         A number in [0, 2]: 0 when both sets have the same distribution of rows.
@@ -27,6 +29,8 @@ def mmd2(x: FloatArray, y: FloatArray, gamma: float) -> float:
     Raises:
         DataError: one of the sets is empty.
     """
+    if weights is not None:
+        return distance_to_rows(WeightedPoints(np.asarray(x, np.float64), weights), y, gamma) ** 2
     value = mean_kernel(x, x, gamma) - 2.0 * mean_kernel(x, y, gamma) + mean_kernel(y, y, gamma)
     # A squared norm, so only rounding can make it negative.
     return max(value, 0.0)

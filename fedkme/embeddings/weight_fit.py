@@ -7,11 +7,12 @@ theorem's argument holds for both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedkme.embeddings.simplex_fit import Fit, fit_simplex
 
 FloatArray = NDArray[np.float64]
 Constraint = Literal["l1", "simplex"]
@@ -23,14 +24,6 @@ LIMIT = 5000
 """Iterations at most."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Fit:
-    """Feasible weights, (M,); the squared distance reached is at most `gap` above the least possible one."""
-
-    weights: FloatArray
-    gap: float
-
-
 def fit_weights(
     gram: FloatArray,
     target: FloatArray,
@@ -39,29 +32,31 @@ def fit_weights(
     start: FloatArray | None = None,
     limit: int = LIMIT,
 ) -> Fit:
-    """Minimise w' G w - 2 c' w: accelerated projected gradients, restarted, with a certificate.
+    """Minimise w' G w - 2 c' w, with a certificate; over the simplex it is `fit_simplex`.
+
+    Over the ball: accelerated projected gradients, restarted.
 
     Args:
         gram: G, inner products of the k(z_m, .), (M, M).
         target: c, their inner products with the target, (M,).
         constraint: the set that w is from.
-        bound: C of the L1 ball; not used for the simplex.
+        bound: C of the L1 ball, as what follows: not used for the simplex.
         start: first weights; None: uniform.
         limit: iterations at most; the answer is feasible and its gap is told wherever they end.
     """
+    if constraint == "simplex":
+        return fit_simplex(gram, target)
     size = len(target)
-    radius = bound if constraint == "l1" else 1.0
     step = 1.0 / _largest_eigenvalue(gram)
-    weights = np.full(size, radius / size) if start is None else project(start, constraint, bound)
+    weights = np.full(size, bound / size) if start is None else project(start, constraint, bound)
     leading, momentum = weights, 1.0
     gap = float("inf")
     best, best_gap = weights, gap
     for iteration in range(limit):
         if iteration % 25 == 0:
             gradient = gram @ weights - target
-            # Over the set the linear part falls by at most this (Frank and Wolfe), hence the objective too.
-            lowest = -radius * np.abs(gradient).max() if constraint == "l1" else gradient.min()
-            gap = 2.0 * float(gradient @ weights - lowest)
+            # Over the ball the linear part falls by at most this (Frank and Wolfe), hence the objective too.
+            gap = 2.0 * float(gradient @ weights + bound * np.abs(gradient).max())
             if gap < best_gap:
                 best, best_gap = weights, gap
             if gap <= GAP:

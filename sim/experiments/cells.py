@@ -28,8 +28,8 @@ from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
 from fedkme.cells.histogram import by_label, histogram_noise, noisy_counts
 from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help, owner_noise
 from fedkme.cells.projection import Projection, spec_for
-from fedkme.cells.prune import prune
 from fedkme.embeddings.kernels import mean_kernel
+from fedkme.embeddings.prune import prune
 from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Fill

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from fedkme.cells.prune import candidates, greedy, prune, swapped
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import objective
+from fedkme.embeddings.prune import candidates, greedy, prune, swapped
 from fedkme.errors import DataError, NotEnoughRowsError
 from owner.cells.herding import cell_weights, herd, target_scores
 from sim.evaluation.exact_greedy import exact_kernel_greedy

@@ -19,8 +19,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Rows = NDArray[np.floating[Any]]
 
+NONE = np.empty(0, dtype=np.int64)
+"""No row."""
 _GAIN = 1e-12
-"""Smallest improvement worth a swap, in units of p^2 J: above rounding, so that swapping ends."""
+"""Smallest gain in J that is worth a swap: above rounding, so that swapping ends."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,37 +63,52 @@ def prune(rows: Rows, validation: Rows, p: int, gamma: float, swaps: bool = True
     return swapped(seen, chosen) if swaps else chosen
 
 
-def greedy(seen: Candidates, p: int) -> IntArray:
-    """Pick p rows, each the exact argmax of J(S + x); of equal rows the first."""
-    crowding = np.zeros(len(seen.closeness))
+def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False) -> IntArray:
+    """Pick rows until there are p, each the exact argmax of J(S + x); of equal rows the first.
+
+    Args:
+        seen: the rows, each with the same k(x, x).
+        p: rows to pick in all.
+        first: rows that are picked already, at most p.
+        again: whether a row may be picked more than once.
+    """
+    crowding = seen.gram[first].sum(axis=0)
     free = np.ones(len(crowding), dtype=np.bool_)
-    chosen = np.empty(p, dtype=np.int64)
-    for size in range(p):
+    free[first] = again
+    chosen = np.concatenate([first, np.empty(p - len(first), dtype=np.int64)])
+    for size in range(len(first), p):
         gain = seen.closeness - crowding / (size + 1)
         chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
-        free[best] = False
+        free[best] = again
         crowding += seen.gram[best]
     return chosen
 
 
-def swapped(seen: Candidates, chosen: IntArray) -> IntArray:
+def swapped(seen: Candidates, chosen: IntArray, again: bool = False, worth: float = _GAIN) -> IntArray:
     """Exchange a kept row for a discarded one while J grows, the best exchange first; the size stays p.
 
     Swapping i for j changes p^2 J by 2p (c_j - c_i) + 2 s_i - 2 (s_j - k_ij) - k_ii - k_jj, s the kernel sums
     over the kept rows. J grows each time and there are finitely many sets, so it ends; at most 20 p times.
+
+    Args:
+        seen: the rows.
+        chosen: to begin with, (p,).
+        again: whether a row may be kept more than once, so that the result is a multiset.
+        worth: smallest gain in J of an exchange that is made.
     """
     kept, p = chosen.copy(), len(chosen)
     inside = np.zeros(len(seen.closeness), dtype=np.bool_)
     inside[kept] = True
     sums = seen.gram[:, kept].sum(axis=1)
     own = np.diagonal(seen.gram)
+    everything = np.arange(len(own))
     for _ in range(20 * p):
         leave = 2.0 * sums - own - 2.0 * p * seen.closeness
         enter = 2.0 * p * seen.closeness - 2.0 * sums - own
-        outside = np.flatnonzero(~inside)
+        outside = everything if again else np.flatnonzero(~inside)
         change = leave[kept][:, None] + enter[outside] + 2.0 * seen.gram[np.ix_(kept, outside)]
         place, other = np.unravel_index(int(change.argmax()), change.shape)
-        if change[place, other] <= _GAIN * p * p:
+        if change[place, other] <= worth * p * p:
             break
         old, new = int(kept[place]), int(outside[other])
         kept[place] = new
