@@ -8,6 +8,8 @@ from fedkme.durable import replace
 from fedkme.errors import ConfigError
 
 SUMMARY = "summary.npz"
+RECEIVED_ROWS = "received.npz"
+"""All rows that came, of which the summary is the p that match D_v best."""
 EVALUATION = "evaluation.json"
 
 

@@ -19,7 +19,14 @@ from sim.scenarios.base import anchored
 
 Engine = Literal["processes", "inprocess"]
 Baseline = Literal[
-    "greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned", "winner_only", "ask_everyone"
+    "greedy",
+    "exact_greedy",
+    "uniform",
+    "uniform_pruned",
+    "uniform_5p_pruned",
+    "winner_only",
+    "ask_everyone",
+    "uniform_weighted",
 ]
 
 
@@ -61,7 +68,7 @@ class SimulationSettings(LaunchSettings):
     """Secure aggregation of owners' sums, of which a summary by cells makes its code book; none: by trust."""
     baselines: tuple[Baseline, ...] = (
         *("greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned"),
-        *("winner_only", "ask_everyone"),
+        *("winner_only", "ask_everyone", "uniform_weighted"),
     )
     """Baselines to compare the summary with."""
     downstream: bool = True

@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from consumer.summary.evaluation import evaluate_tables
+from consumer.results import EVALUATION, SUMMARY
+from consumer.summary.judging import judge_tables
 from consumer.summary.offers import pruned
 from curator.runs.record_files import write_run
 from curator.sums.settings import SumSettings
@@ -138,8 +139,8 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
         if failure is None and record["selected"] and settings.baselines:
             progress.note(f"the summary is {record['status']}; running the baselines")
             try:
-                gamma = record["features"]["gamma"]
-                baselines = interrupts.run(run_baselines(scenario, settings, gamma))
+                gamma, accessed = record["features"]["gamma"], sum(record["accessed"].values())
+                baselines = interrupts.run(run_baselines(scenario, settings, gamma, accessed))
             except InterruptedRunError as error:
                 failure = error
         timing["total_s"] = time.monotonic() - started
@@ -203,27 +204,25 @@ async def _in_process(
             timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if not records.summary or not records.summary.selected:
         return
+    came = summary.table
     if summary.outcome.prune:
         summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)
-    save_table(directory / "consumer" / "summary.npz", summary.table)
-    evaluation = evaluate_tables(
+    save_table(directory / "consumer" / SUMMARY, summary.table)
+    judged = judge_tables(
         scenario.schema,
+        came,
         summary.table,
         scenario.validation,
         scenario.test,
         scenario.seeds,
+        settings.summary.p,
         summary.plan.features.gamma,
         settings.downstream,
     )
-    _write_evaluation(directory, evaluation.to_json())
-
-
-def _write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
-    folder = directory / "consumer"
-    folder.mkdir(exist_ok=True)
-    (folder / "evaluation.json").write_text(json.dumps(evaluation, indent=2) + "\n", encoding="utf-8")
+    for name, content in judged.files().items():
+        (directory / "consumer" / name).write_bytes(content)
 
 
 def _read_evaluation(directory: Path) -> dict[str, Any] | None:
-    path = directory / "consumer" / "evaluation.json"
+    path = directory / "consumer" / EVALUATION
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

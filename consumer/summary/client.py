@@ -11,7 +11,7 @@ import grpc.aio
 from consumer.earlier import adopt_earlier
 from consumer.party import ConsumerParty
 from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
-from consumer.results import EVALUATION, SUMMARY, make_folder, write_result
+from consumer.results import RECEIVED_ROWS, SUMMARY, make_folder, write_result
 from consumer.sealed.boxes import keys_for
 from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings
@@ -158,8 +158,8 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         kept = _taken_up(settings, party, reporter)
         if kept.status == OPEN:
             summary = await _ask(settings, party, kept, address, identity, reporter)
+            write_result(settings.output / RECEIVED_ROWS, table_bytes(summary.table))
             if summary.outcome.prune:
-                write_result(settings.output / "received.npz", table_bytes(summary.table))
                 summary = pruned(summary, settings.request.p, schema, validation)
             write_result(settings.output / SUMMARY, table_bytes(summary.table))
             kept.end(RECEIVED)
@@ -248,8 +248,7 @@ def _judge(
     assert plan is not None, "rows are those of a run"
     try:
         if len(table):
-            judge(settings, party.schema, party.validation, table, plan.features, reporter)
-            reporter.say("judged", run=plan.run, round=0, file=str(settings.output / EVALUATION))
+            judge(settings, party.schema, party.validation, table, plan, reporter)
         kept.end(DONE)
     except NotJudgedError as error:
         if len(table) >= settings.request.p:

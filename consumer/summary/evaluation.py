@@ -16,18 +16,20 @@ from fedkme.tables.table import Table
 
 Rows = NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Quality of one summary.
+    """Quality of one summary, of rows alike or with weights.
 
     Attributes:
         mmd2: squared MMD, exact kernel, between the returned rows and D_v.
         mmd2_test: the same against held-back test rows, or None without them.
         mmd2_counted: of the returned rows together with the seed set against D_v (what the protocol
-            optimises), or None without a seed set.
-        downstream: model -> accuracy on the test rows after training on the returned rows.
+            optimises), or None without a seed set, or with weights.
+        downstream: model -> accuracy on the test rows after training on the returned rows, of models that
+            take their weights.
     """
 
     mmd2: float
@@ -55,6 +57,7 @@ def evaluate(
     gamma: float,
     seed: int,
     downstream: bool = True,
+    weights: FloatArray | None = None,
 ) -> Evaluation:
     """Judge a summary; every array is in model space.
 
@@ -68,6 +71,7 @@ def evaluate(
         gamma: of the RBF kernel.
         seed: for the models' own random start.
         downstream: whether to train models, where both sides have labels.
+        weights: of the returned rows, (p,), sum 1; None: alike.
 
     Raises:
         DataError: a set of rows is empty.
@@ -76,23 +80,26 @@ def evaluate(
     against_test = counted = None
     accuracies: dict[str, float] = {}
     if test is not None and len(test):
-        against_test = mmd2(summary_rows, test, gamma)
+        against_test = mmd2(summary_rows, test, gamma, weights)
         if downstream and summary_labels is not None and test_labels is not None:
-            accuracies = _accuracies(summary_rows, summary_labels, test, test_labels, seed)
-    if seeds is not None and len(seeds):
+            accuracies = _accuracies(summary_rows, summary_labels, test, test_labels, seed, weights)
+    if seeds is not None and len(seeds) and weights is None:
         counted = mmd2(np.concatenate([summary_rows, seeds]), validation, gamma)
     return Evaluation(
-        mmd2=mmd2(summary_rows, validation, gamma),
+        mmd2=mmd2(summary_rows, validation, gamma, weights),
         mmd2_test=against_test,
         mmd2_counted=counted,
         downstream=accuracies,
     )
 
 
-def _accuracies(rows: Rows, labels: Labels, test: Rows, test_labels: Labels, seed: int) -> dict[str, float]:
+def _accuracies(
+    rows: Rows, labels: Labels, test: Rows, test_labels: Labels, seed: int, weights: FloatArray | None
+) -> dict[str, float]:
     """Accuracy on the test rows of the paper's two models, its network's dropout left out.
 
-    Sarpatwar 2019: a linear SVM (Section 4) and one hidden layer of 32 units (Appendix G).
+    Sarpatwar 2019: a linear SVM (Section 4) and one hidden layer of 32 units (Appendix G). scikit-learn's
+    network takes no weights: with them it is left out, and `repeats` are what it is for.
     """
     try:
         from sklearn.exceptions import ConvergenceWarning
@@ -103,11 +110,15 @@ def _accuracies(rows: Rows, labels: Labels, test: Rows, test_labels: Labels, see
             "training models on the summary needs scikit-learn, which is not installed",
             "Run `pip install 'fedkme[sim]'`, or switch the downstream evaluation off.",
         ) from None
-    models = {
+    models: dict[str, Any] = {
         "linear_svm": LinearSVC(random_state=seed, max_iter=5000),
         # A summary is small: a full-batch solver reaches the optimum where Adam's 200 epochs do not.
         "mlp_32": MLPClassifier((32,), solver="lbfgs", max_iter=1000, random_state=seed),
     }
+    fitted: dict[str, Any] = {}
+    if weights is not None:
+        del models["mlp_32"]
+        fitted["sample_weight"] = weights * len(weights)  # 1 on average, as without weights
     if len(np.unique(labels)) == 1:
         # No classifier can be fitted to one class; the only honest prediction is that class.
         return dict.fromkeys(models, float(np.mean(test_labels == labels[0])))
@@ -116,7 +127,7 @@ def _accuracies(rows: Rows, labels: Labels, test: Rows, test_labels: Labels, see
         with warnings.catch_warnings():
             # A model stopped at max_iter is still a model: its accuracy says what it is worth.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(rows, labels)
+            model.fit(rows, labels, **fitted)
         accuracies[name] = float(model.score(test, test_labels))
     return accuracies
 
@@ -129,6 +140,7 @@ def evaluate_tables(
     seeds: Table | None,
     gamma: float,
     downstream: bool,
+    weights: FloatArray | None = None,
 ) -> Evaluation:
     """`evaluate` for tables in schema columns; models start from seed 0, so that runs compare."""
 
@@ -145,4 +157,5 @@ def evaluate_tables(
         gamma,
         seed=0,
         downstream=downstream,
+        weights=weights,
     )

@@ -3,17 +3,96 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from consumer.results import EVALUATION, write_result
+import numpy as np
+
+from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluate_tables
+from consumer.summary.forms import Forms, make_forms
+from consumer.summary.verdict import SummaryVerdict, expected_mmd2, verdict_on
 from fedkme.errors import FedkmeError, NotJudgedError
-from fedkme.features.fourier import FourierSpec
+from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """The forms of a summary, and the quality of each.
+
+    Attributes:
+        forms: their rows.
+        alike: quality of p rows with equal weights.
+        weighted: of rows with weights.
+        repeats: of p rows, some more than once.
+        expected: MMD^2 to D_v that as many fresh rows of D_v's own law would have, or None.
+        verdict: on the best form.
+    """
+
+    forms: Forms
+    alike: Evaluation
+    weighted: Evaluation
+    repeats: Evaluation
+    expected: float | None
+    verdict: SummaryVerdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; docs/metrics.md says what each means."""
+        fit, (_, counts) = self.forms.fit, np.unique(self.forms.repeats.values, axis=0, return_counts=True)
+        effective = float(counts.sum() ** 2 / (counts**2).sum())
+        about_fit = {"rows": len(fit), "effective": fit.effective, "ridge": fit.ridge, "gap": fit.gap}
+        return self.alike.to_json() | {
+            "effective": float(len(self.forms.summary)),
+            "weighted": self.weighted.to_json() | about_fit | {"least": self.forms.least},
+            "repeats": self.repeats.to_json() | {"rows": len(counts), "effective": effective},
+            "expected": self.expected,
+            "verdict": self.verdict.to_json(),
+        }
+
+    def files(self) -> dict[str, bytes]:
+        """Files beside the summary by name, the evaluation last."""
+        text = json.dumps(self.to_json(), indent=2) + "\n"
+        return self.forms.files() | {EVALUATION: text.encode()}
+
+
+def judge_tables(
+    schema: Schema,
+    came: Table,
+    summary: Table,
+    validation: Table,
+    test: Table | None,
+    seeds: Table | None,
+    p: int,
+    gamma: float,
+    downstream: bool,
+) -> Judged:
+    """Make the forms of a summary and judge each.
+
+    Args:
+        schema: of all tables.
+        came: all rows received.
+        summary: those of them that pruning kept, at least one.
+        validation: D_v.
+        test: held-back rows, or None.
+        seeds: the public seed set, or None.
+        p: rows that were asked for.
+        gamma: of the kernel.
+        downstream: whether to train models.
+    """
+    forms = make_forms(schema, came, summary, validation, p, gamma)
+    about = (validation, test, seeds, gamma, downstream)
+    alike = evaluate_tables(schema, forms.summary, *about)
+    weighted = evaluate_tables(schema, forms.weighted, *about, weights=forms.fit.weights)
+    repeats = evaluate_tables(schema, forms.repeats, *about)
+    expected = expected_mmd2(forms.own, len(validation), p)
+    best = min(form.mmd2 for form in (alike, weighted, repeats))
+    return Judged(forms, alike, weighted, repeats, expected, verdict_on(alike.mmd2, best, expected))
 
 
 def judge(
@@ -21,32 +100,39 @@ def judge(
     schema: Schema,
     validation: Table,
     summary: Table,
-    features: FourierSpec,
+    plan: Plan,
     reporter: StatusReporter,
 ) -> None:
-    """Evaluate a summary and write what was found; the log says that it was judged, and not how well.
+    """Evaluate a summary and write what was found; the log has the verdict, and no number.
 
     Raises:
         NotJudgedError: the evaluation failed, whatever the reason; the rows are what they were.
     """
     try:
-        found = _evaluation(settings, schema, validation, summary, features.gamma)
-        text = json.dumps(found.to_json(), indent=2) + "\n"
-        write_result(settings.output / EVALUATION, text.encode())
+        found = _judged(settings, schema, validation, summary, plan.features.gamma)
+        for name, content in found.files().items():
+            write_result(settings.output / name, content)
     except FedkmeError as error:
         raise _not_judged(settings.output, error.cause, error.remedy) from None
     except Exception as error:  # of a library: its text may hold numbers of rows
         reporter.unforeseen(error)
         remedy = "The log says where it happened."
         raise _not_judged(settings.output, f"it failed with {type(error).__name__}", remedy) from None
+    reporter.say("judged", run=plan.run, round=0, file=str(settings.output / EVALUATION))
+    verdict = found.verdict
+    reporter.say("verdict", run=plan.run, round=0, grade=verdict.grade, advice=verdict.advice)
 
 
-def _evaluation(
+def _judged(
     settings: ConsumerSettings, schema: Schema, validation: Table, summary: Table, gamma: float
-) -> Evaluation:
+) -> Judged:
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
     seeds = None if settings.seeds is None else load_table(settings.seeds, schema, settings.name)
-    return evaluate_tables(schema, summary, validation, test, seeds, gamma, settings.downstream)
+    path = settings.output / RECEIVED_ROWS
+    came = load_table(path, schema, settings.name) if path.exists() else summary
+    return judge_tables(
+        schema, came, summary, validation, test, seeds, settings.request.p, gamma, settings.downstream
+    )
 
 
 def _not_judged(output: Path, cause: str, remedy: str) -> NotJudgedError:

@@ -27,8 +27,8 @@ from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise
-from fedkme.cells.prune import prune
 from fedkme.directives import FillOrder
+from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Fill, Invitation
@@ -55,8 +55,8 @@ class CellTask:
         histogram: nu, D_v by cells with the noise of whoever holds it, (B,).
         validation_rows: m, public.
         classes: of the label by which owners count each cell; 0 for cells alone.
-        validation: D_v itself, encoded, (m, n), where the curator is trusted with it; None: the consumer
-            prunes.
+        validation: D_v itself, encoded, (m, n), where the curator is trusted with it and leaves out rows that
+            no form of the summary has; None: the consumer gets all rows.
         consumer: who receives the summary.
         gifts: the group secret by owner, for rows in boxes, all of which the consumer gets; None: rows as
             they are.
@@ -209,12 +209,12 @@ async def _fill(
 
 
 def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
-    """Places of the rows that the consumer gets: the best p, or all where the consumer chooses."""
+    """Places of the rows that the consumer gets: those of some form of the summary, or all without D_v."""
     plain = [row.values for _, row in received if isinstance(row, Row)]
     if task.validation is None or len(plain) <= task.rows:
         return list(range(len(received)))
     rows = task.schema.encode(np.array(plain))
-    kept: list[int] = prune(rows, task.validation, task.rows, task.gamma).tolist()
+    kept: list[int] = in_some_form(rows, task.validation, task.rows, task.gamma).tolist()
     return kept
 
 

@@ -123,7 +123,7 @@ class _Problem:
         return self.spread(support, found)
 
     def stepped(self, weights: FloatArray, support: IntArray) -> FloatArray:
-        """The same by steps that stay feasible and never go uphill: at each, who reaches 0 first leaves."""
+        """Weights of a support by steps that never go uphill: at each, whatever reaches 0 first leaves."""
         inside = weights[support]
         while ((found := self.closed_form(support)) <= 0.0).any():
             blocked = found <= 0.0

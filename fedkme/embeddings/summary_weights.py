@@ -44,7 +44,7 @@ _WORTH = 1e-3
 
 @dataclass(frozen=True, eq=False, slots=True)
 class WeightedRows:
-    """At most p of the rows received, with weights.
+    """Rows with weights, at most p of those received.
 
     Attributes:
         indices: of the rows with weight, (s,), s <= p, increasing.
@@ -147,7 +147,7 @@ def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray
 
 
 def _shrunk(about: Received, p: int, fit: Fit, ridge: float) -> WeightedRows:
-    """At most p rows: of those that are too many half go, by least weight, and the rest is fitted again."""
+    """Drop rows of least weight, half of those that are too many at a time, and fit the rest again."""
     found = _weighted(about, np.arange(len(fit.weights)), fit, ridge)
     while len(found) > p:
         leaving = (len(found) - p + 1) // 2

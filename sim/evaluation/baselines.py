@@ -10,17 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumer.summary.evaluation import Evaluation, evaluate_tables
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
-from fedkme.cells.prune import prune
+from fedkme.embeddings.prune import prune
+from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table, joined
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import InProcessMarket, KeptRecords, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios import Scenario
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,11 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
 
 
 async def run_baselines(
-    scenario: Scenario, settings: SimulationSettings, gamma: float
+    scenario: Scenario, settings: SimulationSettings, gamma: float, accessed_by_run: int
 ) -> dict[Baseline, BaselineResult]:
     """Run each baseline that the settings name with the run's kernel; results by name.
+
+    `uniform_weighted` draws as many rows as the run accessed.
 
     Returns:
         Results by name.
@@ -62,7 +68,12 @@ async def run_baselines(
     market = market_of(scenario, settings.seed)
     results: dict[Baseline, BaselineResult] = {}
     for name in settings.baselines:
-        if name in ("uniform_pruned", "uniform_5p_pruned"):
+        weights = None
+        if name == "uniform_weighted":
+            table, weights, accessed = await _uniform_weighted(
+                market, scenario, settings, gamma, accessed_by_run
+            )
+        elif name in ("uniform_pruned", "uniform_5p_pruned"):
             table, accessed = await _uniform_pruned(
                 market, scenario, settings, gamma, 5.0 if name == "uniform_5p_pruned" else None
             )
@@ -79,6 +90,7 @@ async def run_baselines(
                 scenario.seeds,
                 gamma,
                 settings.downstream,
+                weights,
             )
             results[name] = BaselineResult(evaluation, accessed)
     return results
@@ -104,12 +116,30 @@ async def _uniform_pruned(
     Without a ratio as many are drawn as a summary by cells accesses.
     """
     p = settings.summary.p
-    available = sum(len(table) for table in scenario.owners.values())
-    drawn = min(round((settings.summary.cells.rho if ratio is None else ratio) * p), available)
-    altered_table = altered(settings.summary, "uniform").model_copy(update={"p": drawn})
-    table, accessed = await _protocol(market, scenario, altered_table)
+    drawn = round((settings.summary.cells.rho if ratio is None else ratio) * p)
+    table, accessed = await _uniform(market, scenario, settings, drawn)
     rows = scenario.schema.encode(table.values)
     return table.take(prune(rows, scenario.schema.encode(scenario.validation.values), p, gamma)), accessed
+
+
+async def _uniform_weighted(
+    market: InProcessMarket, scenario: Scenario, settings: SimulationSettings, gamma: float, drawn: int
+) -> tuple[Table, FloatArray, int]:
+    """Draw so many rows, at least p, and weigh at most p of them: the rival at equal rows accessed."""
+    p = settings.summary.p
+    table, accessed = await _uniform(market, scenario, settings, max(drawn, p))
+    rows, validation = (scenario.schema.encode(of.values) for of in (table, scenario.validation))
+    fit = weigh(received(rows, validation, gamma), p, prune(rows, validation, p, gamma))
+    return table.take(fit.indices), fit.weights, accessed
+
+
+async def _uniform(
+    market: InProcessMarket, scenario: Scenario, settings: SimulationSettings, drawn: int
+) -> tuple[Table, int]:
+    """Draw so many rows at random, or all that there are."""
+    available = sum(len(table) for table in scenario.owners.values())
+    changes = {"p": min(drawn, available)}
+    return await _protocol(market, scenario, altered(settings.summary, "uniform").model_copy(update=changes))
 
 
 def _exact_greedy(scenario: Scenario, summary: SummaryTable, gamma: float) -> tuple[Table, int]:

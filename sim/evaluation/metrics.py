@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from consumer.summary.verdict import verdict_on
 from fedkme.privacy.accounting import PrivacyStatement
 from sim.config import Baseline, SimulationSettings
 from sim.evaluation.baselines import BaselineResult
@@ -29,7 +30,7 @@ def assemble(
     privacy: Sequence[PrivacyStatement],
 ) -> Metrics:
     """Assemble metrics.json; a consumer that received nothing has no evaluation."""
-    evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else {"summary": evaluation}
+    evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else _forms(evaluation)
     evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
     words = words_of(record["protocol"])
@@ -61,6 +62,8 @@ def assemble(
             for name, values in evaluations.items()
             if name != "summary" and values["downstream"]
         },
+        "effective": _effective(evaluations),
+        "verdict": None if evaluation is None else _verdict(evaluation, mmd2),
         "privacy": [each.to_json() for each in privacy],
         "privacy_published": [each.to_json() for each in claims],
         "timing": dict(timing) | _round_times(rounds),
@@ -111,6 +114,27 @@ def over_greedy(mmd2: Mapping[str, float]) -> dict[str, float]:
     if not greedy:
         return {}
     return {name: 100.0 * (value - greedy) / greedy for name, value in mmd2.items() if name != "greedy"}
+
+
+FORMS = ("weighted", "repeats")
+"""Forms of a summary beside p rows alike; in metrics.json they stand as `summary_weighted` and so on."""
+
+
+def _forms(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The run's own methods: p rows alike, and the other forms of the rows that the consumer received."""
+    others = {f"summary_{name}": evaluation[name] for name in FORMS if name in evaluation}
+    return {"summary": evaluation} | others
+
+
+def _effective(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    return {name: values["effective"] for name, values in evaluations.items() if "effective" in values}
+
+
+def _verdict(evaluation: Mapping[str, Any], mmd2: Mapping[str, float]) -> dict[str, str]:
+    """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
+    best = min(mmd2[name] for name in _forms(evaluation))
+    found = verdict_on(mmd2["summary"], best, evaluation["expected"], mmd2.get("uniform_weighted"))
+    return found.to_json()
 
 
 def _present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:

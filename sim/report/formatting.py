@@ -13,11 +13,14 @@ Metrics = Mapping[str, Any]
 
 METHODS = {
     "summary": "this run",
+    "summary_weighted": "this run, weighted",
+    "summary_repeats": "this run, repeats",
     "greedy": "non-private greedy",
     "exact_greedy": "exact-kernel greedy",
     "uniform": PROTOCOLS["uniform"].title,
     "uniform_pruned": "uniform, pruned",
     "uniform_5p_pruned": "uniform 5p, pruned",
+    "uniform_weighted": "uniform, weighted",
 }
 MODELS = {"linear_svm": "linear SVM", "mlp_32": "MLP 32"}
 
@@ -48,11 +51,19 @@ def model(name: str) -> str:
     return MODELS.get(name, name.replace("_", " "))
 
 
+def graded(metrics: Metrics) -> str:
+    """The verdict on a run with what to try, or "" where there is none."""
+    said = metrics.get("verdict")
+    return f"{said['grade'].capitalize()}: {said['sentence']}. {said['advice']}".rstrip() if said else ""
+
+
 def verdict(metrics: Metrics) -> str:
     """The outcome of a run in one sentence."""
     mmd2 = metrics.get("mmd2", {})
     if "summary" not in mmd2:
         return "No summary came out of this run, so there is nothing to compare."
+    if said := graded(metrics):
+        return said
     text = f"The summary's MMD² is {distance(mmd2['summary'])}"
     over = metrics.get("percent_over_greedy", {}).get("summary")
     if over is not None:

@@ -115,7 +115,5 @@ def _opening(owners: int, rounds: int) -> str:
 
 
 def _state(record: Mapping[str, Any]) -> str:
-    """Points accessed and the current estimate, where the curator has one."""
-    estimate = record.get("mmd2_estimate")
-    known = isinstance(estimate, int | float) and math.isfinite(estimate)
-    return f"{record['accessed']} points accessed" + (f", MMD^2 ~ {estimate:.3g}" if known else "")
+    """Points accessed: how close the rows are to D_v the consumer alone can tell, when they are there."""
+    return f"{record['accessed']} points accessed"

@@ -94,13 +94,17 @@ def _head(m: Metrics) -> str:
         f"K = {m['K']} owners · p = {m['p']} rows{seed}"
         f" · γ = {number(m.get('gamma'))} · d = {number(m.get('dimension'))}"
     )
-    lines = [f"<h1>{escape(m['scenario'])}</h1>", f'<p class="about">{escape(about)}</p>']
+    lines = [
+        f"<h1>{escape(m['scenario'])}</h1>",
+        f'<p class="verdict">{escape(verdict(m))}</p>',
+        f'<p class="about">{escape(about)}</p>',
+    ]
     if m["status"] != "complete":
         why = f": {m['reason'].rstrip('.')}" if m.get("reason") else ""
         lines.append(banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}."))
     if m.get("points_accessed", {}).get("owners_agree") is False:
         lines.append(banner("Owners and curator disagree on the points accessed: one of them lost count."))
-    return "\n".join([*lines, f'<p class="verdict">{escape(verdict(m))}</p>'])
+    return "\n".join(lines)
 
 
 def _tiles(m: Metrics, words: Words) -> str:
@@ -142,19 +146,24 @@ def _closeness(m: Metrics, words: Words) -> str:
             distance(value),
             percent(over.get(name)),
             *(distance(t.get(name)) for t in (counted, test)),
+            number(m.get("effective", {}).get(name)),
         )
         for name, value in alone.items()
     ]
     caption = (
-        "Over greedy: by how much MMD² exceeds non-private greedy's. Test rows took no part in selection."
+        "Over greedy: by how much MMD² exceeds non-private greedy's. Test rows took no part in selection. "
+        "Effective rows: 1 / sum of squared weights."
     )
-    header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows")
+    header = (
+        *("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows"),
+        ">effective rows",
+    )
     return pair(figures) + table(caption, header, rows)
 
 
 def _method_bars(values: Mapping[str, float]) -> list[Bar]:
     return [
-        Bar(method(name), ((value, "main" if name == "summary" else "other"),), distance(value))
+        Bar(method(name), ((value, "main" if name.startswith("summary") else "other"),), distance(value))
         for name, value in values.items()
     ]
 

@@ -18,14 +18,14 @@ from fedkme.tables.files import read_arrays
 from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
-from sim.report.formatting import Metrics, distance, method, model, number, percent, size
+from sim.report.formatting import Metrics, distance, graded, method, model, number, percent, size
 from sim.report.release_page import ReleaseFolder, render_release
 from sim.report.summary_page import SummaryFolder, render
 
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K": int, "p": int}
 LISTS = ("privacy", "privacy_published", "faults")
 TABLES = (
-    *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"),
+    *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy", "effective"),
     *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
 )
 OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
@@ -120,7 +120,7 @@ def print_summary(metrics: Metrics, console: Console) -> None:
     """Print the outcome of a run in plain characters, at most 100 columns wide."""
     words = words_of(metrics["protocol"])
     lines = [_outcome(metrics), _table(metrics), *_access(metrics, words), *_privacy(metrics)]
-    lines += _cost(metrics, words)
+    lines += [*_cost(metrics, words), graded(metrics) or None]
     width = min(console.width, 100)
     for line in lines:
         if isinstance(line, str):
@@ -168,6 +168,8 @@ def _access(m: Metrics, words: Words) -> list[str]:
     if not access:
         return []
     line = words.line(m)
+    if (effective := m.get("effective", {}).get("summary_weighted")) is not None:
+        line += f"; with weights as good as {number(effective)} rows alike (effective sample size)"
     disagree = "  owners and curator disagree on this count: see the ledger"
     return [line, disagree] if access.get("owners_agree") is False else [line]
 

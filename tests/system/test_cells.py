@@ -190,11 +190,12 @@ async def conduct_over(
 @pytest.mark.parametrize("when", ["histogram", "fill_order"])
 async def test_an_owner_is_lost_on_the_way(when: str) -> None:
     # Before its histogram it has no part in the orders; before its rows they are short, and nobody is asked
-    # for more: p of the rows that came make the summary.
+    # for more: p of the rows that came make the summary, and the curator, which has D_v, sends these
+    # and those of the other forms.
     record = await conduct_over("abc", 4, when, rho=9.0)
     assert [(fault.owner, fault.code) for fault in record.faults] == [("a", OwnerLostError.code)]
     assert record.status == "complete"
-    assert len(record.selected) == 4
+    assert 4 <= len(record.selected) <= 3 * 4
     assert set(record.released["histograms"]) == set("abc" if when == "fill_order" else "bc")
     assert record.released["orders"]["a"] == 0 if when == "histogram" else record.released["orders"]["a"] > 0
     assert record.accessed_by_owner()["a"] == 0

@@ -14,8 +14,8 @@ from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
 from curator.summary.record import SummaryRecord
-from fedkme.cells.prune import prune
 from fedkme.directives import Close, Directive, Dismiss
+from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import OwnerLostError
 from fedkme.party import noise_for
 from fedkme.protocol import Closing
@@ -58,10 +58,10 @@ async def test_owners_are_let_go_before_anybody_prunes(monkeypatch: pytest.Monke
 
     def pruned(*arguments: Any) -> Any:
         done.append("prune")
-        return prune(*arguments)
+        return in_some_form(*arguments)
 
     monkeypatch.setattr(RunManager, "answer", tapped)
-    monkeypatch.setattr(curator.cells.run, "prune", pruned)
+    monkeypatch.setattr(curator.cells.run, "in_some_form", pruned)
     port = Port("a", 1)
     record = await run(port, Port("b", 2))
     await port.dismiss()  # as at the end of every run: it is not told twice

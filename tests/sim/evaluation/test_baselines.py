@@ -33,7 +33,7 @@ def simulation(summary: SummaryTable, *baselines: Baseline) -> SimulationSetting
 
 
 def results(summary: SummaryTable, *baselines: Baseline) -> dict[Baseline, BaselineResult]:
-    return asyncio.run(run_baselines(SCENARIO, simulation(summary, *baselines), 2.0))
+    return asyncio.run(run_baselines(SCENARIO, simulation(summary, *baselines), 2.0, 3 * P))
 
 
 def test_a_baseline_changes_its_own_rule_and_nothing_else() -> None:
@@ -60,11 +60,13 @@ def test_every_baseline_costs_the_rows_that_its_rule_says() -> None:
     assert list(found) == list(get_args(Baseline))
     accessed = {name: result.points_accessed for name, result in found.items()}
     assert 3 * P >= accessed.pop("ask_everyone") > P
-    drawn = {"uniform_pruned": 2 * P, "uniform_5p_pruned": 60}  # all rows there are are 60
+    # Uniform rows with weights: as many as the run accessed. All rows there are are 60.
+    drawn = {"uniform_pruned": 2 * P, "uniform_5p_pruned": 60, "uniform_weighted": 3 * P}
     assert accessed == {"greedy": P, "winner_only": P, "uniform": P, "exact_greedy": 60} | drawn
     error = {name: result.evaluation.mmd2 for name, result in found.items()}
     assert error["exact_greedy"] < error["greedy"] < error["uniform"]
     assert error["uniform_5p_pruned"] <= error["uniform_pruned"] < error["uniform"]
+    assert error["uniform_weighted"] < error["uniform_pruned"]
 
 
 def test_only_the_baselines_that_are_named_run() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.summary.evaluation import Evaluation
+from consumer.summary.verdict import verdict_on
 from curator.runs.record_files import write_run
 from curator.summary.record import SummaryRecord
 from fedkme.errors import OwnerLostError
@@ -36,6 +37,7 @@ OURS = {
     *("status", "reason", "code", "scenario", "protocol", "gamma", "dimension", "faults", "curator_only"),
     *("mmd2_counted", "mmd2_test", "percent_over_greedy", "percent_over_greedy_counted"),
     *("cells", "points_accessed_baselines", "downstream_baselines", "privacy_published"),
+    *("effective", "verdict"),
 }
 STABLE_PARTS = {
     "points_accessed": {"total", "by_owner", "wasted", "rho", "bound"},
@@ -50,6 +52,13 @@ OUR_PARTS = {
 STATEMENT = {"protected", "observer", "accountant", "epsilon", "delta", "neighbouring", "raw_points"}
 TIMING = {"startup_s": 1.0, "launch_s": 1.5, "total_s": 2.0}
 EVALUATION = Evaluation(mmd2=0.3, mmd2_test=None, mmd2_counted=0.4, downstream={"linear_svm": 0.9})
+FORMS = {
+    "effective": 5.0,
+    "weighted": EVALUATION.to_json() | {"mmd2": 0.1, "mmd2_counted": None, "effective": 3.5},
+    "repeats": EVALUATION.to_json() | {"mmd2": 0.2, "effective": 3.0},
+    "expected": 0.06,
+}
+"""What a consumer's evaluation.json says besides."""
 GREEDY = Evaluation(mmd2=0.2, mmd2_test=None, mmd2_counted=0.25, downstream={})
 
 
@@ -76,7 +85,7 @@ def metrics_of(directory: Path, market: InProcessMarket, **changes: Any) -> tupl
     write_ledgers(directory, market.stores())
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
-    evaluation = EVALUATION.to_json() if record.selected else None
+    evaluation = EVALUATION.to_json() | FORMS if record.selected else None
     baselines: dict[Baseline, BaselineResult] = (
         {"greedy": BaselineResult(GREEDY, P)} if record.selected else {}
     )
@@ -124,13 +133,18 @@ def test_the_numbers_add_up(share: str, tmp_path: Path) -> None:
 def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     # Section 4: percentage over greedy, of both measures (MATH.md, "Always report both measures").
     metrics, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4))
-    assert metrics["mmd2"] == {"summary": 0.3, "greedy": 0.2}
-    assert metrics["mmd2_counted"] == {"summary": 0.4, "greedy": 0.25}
+    forms = {"summary_weighted": 0.1, "summary_repeats": 0.2}
+    assert metrics["mmd2"] == {"summary": 0.3, "greedy": 0.2} | forms
+    assert metrics["effective"] == {"summary": 5.0, "summary_weighted": 3.5, "summary_repeats": 3.0}
+    assert metrics["verdict"] == verdict_on(0.3, 0.1, 0.06).to_json()
+    assert metrics["mmd2_counted"] == {"summary": 0.4, "greedy": 0.25, "summary_repeats": 0.4}
     assert metrics["mmd2_test"] == {}
-    assert metrics["percent_over_greedy"] == {"summary": pytest.approx(50)}
-    assert metrics["percent_over_greedy_counted"] == {"summary": pytest.approx(60)}
+    over = {"summary": pytest.approx(50), "summary_weighted": pytest.approx(-50), "summary_repeats": 0.0}
+    assert metrics["percent_over_greedy"] == over
+    counted = {"summary": pytest.approx(60), "summary_repeats": pytest.approx(60)}
+    assert metrics["percent_over_greedy_counted"] == counted
     assert metrics["downstream"] == {"linear_svm": 0.9}
-    assert metrics["downstream_baselines"] == {}
+    assert metrics["downstream_baselines"] == {name: {"linear_svm": 0.9} for name in forms}
     assert metrics["points_accessed_baselines"] == {"greedy": P}
 
 

@@ -292,7 +292,7 @@ def _survivors_told(patch: Patch) -> None:
     def close(before: Any, self: Any, last_round: int) -> Any:
         return before(self, last_round + sum(kept))
 
-    _around(curator.cells.run, "prune", prune)(patch)
+    _around(curator.cells.run, "in_some_form", prune)(patch)
     _around(OwnerSession, "close", close)(patch)
 
 

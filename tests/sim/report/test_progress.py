@@ -47,31 +47,27 @@ def test_plain_lines_come_about_every_tenth_of_the_run(p: int, lines: int) -> No
     # Brief: about every 10 % and no ANSI; the last round is always among them.
     said = plain(p, p)
     assert len(said) == 1 + lines
-    assert said[-1].startswith(f"round {p}/{p}: {4 * p} points accessed, MMD^2 ~ ")
+    assert said[-1].startswith(f"round {p}/{p}: {4 * p} points accessed")
     assert "\x1b" not in "".join(said)
 
 
 def test_a_run_that_stops_early_says_how_far_it_came() -> None:
     # Issue 2, item 10: ctrl-C leaves a readable partial run.
-    assert plain(100, 33)[-1] == "round 33/100: 132 points accessed, MMD^2 ~ 0.0303"
+    assert plain(100, 33)[-1] == "round 33/100: 132 points accessed"
     assert plain(100, 30)[-2:] == [
-        "round 20/100: 80 points accessed, MMD^2 ~ 0.05",
-        "round 30/100: 120 points accessed, MMD^2 ~ 0.0333",
+        "round 20/100: 80 points accessed",
+        "round 30/100: 120 points accessed",
     ]
     assert plain(100, 0) == ["5 owners are ready; 100 rounds follow."]
 
 
-@pytest.mark.parametrize("estimate", [None, "", float("nan")])
-def test_a_round_without_an_estimate_says_so_by_silence(estimate: Any) -> None:
-    stream = io.StringIO()
-    progress = PlainProgress(stream)
-    progress.started(2, 1)
-    progress.round(record(1, mmd2_estimate=estimate))
-    assert stream.getvalue().splitlines()[-1] == "round 1/1: 4 points accessed"
+def test_no_number_is_shown_that_the_end_will_not_confirm() -> None:
+    # Issue 13, item 2: the curator's estimate has the noise of g~ in it, "MMD^2 ~ 1.43" for a true .065.
+    assert not any("MMD" in line for line in plain(100, 100))
 
 
-def test_the_live_bar_shows_round_points_and_estimate_in_80_columns() -> None:
-    # Issue 2, item 10: round, points accessed, current MMD estimate; notes above the bar, markup left alone.
+def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
+    # Issue 2, item 10: round and points accessed; notes above the bar, markup left alone.
     stream = Terminal()
     progress = LiveProgress(Console(file=stream, width=80, force_terminal=True))
     progress.started(5, 200)
@@ -81,7 +77,7 @@ def test_the_live_bar_shows_round_points_and_estimate_in_80_columns() -> None:
     said = stream.getvalue()
     assert "owner [red]b[/red] was lost" in said
     assert "round 123/200" in said
-    assert "492 points accessed, MMD^2 ~ 0.00813" in said
+    assert "492 points accessed" in said
 
 
 def test_the_live_bar_may_close_before_the_run_has_started() -> None:

@@ -149,11 +149,9 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
     # Brief: content, in order; issue 2, item 8: every metric of the schema is on the page.
     page = page_of(sample_run(tmp_path))
     expected = [
-        *(
-            "<h1>digits</h1>",
-            "Algorithm 3, descending clock · complete · engine processes · K = 3 owners · p = 20 rows",
-        ),
+        "<h1>digits</h1>",
         "The summary&#x27;s MMD² is 0.0216, 8.0 % over non-private greedy; uniform sampling: 0.0600.",
+        "Algorithm 3, descending clock · complete · engine processes · K = 3 owners · p = 20 rows",
         *("median round", "exact-kernel greedy", "with seed set", "-5.0 %", "+200 %", "0.0650"),
         *("Estimate of MMD² after each round", "Rows revealed in each round", "30 (10 used)", "20 (10 used)"),
         *("81.5", "84.3%", "published", "1.4", "sound", "inf", "the winner is asked", "ε = inf means"),
@@ -164,6 +162,14 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
     for text in expected:
         position = page.find(text, position)
         assert position >= 0, text
+
+
+def test_the_verdict_is_the_first_line_of_the_page_and_the_last_of_the_terminal(tmp_path: Path) -> None:
+    # Issue 13, item 2: in words, at the end of every run, with what to try.
+    said = {"grade": "poor", "sentence": "it is twice as far", "advice": "Try cells."}
+    page = page_of(sample_run(tmp_path, sample_metrics(verdict=said)))
+    assert '</h1>\n<p class="verdict">Poor: it is twice as far. Try cells.</p>' in page
+    assert printed(sample_metrics(verdict=said), 100)[-1] == "Poor: it is twice as far. Try cells."
 
 
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:

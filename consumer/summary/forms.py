@@ -1,0 +1,92 @@
+"""Three forms of a summary, made of the rows that the consumer received, where D_v is.
+
+p rows alike (`summary.npz`), at most p rows with weights (`weighted.npz`: `x`, `y` and the weights `w`), and
+p rows of which some are there more than once (`repeats.npz`), for programs that take no weights.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.embeddings.summary_weights import WeightedRows, received, repeat, weigh
+from fedkme.tables.files import table_bytes
+from fedkme.tables.npz import npz_bytes
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table, joined
+
+WEIGHTED, REPEATS = "weighted.npz", "repeats.npz"
+MOST_ROWS = 8000
+"""Rows that are weighed at most, the p rows first: memory grows with their square, half a gigabyte here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forms:
+    """The forms of a summary.
+
+    Attributes:
+        summary: p rows alike.
+        weighted: rows with weights.
+        fit: their weights, in the same order, and what is known of the fit.
+        repeats: p rows, equal ones beside each other.
+        least: MMD^2 to D_v of the best weights over all rows received.
+        own: mean of the kernel over all pairs of rows of D_v.
+    """
+
+    summary: Table
+    weighted: Table
+    fit: WeightedRows
+    repeats: Table
+    least: float
+    own: float
+
+    def files(self) -> dict[str, bytes]:
+        """The forms beside summary.npz, by the name of the file."""
+        arrays = {"x": self.weighted.values, "w": self.fit.weights}
+        if self.weighted.labels is not None:
+            arrays["y"] = self.weighted.labels
+        return {WEIGHTED: npz_bytes(arrays), REPEATS: table_bytes(self.repeats)}
+
+
+def make_forms(schema: Schema, came: Table, summary: Table, validation: Table, p: int, gamma: float) -> Forms:
+    """Weigh and repeat the rows that came.
+
+    Args:
+        schema: of the rows.
+        came: all rows received.
+        summary: those of them that pruning kept, at least one.
+        validation: D_v.
+        p: rows that were asked for.
+        gamma: of the kernel.
+    """
+    order = joined([summary, rest(came, summary)])
+    order = order.take(np.arange(min(len(order), MOST_ROWS)))
+    about = received(schema.encode(order.values), schema.encode(validation.values), gamma)
+    fit = weigh(about, p, np.arange(min(len(summary), MOST_ROWS)))
+    counts = repeat(about, p)
+    repeats = order.take(np.repeat(np.arange(len(order)), counts))
+    return Forms(summary, order.take(fit.indices), fit, repeats, about.least, about.own)
+
+
+def rest(came: Table, summary: Table) -> Table:
+    """Rows that came and are not in the summary; of equal ones as many as are too many for it."""
+    kept = defaultdict[bytes, int](int)
+    for row in _rows(summary):
+        kept[row] += 1
+    left = np.ones(len(came), dtype=np.bool_)
+    for place, row in enumerate(_rows(came)):
+        if kept[row]:
+            kept[row] -= 1
+            left[place] = False
+    return came.take(left)
+
+
+def _rows(table: Table) -> list[bytes]:
+    labels: NDArray[np.int64] = np.zeros(len(table), np.int64) if table.labels is None else table.labels
+    return [
+        row.tobytes() + label.tobytes()
+        for row, label in zip(np.asarray(table.values, np.float64), labels, strict=True)
+    ]

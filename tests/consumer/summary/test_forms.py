@@ -1,0 +1,103 @@
+"""consumer.summary.forms: three forms of what a consumer received (issue 13, item 3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consumer.summary import forms as forms_module
+from consumer.summary.forms import REPEATS, WEIGHTED, make_forms, rest
+from consumer.summary.judging import judge_tables
+from fedkme.embeddings.mmd import mmd2
+from fedkme.embeddings.prune import prune
+from fedkme.tables.files import load_table, read_arrays
+from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.table import Table
+
+SCHEMA = Schema(
+    columns=(Numeric(name="x", bounds=(0.0, 10.0), count=2),), label=Label(name="y", classes=("low", "high"))
+)
+GAMMA = 20.0
+P = 12
+
+
+def table(seed: int, count: int) -> Table:
+    random = np.random.default_rng(seed)
+    values = random.uniform(0.0, 10.0, size=(count, 2))
+    return Table(values, (values.sum(axis=1) > 10.0).astype(np.int64))
+
+
+CAME, VALIDATION = table(1, 60), table(2, 25)
+KEPT = prune(SCHEMA.encode(CAME.values), SCHEMA.encode(VALIDATION.values), P, GAMMA)
+
+
+def keys(of: Table) -> set[bytes]:
+    return {row.tobytes() for row in of.values}
+
+
+def test_every_form_is_of_rows_that_came_and_says_what_it_holds(tmp_path: Path) -> None:
+    made = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    for name, content in made.files().items():
+        (tmp_path / name).write_bytes(content)
+    weighted, repeats = read_arrays(tmp_path / WEIGHTED, "test"), load_table(tmp_path / REPEATS, SCHEMA, "t")
+    assert weighted["w"].sum() == pytest.approx(1.0)
+    assert weighted["w"].min() > 0.0
+    assert len(weighted["w"]) == len(weighted["x"]) == len(weighted["y"]) <= P
+    assert len(repeats) == P
+    assert repeats.labels is not None
+    for rows, labels in ((weighted["x"], weighted["y"]), (repeats.values, repeats.labels)):
+        assert {row.tobytes() for row in rows} <= keys(CAME)
+        assert all((row.sum() > 10.0) == y for row, y in zip(rows, labels, strict=True))
+    assert mmd2(
+        SCHEMA.encode(weighted["x"]), SCHEMA.encode(VALIDATION.values), GAMMA, weighted["w"]
+    ) == pytest.approx(made.fit.mmd2, abs=1e-9)
+
+
+def test_rows_beside_the_summary_are_those_that_pruning_left() -> None:
+    # Equal rows are told apart by their number alone.
+    came = Table(np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]]), np.array([0, 0, 1, 1]))
+    left = rest(came, came.take(np.array([0, 2])))
+    assert left.values.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert left.labels is not None
+    assert left.labels.tolist() == [0, 1]
+    assert not len(rest(came, came))
+
+
+def test_all_rows_that_came_are_weighed_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Memory is bounded; then the p rows come first, so that the weighted form is not worse than they are.
+    whole = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    monkeypatch.setattr(forms_module, "MOST_ROWS", 20)
+    part = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    assert not keys(whole.weighted) <= keys(CAME.take(KEPT))
+    assert whole.least < part.least
+    monkeypatch.setattr(forms_module, "MOST_ROWS", P)
+    least = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    assert keys(least.weighted) <= keys(CAME.take(KEPT))
+
+
+def test_every_form_is_judged() -> None:
+    found = judge_tables(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, table(3, 200), None, P, GAMMA, True)
+    values = found.to_json()
+    assert values["weighted"]["mmd2"] <= values["mmd2"] + 1e-12
+    assert values["repeats"]["mmd2"] <= 1.05 * values["mmd2"]
+    assert values["weighted"]["least"] <= values["weighted"]["mmd2"]
+    for form in (values, values["weighted"], values["repeats"]):
+        assert form["mmd2_test"] is not None
+        assert 1.0 <= form["effective"] <= P + 1e-9
+    # scikit-learn's network takes no weights; repeats are what it is for.
+    assert set(values["weighted"]["downstream"]) == {"linear_svm"}
+    assert set(values["repeats"]["downstream"]) == set(values["downstream"]) == {"linear_svm", "mlp_32"}
+    counts = Counter(row.tobytes() for row in found.forms.repeats.values)
+    assert values["repeats"]["rows"] == len(counts)
+    assert values["repeats"]["effective"] == pytest.approx(P**2 / sum(count**2 for count in counts.values()))
+    assert values["verdict"]["grade"] in ("good", "fair", "poor")
+
+
+def test_weights_move_a_model() -> None:
+    # A row of weight 0 but for rounding is not there: the fit is that without it.
+    rows = table(4, 30)
+    found = judge_tables(SCHEMA, rows, rows, VALIDATION, table(3, 200), None, 30, GAMMA, True)
+    assert found.weighted.downstream["linear_svm"] > 0.6
