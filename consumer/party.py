@@ -17,7 +17,10 @@ from consumer.sealed.keys import RunKeys
 from consumer.settings import RequestSettings
 from consumer.summary.offers import make_offer, make_request
 from consumer.summary.spending import check_request, check_spending, shared_event
+from fedkme.errors import LedgerError
 from fedkme.exchange import Offer, Plan
+from fedkme.heads.log import Head
+from fedkme.heads.notes import CURATORS
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.budget import Budget
@@ -103,3 +106,14 @@ class ConsumerParty:
             return offer, keys
 
         return kept.offer(plan, draw)
+
+    def keep_head(self, run: str, head: Head) -> None:
+        """Keep a head of the curator's ledger; of one that does not follow it is told, and the run goes on.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        try:
+            self.requests.heads(self.identity).keep_note(head, CURATORS)
+        except LedgerError as error:
+            self.warn(run, str(error))

@@ -24,7 +24,10 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.exchange import Offer, Plan
+from fedkme.heads.log import HeadLog
 from fedkme.party import fits_ledgers
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import Entry, disclosures_in, stored_ledger
 from fedkme.store import OPEN, RunRow, Store
@@ -162,6 +165,10 @@ class Requests:
             self._ledger.extend(document.disclosures)
             self._store.open_run(document.name, self.consumer, document.to_bytes())
         return KeptRequest(self, document)
+
+    def heads(self, identity: Callable[[], Identity | None]) -> HeadLog:
+        """Heads of curators that were shown to this consumer, and are kept."""
+        return HeadLog(Role.CONSUMER, self.consumer, self._ledger, self._store, identity)
 
     def check_new(self, run: str) -> None:
         """Refuse a run of which the ledger has lines: those of two would be told apart by nothing.

@@ -17,7 +17,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import Head, HeadLog
-from fedkme.heads.notes import origin_of
+from fedkme.heads.notes import CURATORS
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -41,8 +41,6 @@ _KIND = "answer"
 ENDED = "ended"
 MOST_REFUSED = 64
 """Runs that were refused and not dismissed yet; each is a line in the store, and further ones get no line."""
-_CURATORS = origin_of(Role.CURATOR, "")
-"""Begin of the names of curators' logs of heads."""
 
 
 class Outbox:
@@ -113,7 +111,7 @@ class RunManager:
                 case ShowHead(known, origin):
                     return self._shown(known, origin)
                 case KeepHead(head):
-                    return self._heads.cosign(self._heads.keep(head, _CURATORS))
+                    return self._heads.cosign(self._heads.keep(head, CURATORS))
             handler = self._handlers.get(run) or self._opened(directive)
             if not handler.is_new(directive):
                 return handler.again(directive)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from fedkme.errors import (
     ProtocolError,
 )
 from fedkme.exchange import Plan
+from fedkme.heads.log import Head
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
 from fedkme.tables.files import load_table, table_bytes
@@ -34,6 +36,7 @@ from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import OwnIdentity, dial, own_identity
+from fedkme.wire.heads import HEAD
 from fedkme.wire.journals import RequestDocument
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.summaries import OUTCOME, offer_to_messages, plan_from_wire, request_to_wire
@@ -71,7 +74,8 @@ async def summarize(
             await stream.write(message)
     elif kept.document.offer is not None:
         party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for
-    return await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document))
+    keep = functools.partial(party.keep_head, plan.run)
+    return await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
 
 
 async def receive_summary(
@@ -102,8 +106,9 @@ async def _receive(
     schema: Schema,
     reporter: StatusReporter,
     keys: RunKeys | None,
+    keep: Callable[[Head], None] = lambda head: None,
 ) -> Summary:
-    """Progress, rows, and how the run ended."""
+    """Progress, rows, the curator's head, and how the run ended."""
     parts = []
     async for message in messages:
         match message.WhichOneof("body"):
@@ -113,6 +118,8 @@ async def _receive(
                 reporter.say("progress", run=plan.run, round=said.round, **counts)
             case "summary":
                 parts.append(message.summary)
+            case "head":
+                keep(HEAD.from_wire(message.head))
             case "outcome":
                 rows = any_rows_from_wire(parts, plan.sealed)
                 return finish(plan, rows, OUTCOME.from_wire(message.outcome), schema, keys)

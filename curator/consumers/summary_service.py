@@ -16,6 +16,7 @@ from fedkme.exchange import Offer, Plan, RoundProgress
 from fedkme.tables.row import Row
 from fedkme.tables.table import Table
 from fedkme.wire import codecs, summaries
+from fedkme.wire.heads import HEAD
 from fedkme.wire.rows import any_rows_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
@@ -148,6 +149,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             raise made.fault
         for part in any_rows_to_wire(made.sealed or _rows(made.table)):
             await line.tell(pb.CuratorMessage(summary=part))
+        if (head := self._preparation.head()) is not None:
+            await line.tell(pb.CuratorMessage(head=HEAD.to_wire(head)))
         await line.tell(pb.CuratorMessage(outcome=summaries.OUTCOME.to_wire(made.outcome)))
 
 

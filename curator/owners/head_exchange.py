@@ -55,6 +55,14 @@ class HeadExchange:
                 return
             await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
 
+    def head(self) -> Head | None:
+        """The curator's last head, for a consumer to keep; None before the first.
+
+        Raises:
+            StoreError: the curator's store fails.
+        """
+        return self._log.last()
+
     async def _shown(self, run: str, connection: Connection) -> Head | None:
         """An owner's head, kept; None where there is none that follows."""
         origin = origin_of(Role.OWNER, connection.name)

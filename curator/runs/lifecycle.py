@@ -88,7 +88,7 @@ class Lifecycle:
         self.cells = CellsFamily(context)
         self._summary = SummaryFamily(context)
         log = HeadLog(Role.CURATOR, CURATOR, context.ledger, context.store, context.identity)
-        self._heads = HeadExchange(log, context.say)
+        self.heads = HeadExchange(log, context.say)
 
     def family(self, document: RunDocument) -> Family:
         """Family of a run with a plan."""
@@ -135,7 +135,7 @@ class Lifecycle:
         members = self.context.members
         members.discharge(run.name)
         here = sorted(set(run.document.owners) & set(members.here()))
-        await self._heads.after(run.name, [members.connection(name) for name in here])
+        await self.heads.after(run.name, [members.connection(name) for name in here])
 
     def _body(self, run: Run) -> Body:
         if run.is_release:

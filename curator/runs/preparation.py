@@ -21,6 +21,7 @@ from curator.runs.queue import Run, RunQueue, next_run
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
+from fedkme.heads.log import Head
 from fedkme.privacy.budget import check_owners, check_target
 from fedkme.privacy.events import OWNERS
 from fedkme.privacy.ledger import disclosures_in
@@ -125,6 +126,14 @@ class Preparation:
         if (rows := rows_of_person(self._context.schema)) > group:
             line = f"epsilon holds for {group} of the {rows} rows that a person may have; see 'group'"
             self._context.say("warning", run=run, round=0, line=line)
+
+    def head(self) -> Head | None:
+        """The last head of the curator's ledger, for a consumer to keep; None before the first.
+
+        Raises:
+            StoreError: the store fails.
+        """
+        return self._lifecycle.heads.head()
 
     async def ended(self, run: Run) -> None:
         """Wait until nothing more comes of a run in this process.

@@ -12,7 +12,7 @@ import base64
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from fedkme.errors import LedgerError
@@ -152,16 +152,29 @@ class HeadLog:
             StoreError: the store fails.
         """
         check_origin(other)
-        origin, own = self.origin, self._identity()
+        origin = self.origin
         if known > (number := self.known(origin)):
             raise LedgerError(
                 f"{origin} has {number} heads and {other} knows {known}: the store is older than what it "
                 "signed, or another's",
                 _KEEP,
             )
-        note = (self._store.get(f"{NOTES}{origin}/{number:012}") or b"").decode()
         leaves = (self._store.get(LEAVES + origin) or b"")[known * LEAF_BYTES :]
-        return Head(note, leaves, self.known(other), b"" if own is None else own.certificate)
+        return replace(self.last() or Head(""), leaves=leaves, known=self.known(other))
+
+    def last(self) -> Head | None:
+        """The last head, without leaves and without others' signatures; None before the first.
+
+        Raises:
+            StoreError: the store fails.
+        """
+        origin, own = self.origin, self._identity()
+        note = self._store.get(f"{NOTES}{origin}/{self.known(origin):012}")
+        if note is None:
+            return None
+        lines = note.decode().splitlines(keepends=True)
+        shown = [line for line in lines if not line.startswith("— ") or line.startswith(f"— {origin} ")]
+        return Head("".join(shown), certificates=b"" if own is None else own.certificate)
 
     def keep(self, head: Head, whose: str) -> Checkpoint:
         """Keep another party's head, if it follows from those that came before.
@@ -174,12 +187,8 @@ class HeadLog:
             LedgerError: it is another's, is not signed, or does not follow: it is kept as evidence.
             StoreError: the store fails.
         """
-        checkpoint, signatures = read_note(head.note)
-        own, origin = self._identity(), checkpoint.origin
-        if origin != whose and not (whose.endswith("/") and origin.startswith(whose)):
-            raise LedgerError(f"{whose} shows a head of {origin}", _KEEP)
-        if own is not None:
-            check_signature(checkpoint, signatures, origin, chains_of(head.certificates), own.authority)
+        checkpoint = self._signed(head, whose)
+        origin = checkpoint.origin
         before = self._store.get(LEAVES + origin) or b""
         leaves = before + head.leaves
         fault = ""
@@ -187,6 +196,53 @@ class HeadLog:
             fault = f"has {checkpoint.size} heads and had {len(before) // LEAF_BYTES}"
         elif len(leaves) != checkpoint.size * LEAF_BYTES or root_of(split(leaves)) != checkpoint.root:
             fault = f"has a head of {checkpoint.size} leaves that does not follow from those before"
+        self._keep(head, checkpoint, fault, leaves)
+        self._heard[origin] = checkpoint
+        return checkpoint
+
+    def keep_note(self, head: Head, whose: str) -> None:
+        """Keep another party's head that comes without leaves, for an auditor to hold its log against.
+
+        Args:
+            head: as it was shown.
+            whose: see `keep`.
+
+        Raises:
+            LedgerError: it is another's, is not signed, or has fewer leaves than one before or another root
+                over as many: it is kept as evidence.
+            StoreError: the store fails.
+        """
+        checkpoint = self._signed(head, whose)
+        before, fault = self._noted(checkpoint.origin), ""
+        if before is not None and checkpoint.size < before.size:
+            fault = f"has {checkpoint.size} heads and had {before.size}"
+        elif before is not None and checkpoint.size == before.size and checkpoint.root != before.root:
+            fault = f"has two heads of {before.size} leaves"
+        self._keep(head, checkpoint, fault)
+
+    def _noted(self, origin: str) -> Checkpoint | None:
+        """The latest head of a log of which notes alone are kept; evidence is at places below."""
+        prefix = f"{NOTES}{origin}/"
+        kept = [key for key in self._store.keys(prefix) if "/" not in key.removeprefix(prefix)]
+        return read_note((self._store.get(max(kept)) or b"").decode())[0] if kept else None
+
+    def _signed(self, head: Head, whose: str) -> Checkpoint:
+        """The checkpoint of a head, of whom it should be and with its signature."""
+        checkpoint, signatures = read_note(head.note)
+        own, origin = self._identity(), checkpoint.origin
+        if origin != whose and not (whose.endswith("/") and origin.startswith(whose)):
+            raise LedgerError(f"{whose} shows a head of {origin}", _KEEP)
+        if own is not None:
+            check_signature(checkpoint, signatures, origin, chains_of(head.certificates), own.authority)
+        return checkpoint
+
+    def _keep(self, head: Head, checkpoint: Checkpoint, fault: str, leaves: bytes = b"") -> None:
+        """Keep a head with the leaves of its log, or as evidence where it has a fault.
+
+        Raises:
+            LedgerError: it has.
+        """
+        origin = checkpoint.origin
         place = f"{origin}/{checkpoint.size:012}"
         if fault:
             place += f"/{checkpoint.root.hex()[:16]}"
@@ -195,12 +251,10 @@ class HeadLog:
         with self._store.transaction():
             if place:
                 self._put_note(place, head)
-            if not fault:
+            if leaves and not fault:
                 self._store.put(LEAVES + origin, leaves)
         if fault:
             raise LedgerError(f"{origin} {fault}: its ledger was cut, changed or restored", _KEEP)
-        self._heard[origin] = checkpoint
-        return checkpoint
 
     def cosign(self, checkpoint: Checkpoint) -> Cosignature:
         """Sign a head of another that was kept.

@@ -65,6 +65,10 @@ def origin_of(role: Role, name: str) -> str:
     return f"{PREFIX}{role}/{name}"
 
 
+CURATORS = origin_of(Role.CURATOR, "")
+"""Begin of the names of curators' logs."""
+
+
 def check_origin(origin: str) -> None:
     """Refuse what is no name of a log.
 

@@ -95,12 +95,14 @@ def _log(
         theirs = each.leaves.get(origin, [])
         if theirs != leaves[: len(theirs)]:
             return Verdict(about, _differs(each.where, len(theirs), len(leaves)))
-    roots = list(roots_of(leaves))
+    roots = dict(enumerate(roots_of(leaves)))
     for where, checkpoint in told:
-        if checkpoint.size >= len(roots) or roots[checkpoint.size] != checkpoint.root:
-            return Verdict(about, _differs(where, checkpoint.size, len(leaves)))
+        if own is None:  # who keeps no leaves may know of later heads than who does
+            roots.setdefault(checkpoint.size, checkpoint.root)
+        if roots.get(checkpoint.size) != checkpoint.root:
+            return Verdict(about, _differs(where, checkpoint.size, max(roots)))
     if own is None:
-        return Verdict(f"{about}: {len(leaves)}, kept by others alone")
+        return Verdict(f"{about}: {max(roots)}, kept by others alone")
     if fault := _opened(own, origin, leaves):
         return Verdict(about, fault)
     entries = ledgers.get(own.where)

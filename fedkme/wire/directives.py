@@ -16,7 +16,6 @@ from fedkme import directives as said
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable
 from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
-from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import (
     AuctionTerms,
     Bid,
@@ -31,6 +30,7 @@ from fedkme.protocol import (
 from fedkme.wire import codecs, sums
 from fedkme.wire.channel import fitting
 from fedkme.wire.fields import NUMBERS, Field, FieldCodec
+from fedkme.wire.heads import COSIGNATURE, HEAD
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
 from fedkme.wire.sealed import GIFT, OFFER
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -50,14 +50,6 @@ MOST_PLANNED = {"auction": 32, "cells": 32, "sums": 256}
 _SECURITY = FieldCodec(Security, pooling_pb2.Security)
 
 
-def _text(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise ProtocolError("a head is not text") from None
-
-
-_HEAD = FieldCodec(Head, pb.Head, note=Field(str.encode, _text))
 _BODIES: dict[str, Codec] = {
     "ask": FieldCodec(said.Ask, pb.Ask),
     "sell": FieldCodec(said.Sell, pb.Sell),
@@ -69,7 +61,7 @@ _BODIES: dict[str, Codec] = {
     "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
     "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),
     "show_head": FieldCodec(said.ShowHead, pb.ShowHead),
-    "keep_head": FieldCodec(said.KeepHead, pb.KeepHead, head=Field(_HEAD.to_wire, _HEAD.from_wire)),
+    "keep_head": FieldCodec(said.KeepHead, pb.KeepHead, head=Field(HEAD.to_wire, HEAD.from_wire)),
 }
 _STEPS: dict[str, Codec] = {
     "propose": sums.PROPOSAL,
@@ -91,8 +83,8 @@ _ANSWERS: dict[str, Codec] = {
     ),
     "closing": FieldCodec(Closing, pb.Closing),
     "offer": OFFER,
-    "head": _HEAD,
-    "cosignature": FieldCodec(Cosignature, pb.Cosignature, line=Field(str.encode, _text)),
+    "head": HEAD,
+    "cosignature": COSIGNATURE,
     "fault": codecs.REFUSAL,
 }
 _AGGREGATED: dict[str, Codec] = {

@@ -207,7 +207,7 @@ def write_ledger(journal: Path) -> None:
         journal.with_suffix(".jsonl").write_text("".join(f"{kept.line}\n" for kept in store.ledger()))
 
 
-SAID_ALONE = ("welcome", "farewell", "summary", "outcome", "fault")
+SAID_ALONE = ("welcome", "farewell", "summary", "head", "outcome", "fault")
 
 
 class FakeCurator(owners_pb2_grpc.OwnersServicer, summaries_pb2_grpc.SummariesServicer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from fedkme.heads.files import lines_in, read_heads
+from fedkme.heads.notes import read_note
 from fedkme.operate.audit_cli import app
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role
@@ -59,6 +61,10 @@ async def test_heads_of_two_runs_with_a_renewed_certificate_between(tmp_path: Pa
     assert kept["journal"].leaves.keys() == kept["a"].leaves.keys() | kept["b"].leaves.keys()
     last = [note for note in kept["journal"].notes if note.startswith(f"{kept['journal'].origin}\n2\n")]
     assert [note.count("\n— fedkme.ledger/") for note in last] == [3]  # its own, and of two owners
+    asker = tmp_path / "hospital-x.db"
+    heard = [read_note(note) for note in read_heads(asker).notes]
+    assert [checkpoint.size for checkpoint, _ in heard] == [1, 2]
+    assert {name for _, signatures in heard for name, _ in signatures} == {kept["journal"].origin}
     files = [runs / "ledger.jsonl", runs / "ledger.heads"]
     for name, path in zip(OWNERS, stores[1:], strict=True):
         for suffix, lines in (("jsonl", ledger_lines(path)), ("heads", lines_in(path))):
@@ -68,7 +74,7 @@ async def test_heads_of_two_runs_with_a_renewed_certificate_between(tmp_path: Pa
     done = independent(tmp_path, *files)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the ledger goes through all") == 3
-    code, text = audited(tmp_path, runs, *stores[1:], tmp_path / "hospital-x.db")
+    code, text = audited(tmp_path, runs, *stores[1:], asker)
     assert code == 0, text
 
     # The curator drops its tail with the heads over it: both owners hold what it says it never signed.
@@ -81,3 +87,15 @@ async def test_heads_of_two_runs_with_a_renewed_certificate_between(tmp_path: Pa
     done = independent(tmp_path, *files)
     assert done.returncode == 1
     assert "FAULT fedkme.ledger/curator/curator" in done.stdout
+
+    # It drops its own leaf and note of them too: that is whole by itself, and the consumer holds the head.
+    for line in cut:
+        if line.get("origin") == kept["journal"].origin:
+            line["leaves"] = base64.b64encode(base64.b64decode(line["leaves"])[:32]).decode()
+    own = [line for line in cut if not line.get("note", "").startswith(f"{kept['journal'].origin}\n2\n")]
+    files[1].write_text("".join(json.dumps(line) + "\n" for line in own), encoding="ascii")
+    assert independent(tmp_path, *files[:2]).returncode == 0
+    theirs = tmp_path / "hospital-x.heads"
+    theirs.write_text("".join(f"{line}\n" for line in lines_in(asker)), encoding="ascii")
+    done = independent(tmp_path, *files[:2], theirs)
+    assert f"FAULT fedkme.ledger/curator/curator: {theirs} has head 2" in done.stdout

@@ -90,9 +90,9 @@ class OwnerMessage(_message.Message):
     aggregated: _pooling_pb2.Aggregated
     histogram: _types_pb2.Histogram
     offer: _types_pb2.KeyOffer
-    head: Head
+    head: _types_pb2.Head
     cosignature: Cosignature
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ..., head: _Optional[_Union[Head, _Mapping]] = ..., cosignature: _Optional[_Union[Cosignature, _Mapping]] = ...) -> None: ...
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., bid: _Optional[_Union[Bid, _Mapping]] = ..., dry: _Optional[_Union[Dry, _Mapping]] = ..., rows: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., closing: _Optional[_Union[Closing, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., words: _Optional[_Union[_pooling_pb2.Words, _Mapping]] = ..., aggregated: _Optional[_Union[_pooling_pb2.Aggregated, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., offer: _Optional[_Union[_types_pb2.KeyOffer, _Mapping]] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ..., cosignature: _Optional[_Union[Cosignature, _Mapping]] = ...) -> None: ...
 
 class ShowHead(_message.Message):
     __slots__ = ("known", "origin")
@@ -105,20 +105,8 @@ class ShowHead(_message.Message):
 class KeepHead(_message.Message):
     __slots__ = ("head",)
     HEAD_FIELD_NUMBER: _ClassVar[int]
-    head: Head
-    def __init__(self, head: _Optional[_Union[Head, _Mapping]] = ...) -> None: ...
-
-class Head(_message.Message):
-    __slots__ = ("note", "leaves", "known", "certificates")
-    NOTE_FIELD_NUMBER: _ClassVar[int]
-    LEAVES_FIELD_NUMBER: _ClassVar[int]
-    KNOWN_FIELD_NUMBER: _ClassVar[int]
-    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
-    note: bytes
-    leaves: bytes
-    known: int
-    certificates: bytes
-    def __init__(self, note: _Optional[bytes] = ..., leaves: _Optional[bytes] = ..., known: _Optional[int] = ..., certificates: _Optional[bytes] = ...) -> None: ...
+    head: _types_pb2.Head
+    def __init__(self, head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ...) -> None: ...
 
 class Cosignature(_message.Message):
     __slots__ = ("line", "certificates")

@@ -85,18 +85,20 @@ class RunState(_message.Message):
     def __init__(self, run: _Optional[str] = ..., status: _Optional[str] = ..., rows: _Optional[int] = ..., selected: _Optional[int] = ..., opened: _Optional[float] = ..., ahead: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class CuratorMessage(_message.Message):
-    __slots__ = ("plan", "progress", "summary", "outcome", "fault")
+    __slots__ = ("plan", "progress", "summary", "outcome", "fault", "head")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
     plan: Plan
     progress: Progress
     summary: _types_pb2.Rows
     outcome: Outcome
     fault: _types_pb2.Fault
-    def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+    head: _types_pb2.Head
+    def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw")

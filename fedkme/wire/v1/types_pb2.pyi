@@ -124,3 +124,15 @@ class Rows(_message.Message):
     rows: _containers.RepeatedCompositeFieldContainer[Row]
     last: bool
     def __init__(self, rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., last: _Optional[bool] = ...) -> None: ...
+
+class Head(_message.Message):
+    __slots__ = ("note", "leaves", "known", "certificates")
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    note: bytes
+    leaves: bytes
+    known: int
+    certificates: bytes
+    def __init__(self, note: _Optional[bytes] = ..., leaves: _Optional[bytes] = ..., known: _Optional[int] = ..., certificates: _Optional[bytes] = ...) -> None: ...

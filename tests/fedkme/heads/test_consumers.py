@@ -1,0 +1,134 @@
+"""Issue 12, item B10: heads of the curator that consumers keep, without leaves."""
+
+from __future__ import annotations
+
+import functools
+import random
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import LedgerError
+from fedkme.heads.files import write_heads
+from fedkme.heads.log import LEAVES, NOTES, Head, HeadLog
+from fedkme.heads.notes import CURATORS, read_note
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.store.memory import MemoryStore
+from tests.fedkme.heads.test_heads import CHANGES, faults, rewrite
+from tests.fedkme.heads.village import OWNERS, Party, Village, authority, copied, origin
+
+
+@functools.cache
+def certificate(name: str) -> Identity:
+    return authority().issue(name, role=Role.CONSUMER)
+
+
+class Consumer:
+    """A consumer with a store in memory."""
+
+    def __init__(self, name: str = "lab") -> None:
+        self.name = name
+        self.store = MemoryStore(name)
+        ledger = stored_ledger(name, self.store)
+        self.heads = HeadLog(Role.CONSUMER, name, ledger, self.store, lambda: certificate(name))
+
+    def hear(self, curator: Party) -> Head:
+        """Keep the curator's last head."""
+        head = curator.heads.last()
+        assert head is not None
+        self.heads.keep_note(head, CURATORS)
+        return head
+
+    def write(self, folder: Path) -> None:
+        (folder / f"{self.name}.jsonl").touch()
+        write_heads(self.store, folder / f"{self.name}.jsonl")
+
+
+def test_a_consumer_hears_a_counter_and_a_root_under_one_signature() -> None:
+    # Names of owners are none of a consumer's business, nor is how many of them were there.
+    made, consumer = Village(), Consumer()
+    assert made.parties[CURATOR].heads.last() is None
+    made.run()
+    head = consumer.hear(made.parties[CURATOR])
+    checkpoint, signatures = read_note(head.note)
+    assert (checkpoint.size, head.leaves, head.known) == (1, b"", 0)
+    assert [name for name, _ in signatures] == [origin(CURATOR)]
+    assert not any(name in head.note for name in OWNERS)
+    assert not consumer.store.keys(LEAVES)
+
+
+def test_a_consumer_notices_a_restored_backup_and_a_second_ledger() -> None:
+    made, consumer = Village(), Consumer()
+    made.run()
+    curator = made.parties[CURATOR]
+    backup, twin = (Party(CURATOR, store=copied(curator.store)) for _ in range(2))
+    made.run()
+    consumer.hear(curator)
+    consumer.hear(curator)  # of a run that is watched again
+    with pytest.raises(LedgerError, match="has 1 heads and had 2"):
+        consumer.hear(backup)
+    twin.heads.advance()
+    with pytest.raises(LedgerError, match="has two heads of 2 leaves"):
+        consumer.hear(twin)
+    assert len(consumer.store.keys(NOTES)) == 3  # two of them as evidence
+    made.run()
+    consumer.hear(curator)
+
+
+def test_a_head_of_somebody_else_or_of_nobody_is_not_kept() -> None:
+    made, consumer = Village(), Consumer()
+    made.run()
+    head = made.parties[CURATOR].heads.last()
+    assert head is not None
+    unsigned = Head(head.note[: head.note.index("\n\n") + 2], certificates=head.certificates)
+    for wrong in (made.parties[OWNERS[0]].heads.last(), unsigned, Head("")):
+        assert wrong is not None
+        with pytest.raises(LedgerError):
+            consumer.heads.keep_note(wrong, CURATORS)
+    assert not consumer.store.keys(NOTES)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_consumer_s_file_finds_what_a_curator_and_all_owners_change_together(
+    what: str, tmp_path: Path
+) -> None:
+    # Nine of each kind: 36 of 36 are found by a consumer's file, and none without it.
+    draw = random.Random(what)
+    for number in range(9):
+        made, consumer = Village(seed=number), Consumer()
+        for _ in range(3):
+            made.run()
+            consumer.hear(made.parties[CURATOR])
+        folder = tmp_path / str(number)
+        for path in made.write(folder):
+            if path.stem != CURATOR:
+                path.unlink()
+        rewrite(made.parties[CURATOR], folder, what, draw)
+        assert faults(folder) == ([], [])
+        consumer.write(folder)
+        ours, theirs = faults(folder)
+        assert ours, number
+        assert theirs, number
+
+
+def test_files_of_consumers_are_held_against_each_other_and_know_of_later_heads(tmp_path: Path) -> None:
+    # Where the curator's own files are not given: an owner may have missed the last run.
+    made, consumer, other = Village(), Consumer(), Consumer("clinic")
+    made.run()
+    curator = made.parties[CURATOR]
+    twin = Party(CURATOR, store=copied(curator.store))
+    made.run(OWNERS[:2])
+    consumer.hear(curator)
+    for path in made.write(tmp_path):
+        if path.stem != OWNERS[2]:
+            path.unlink()
+    consumer.write(tmp_path)
+    assert faults(tmp_path) == ([], [])
+    twin.heads.advance()
+    other.hear(twin)
+    other.write(tmp_path)
+    ours, theirs = faults(tmp_path)
+    assert len(ours) == len(theirs) == 1
