@@ -31,7 +31,7 @@ _VERBS = {
     ),
     "payout": ("fedkme.operate.payout_cli", "app", "divide a sum among the owners of a finished run"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
-    "bench": ("sim.bench.cli", "app", "measure rounds against a bare echo of the same messages"),
+    "bench": ("sim.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
 }
 _EXTRAS = {
     "sklearn": "sim",

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,12 @@ import typer
 from rich.console import Console
 
 from fedkme.config import validate
+from sim.bench.market.cli import market
 from sim.bench.result import BenchSettings, Result, to_json
 
-app = typer.Typer(pretty_exceptions_enable=False, help="Measure speed and memory as ratios within one run.")
+app = typer.Typer(
+    pretty_exceptions_enable=False, help="Measure speed and memory, and what summaries are worth."
+)
 
 _PLAIN_WIDTH = 120
 """Characters of a line where there is no terminal to say."""
@@ -33,19 +36,54 @@ class Benchmark(StrEnum):
     MEMORY = "memory"
 
 
-@app.command()
+_HELP = {
+    Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
+    Benchmark.COSTS: "What ledgers, journals and TLS add to a round.",
+    Benchmark.START: "From the launch of all parties to round 1.",
+    Benchmark.BIDS: "One bid of an owner against one pass over its features.",
+    Benchmark.MEMORY: "What an owner's process grows by.",
+}
+
+
+Owners = Annotated[str, typer.Option(help="Numbers of owners for 'rounds'.")]
+Rounds = Annotated[int, typer.Option(help="Rounds in a block.")]
+Tls = Annotated[bool, typer.Option("--tls/--plaintext", help="Mutual TLS, on both sides.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the numbers here as well.")]
+
+
+@app.callback(invoke_without_command=True)
 def bench(
-    name: Annotated[Benchmark | None, typer.Argument(help="Which; all of them by default.")] = None,
-    owners: Annotated[str, typer.Option(help="Numbers of owners for 'rounds'.")] = "2,10,50",
-    rounds: Annotated[int, typer.Option(help="Rounds in a block.")] = 100,
-    tls: Annotated[bool, typer.Option("--tls/--plaintext", help="Mutual TLS, on both sides.")] = True,
-    file: Annotated[Path | None, typer.Option("--json", help="Write the numbers here as well.")] = None,
+    context: typer.Context,
+    owners: Owners = "2,10,50",
+    rounds: Rounds = 100,
+    tls: Tls = True,
+    file: Json = None,
 ) -> None:
-    """Measure rounds against a bare echo, what ledgers and journals add, the start, bids and memory."""
+    """Measure rounds against a bare echo, what ledgers and journals add, the start, bids and memory.
+
+    Without a name: these five, one after another. `market` compares summaries, and is asked for by name.
+    """
+    if context.invoked_subcommand is None:
+        _bench(list(Benchmark), owners, rounds, tls, file)
+
+
+def _command(name: Benchmark) -> Callable[..., None]:
+    def one(owners: Owners = "2,10,50", rounds: Rounds = 100, tls: Tls = True, file: Json = None) -> None:
+        _bench([name], owners, rounds, tls, file)
+
+    return one
+
+
+for _name, _says in _HELP.items():
+    app.command(_name.value, help=_says)(_command(_name))
+app.command("market")(market)
+
+
+def _bench(names: Sequence[Benchmark], owners: str, rounds: int, tls: bool, file: Path | None) -> None:
     chosen = {"owners": owners.split(","), "rounds": rounds, "tls": tls}
     settings = validate(BenchSettings, chosen, "fedkme bench")
     console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-    results = run_benchmarks([name] if name else list(Benchmark), settings, console)
+    results = run_benchmarks(names, settings, console)
     if file is not None:
         file.write_text(json.dumps(to_json(settings, results), indent=2) + "\n", encoding="utf-8")
 

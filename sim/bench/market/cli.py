@@ -1,0 +1,79 @@
+"""`fedkme bench market`: run what is missing, print the tables."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkme.errors import ConfigError
+from sim.scenarios.base import place
+
+
+def market(
+    quick: Annotated[bool, typer.Option("--quick", help="Five layouts, two seeds: minutes.")] = False,
+    layouts: Annotated[str, typer.Option(help="Of these layouts alone, by commas.")] = "",
+    rows: Annotated[str, typer.Option(help="|D_v|: 100,250,1000 by default.")] = "",
+    p: Annotated[str, typer.Option(help="Rows of a summary: 100.")] = "",
+    rho: Annotated[str, typer.Option(help="Rows accessed over p: 1,2,5.")] = "",
+    epsilon: Annotated[str, typer.Option(help="Of owners and of D_v: 0.5,1,3.")] = "",
+    seeds: Annotated[str, typer.Option(help="0,1,2,3,4.")] = "",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; $FEDKME_DATA by default.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="csv file; what it has already is not run again.")] = Path(
+        "market.csv"
+    ),
+) -> None:
+    """Compare summaries with rivals at equal rows accessed, on sites, tables and images.
+
+    A layout whose file is missing is skipped with a word. Every run is a line of a csv file; cut short and
+    given again, the command goes on where it was. Tables show |D_v| 250, p 100, rho 2 and epsilon 1 where
+    they are among what was run.
+    """
+    from sim.bench.market.run import QUICK_GRID, Grid, run
+    from sim.bench.market.table import tables
+
+    usual = QUICK_GRID if quick else Grid()
+    grid = Grid(
+        _layouts(layouts) or usual.layouts,
+        _whole(rows, "--rows") or usual.rows,
+        _whole(p, "--p") or usual.sizes,
+        _numbers(rho, "--rho") or usual.ratios,
+        _numbers(epsilon, "--epsilon") or usual.epsilons,
+        _whole(seeds, "--seeds", 0) or usual.seeds,
+    )
+    folder = data or place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
+    typer.echo(tables(run(grid, folder, out, typer.echo), grid))
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _layouts(text: str) -> tuple[str, ...]:
+    from sim.bench.market.layouts import KINDS
+
+    names = tuple(_parts(text))
+    for name in names:
+        if name not in KINDS:
+            raise ConfigError(f"there is no layout '{name[:40]}'", f"Choose of {', '.join(KINDS)}.")
+    return names
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in _parts(text))
+    except ValueError:
+        found = (math.nan,)
+    if not all(0 < value < math.inf for value in found):
+        raise ConfigError(f"{option} {text[:40]!r} is no list of positive numbers", "Give it as 1,2,5.")
+    return found
+
+
+def _whole(text: str, option: str, least: int = 1) -> tuple[int, ...]:
+    if not all(part.isdecimal() and least <= int(part) < 10**9 for part in _parts(text)):
+        raise ConfigError(f"{option} {text[:40]!r} is no list of whole numbers", "Give it as 1,2,5.")
+    return tuple(int(part) for part in _parts(text))

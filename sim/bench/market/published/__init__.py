@@ -1,0 +1,1 @@
+"""Published methods that the benchmark compares with, each as its paper has it."""
