@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from consumer.gate import ConsumerGate
@@ -23,7 +24,9 @@ from fedkme.heads.log import Head
 from fedkme.heads.notes import CURATORS
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.privacy.budget import Budget
+from fedkme.privacy.budget import Budget, warn_of_unbounded
+from fedkme.privacy.events import OWNERS, validation_of
+from fedkme.privacy.settings import target_event
 from fedkme.sealed import Gift
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -88,8 +91,8 @@ class ConsumerParty:
         """
 
         def draw() -> tuple[Offer, RunKeys | None]:
-            consumer, spent = self.requests.consumer, self.requests.spent
-            check_spending(consumer, self.budget, spent, [shared_event(self.request, plan.cells is not None)])
+            consumer, spent, request = self.requests.consumer, self.requests.spent, self.request
+            check_spending(consumer, self.budget, spent, [shared_event(request, plan.cells is not None)])
             keys, gifts = None, list[Gift]()
             if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
                 keys, gifts = give(
@@ -99,10 +102,11 @@ class ConsumerParty:
                     lambda line: self.warn(plan.run, line),
                     self.simulation_seed,
                 )
+            if plan.cells is None:
+                whose, planned = f"{validation_of(consumer)} towards {OWNERS}", target_event(request.target)
+                warn_of_unbounded(request.privacy, whose, [planned], partial(self.warn, plan.run))
             gate = ConsumerGate(consumer, kept.document.disclosures)
-            offer = make_offer(
-                plan, self.request, self.schema, self.validation, self.noise_for, gate, keys, gifts
-            )
+            offer = make_offer(plan, request, self.schema, self.validation, self.noise_for, gate, keys, gifts)
             return offer, keys
 
         return kept.offer(plan, draw)

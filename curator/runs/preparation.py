@@ -22,7 +22,7 @@ from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
 from fedkme.heads.log import Head
-from fedkme.privacy.budget import check_owners, check_target
+from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
 from fedkme.privacy.events import OWNERS
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.privacy.presets import PrivacyTarget
@@ -122,6 +122,9 @@ class Preparation:
         self._context.say("queued", run=run.name, round=0, consumer=run.consumer)
         return run
 
+    def _warn(self, line: str) -> None:
+        self._context.say("warning", line=line)
+
     def _warn_of_persons(self, run: str, group: int) -> None:
         if (rows := rows_of_person(self._context.schema)) > group:
             line = f"epsilon holds for {group} of the {rows} rows that a person may have; see 'group'"
@@ -174,9 +177,10 @@ class Preparation:
         """
         settings = self._context.settings
         owners = max(len(settings.owners), 1)
+        whose, planned = f"{OWNERS} towards {OWNERS}", settings.summary.between_owners(rows, owners)
         if settings.summary.preset == "sound":
-            planned = settings.summary.between_owners(rows, owners)
-            check_target(settings.summary.privacy, f"{OWNERS} towards {OWNERS}", planned)
+            check_target(settings.summary.privacy, whose, planned)
+        warn_of_unbounded(settings.summary.privacy, whose, planned, self._warn)
         if settings.budget is None:
             return
         spent = disclosures_in(kept.line for kept in self._context.store.ledger())
@@ -243,5 +247,7 @@ class Preparation:
         method = make_method(settings, self._context.schema, self._context.seeds, settings.seed or 0)
         if math.isfinite(settings.epsilon):
             target = PrivacyTarget(epsilon=settings.epsilon, delta=settings.delta, group=settings.group)
-            check_target(target, "each owner towards the consumer", method.planned())
+            whose, planned = "each owner towards the consumer", method.planned()
+            check_target(target, whose, planned)
+            warn_of_unbounded(target, whose, planned, self._warn)
         return json.dumps(settings.model_dump(mode="json"), sort_keys=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pydantic import Field
 
@@ -75,7 +75,7 @@ def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[
 def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) -> None:
     """Refuse a plan that costs more than the target of the settings that it was made by.
 
-    What has no finite epsilon was chosen by its name and is bounded by no target; settings say so.
+    What has no finite epsilon was chosen by its name and is bounded by no target: see `warn_of_unbounded`.
 
     Args:
         target: the bound, for the rows of a group together.
@@ -94,6 +94,24 @@ def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) ->
             f"{target.epsilon:g}",
             "Give the mechanisms that the settings name a smaller epsilon, or allow a larger one in all.",
         )
+
+
+def warn_of_unbounded(
+    target: PrivacyTarget, whose: str, planned: Sequence[Event], warn: Callable[[str], None]
+) -> None:
+    """Say in a line why a plan has no finite epsilon, if it has none: a target then promises nothing.
+
+    Args:
+        target: see `check_target`.
+        whose: likewise.
+        planned: likewise.
+        warn: told of the line.
+    """
+    from fedkme.privacy.accountants import Sound
+
+    figure = Sound().epsilon(for_group(planned, target.group), target.delta)
+    if math.isinf(figure.epsilon):
+        warn(f"{whose}: the target of epsilon {target.epsilon:g} bounds nothing of this: {figure.reason}")
 
 
 def check_cost(

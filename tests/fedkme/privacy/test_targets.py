@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from fedkme.errors import BudgetError
 from fedkme.ops.supervision import StatusReporter, run_party
 from fedkme.party import PartySettings
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.accountants.pld import numerical_epsilon
-from fedkme.privacy.budget import check_target
+from fedkme.privacy.budget import check_target, warn_of_unbounded
 from fedkme.privacy.events import Clock, Event, ExactStatistic, Gaussian, Laplace, PureDp
 from fedkme.privacy.presets import PrivacyTarget, large_epsilons
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
+from sim.engines.inprocess import KeptRecords, run_in_process
+from tests.curator.summary.fakes import owners, small_market, table
 from tests.parties import owner_values
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -63,8 +67,44 @@ def test_mechanisms_that_are_written_down_are_held_to_the_target_too(written: di
     check_target(PrivacyTarget(epsilon=2000.0), "owners", planned)
 
 
-def test_a_mechanism_without_a_proof_has_no_target() -> None:
-    check_target(PrivacyTarget(), "owners", [ExactStatistic("best marginal gain")])
+def test_a_mechanism_without_a_proof_has_no_target_and_one_line_says_so() -> None:
+    said: list[str] = []
+    for planned in ([ExactStatistic("best marginal gain"), Gaussian(9.0)], [Gaussian(9.0)], []):
+        check_target(PrivacyTarget(), "owners", planned)
+        warn_of_unbounded(PrivacyTarget(), "owners", planned, said.append)
+    assert said == [
+        "owners: the target of epsilon 1 bounds nothing of this: released without noise: best marginal gain"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("summary", "request_", "whose"),
+    [
+        ({}, {}, []),
+        ({"protocol": "cells"}, {}, []),
+        ({"auction": {"kind": "winner-only"}}, {}, ["owners towards owners"]),
+        ({"preset": "published"}, {}, ["owners towards owners"]),
+        ({}, {"target": {"mechanism": "exact"}}, ["D_v of consumer towards owners"]),
+        ({"protocol": "cells"}, {"target": {"mechanism": "exact"}}, []),
+    ],
+)
+def test_a_run_says_once_what_its_target_does_not_bound(
+    summary: dict[str, Any], request_: dict[str, Any], whose: list[str]
+) -> None:
+    # Each party warns of its own settings: the curator of owners' rows, the consumer of D_v.
+    heard: list[str] = []
+
+    def hear(event: str, **fields: Any) -> None:
+        if event == "warning" and "bounds nothing" in fields["line"]:
+            heard.append(fields["line"].partition(":")[0])
+
+    made = SummarySettings.model_validate(
+        {"protocol": "algorithm3", "features": {"dimension": 16}, **summary}
+    )
+    asked = RequestSettings.model_validate({"p": 3, "kernel": {"gamma": 1.0}, **request_})
+    market = small_market(owners(8, 8))
+    asyncio.run(run_in_process(market, table(8, 900), made, asked, KeptRecords(), hear))
+    assert heard == whose
 
 
 @settings(max_examples=40, deadline=None)
