@@ -58,7 +58,7 @@ app.command("sweep")(sweep_command)
     add_help_option=False,
 )
 def _reproduce(context: typer.Context) -> None:
-    """Compute a figure or table of the papers: balog-fig1, balog-fig2, merf-adult, ..., all."""
+    """Compute a figure or table of the papers: sarpatwar-fig1, balog-fig1, merf-adult, ..., all."""
     from sim.experiments.cli import reproduce  # jax takes seconds to import, and the other verbs need none
 
     inner = typer.Typer(pretty_exceptions_enable=False)

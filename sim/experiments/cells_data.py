@@ -11,20 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from fedkme.tables.files import read_arrays, read_columns, table_from_columns
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of, labels_of
 from sim.experiments.cells_tables import tables
-from sim.experiments.domains import domain
 from sim.scenarios.base import Scenario, generator, random_rows
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals
 from sim.scenarios.mnist import Mnist, build_mnist
+from sim.scenarios.states import read_acs
 
 ROWS = 12_000
 """Training images of MNIST and Fashion that owners share out."""
@@ -113,14 +112,7 @@ def _isolet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
 
 def _acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: 19 areas. D_v and test: the twentieth. Label: personal income in the upper half of deciles."""
-    columns: dict[str, Any] = dict(read_columns(folder / "acs_national2019_sdnist.parquet", "acs"))
-    deciles = columns["PINCP_DECILE"]
-    columns["income"] = ["upper" if decile in tuple("56789") else "lower" for decile in deciles]
-    known = domain("acs")
-    unused = tuple(name for name in columns if name not in {*known.names, "income"})
-    schema = known.model_copy(update={"ignore": unused})
-    people = table_from_columns(columns, schema, "acs")
-    area = np.asarray(columns["PUMA"])
+    people, area, schema = read_acs(folder / "acs_national2019_sdnist.parquet")
     own = generator(seed, "cells", "acs").permutation(np.flatnonzero(area == _AREA))
     rows = min(rows, len(own) // 2)
     parts = {name: people.take(area == name) for name in sorted(set(area.tolist())) if name != _AREA}

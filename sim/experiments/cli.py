@@ -14,6 +14,7 @@ import typer
 from fedkme.errors import ConfigError
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
+from sim.sarpatwar import reproduce as sarpatwar
 from sim.scenarios.base import place
 
 METHODS = ("merf", "hermite")
@@ -22,20 +23,39 @@ Run = Callable[[Path, bool], None]
 
 
 def _known(name: str) -> str:
-    if name not in (*RUNS, "all"):
-        raise typer.BadParameter(f"choose one of {', '.join(RUNS)}, all")
+    if name not in (*RUNS, *sarpatwar.NAMES, "all"):
+        raise typer.BadParameter(f"choose one of {_names()}")
     return name
 
 
+def _names() -> str:
+    return ", ".join((*sarpatwar.NAMES, *RUNS, "all"))
+
+
 def reproduce(
-    name: Annotated[str, typer.Argument(callback=_known, help="A figure or table.")],
+    name: Annotated[str, typer.Argument(callback=_known, help=f"A figure or table: {_names()}.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes, not hours.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The papers' sizes, where they are larger.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the numbers, one JSON file a name.")] = Path("runs"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the numbers: a JSON file a name; a folder for sarpatwar-*.")
+    ] = Path("runs"),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="sarpatwar-fig1: train.csv of Allstate; -fig2, -access: an .npz as MNIST's."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs of sarpatwar-* at a time.")] = 2,
 ) -> None:
-    """Compute what a paper shows, over pooled owners in this process; print each figure as it comes.
+    """Compute what a paper shows; print each figure as it comes.
 
     Numbers of the papers, or of their code, stand beside. What lacks its data is skipped with a word.
+    Releases are over pooled owners in this process. The sarpatwar-* are sweeps of whole runs, and leave
+    curves as SVG and PNG, every measurement in a CSV, and verdict.md; given again, they run what is missing.
+
+    fedkme sim reproduce sarpatwar-fig1 --quick
+
+    fedkme sim reproduce sarpatwar-fig1 --data train.csv --jobs 8 --out runs/allstate
+
+    fedkme sim reproduce merf-adult --quick
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
@@ -43,12 +63,22 @@ def reproduce(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made: {error.strerror}", "Choose another --out.") from None
-    for chosen in RUNS if name == "all" else (name,):
+    if data is not None and name not in sarpatwar.NAMES:
+        raise ConfigError(
+            f"{name} takes no --data", "Leave it out, or set FEDKME_DATA to the folder of the data."
+        )
+    code = 0
+    for chosen in (*sarpatwar.NAMES, *RUNS) if name == "all" else (name,):
         typer.echo(f"{chosen}:")
-        if full and chosen in _FULL:
+        if chosen in sarpatwar.NAMES:
+            size = (sarpatwar.QUICK if quick else sarpatwar.FULL)[chosen]
+            request = sarpatwar.Reproduction(chosen, out / chosen, size, data, jobs, typer.echo)
+            code = code or sarpatwar.reproduce_sarpatwar(request)
+        elif full and chosen in _FULL:
             _FULL[chosen](out / f"{chosen}.json", quick)
         else:
             RUNS[chosen](out / f"{chosen}.json", quick)
+    raise typer.Exit(code)
 
 
 def _figure(figure: balog.Scenario, sizes: balog.Sizes | None, file: Path, quick: bool) -> None:

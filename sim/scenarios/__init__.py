@@ -15,6 +15,7 @@ from sim.scenarios.base import Scenario
 from sim.scenarios.digits import Digits, build_digits
 from sim.scenarios.hospitals import Hospitals, build_hospitals
 from sim.scenarios.mnist import Mnist, build_mnist
+from sim.scenarios.states import States, build_states
 from sim.scenarios.tables import Csv, build_csv
 
 __all__ = [
@@ -26,11 +27,12 @@ __all__ = [
     "Mnist",
     "Scenario",
     "ScenarioConfig",
+    "States",
     "build_scenario",
     "find_scenario",
 ]
 
-_Kind = Digits | Mnist | Hospitals | Adult | Csv
+_Kind = Digits | Mnist | Hospitals | Adult | States | Csv
 ScenarioConfig = Annotated[_Kind, Field(discriminator="kind")]
 SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_fields)
 """Keys that the [scenario] table of one kind or another has."""
@@ -56,6 +58,8 @@ def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = No
             scenario = build_hospitals(config, seed, base_dir)
         case Adult():
             scenario = build_adult(config, seed, base_dir)
+        case States():
+            scenario = build_states(config, seed, base_dir)
         case Csv():
             scenario = build_csv(config, seed, base_dir)
     if not len(scenario.validation):

@@ -46,20 +46,20 @@ class Worker:
         if answer.endswith("\n"):
             row: Row = json.loads(answer)
             return row
-        self.stop()
-        return {"code": PartyFailedError.code, "cause": f"the process of the run {_end(process.wait())}"}
+        self._process = None
+        return {"code": PartyFailedError.code, "cause": f"the process of the run {_end(_waited(process))}"}
+
+    def tell(self) -> None:
+        """Tell the process to end, in the middle of a run too, and do not wait for it."""
+        if self._process is not None:
+            self._process.terminate()
 
     def stop(self) -> None:
-        """End the process, in the middle of a run too."""
+        """End the process; kill it if it takes long."""
+        self.tell()
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.terminate()
-        try:
-            process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            _waited(process)
 
 
 def _start() -> subprocess.Popen[str]:
@@ -74,6 +74,15 @@ def _start() -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,  # ctrl-C reaches the sweep alone
     )
+
+
+def _waited(process: subprocess.Popen[str]) -> int:
+    """Exit status of a process that ends by itself, or is killed after a while."""
+    try:
+        return process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _end(status: int) -> str:
@@ -109,6 +118,8 @@ def measured(runs: Sequence[SweepRun], jobs: int) -> Generator[tuple[SweepRun, R
             yield done.get()
     finally:
         stopped.set()
+        for worker in workers:
+            worker.tell()
         for worker in workers:
             worker.stop()
         for thread in threads:

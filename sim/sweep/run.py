@@ -76,7 +76,7 @@ def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda st
     Raises:
         ConfigError: a key or value is wrong, the folder cannot be written, or another sweep writes there.
         DataError: there is a file of the table's name that is none.
-        MissingDependencyError: pyarrow is not installed.
+        ModuleNotFoundError: pyarrow, of [sim], is not installed; nothing has been run then.
     """
     runs = runs_of(settings)
     with _held(settings.out) as folder:

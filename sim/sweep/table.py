@@ -23,7 +23,7 @@ def read_rows(path: Path) -> list[Row]:
 
     Raises:
         DataError: the file is no table of a sweep.
-        MissingDependencyError: pyarrow is not installed.
+        ModuleNotFoundError: pyarrow, of [sim], is not installed.
     """
     import pyarrow as pa
     from pyarrow import parquet

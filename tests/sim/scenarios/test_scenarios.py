@@ -392,7 +392,7 @@ def test_find_scenario(tmp_path: Path) -> None:
     assert find_scenario(str(mine)) == mine
     assert find_scenario("mnist").name == "mnist.toml"
     with pytest.raises(
-        ConfigError, match=r"Did you mean 'digits'\? Shipped: adult, csv, digits, hospitals, mnist\."
+        ConfigError, match=r"Did you mean 'digits'\? Shipped: adult, csv, digits, hospitals, mnist, states\."
     ):
         find_scenario("digit")
     with pytest.raises(ConfigError, match="neither a shipped scenario nor a file"):

@@ -1,0 +1,56 @@
+"""Curves with error bars as SVG and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sim.report.lines import COLOURS
+from sim.sarpatwar.curves import Curve, CurveValue, curves_of
+from sim.sarpatwar.paper import PaperFigure, method_title
+
+
+def draw(figure: PaperFigure, measurements: Sequence[CurveValue], stem: Path) -> list[Path]:
+    """Draw every panel of a figure, side by side, to STEM.svg and STEM.png.
+
+    The files are the same bytes for the same values.
+
+    Raises:
+        ModuleNotFoundError: matplotlib, of [sim], is not installed.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(4.6 * len(figure.panels), 4.6), layout="constrained")
+    FigureCanvasAgg(drawing)
+    drawing.suptitle(figure.title)
+    methods = dict.fromkeys(each.method for each in measurements)
+    colours = {method: COLOURS[number % len(COLOURS)] for number, method in enumerate(methods)}
+    names: dict[str, Any] = {}
+    for position, panel in enumerate(figure.panels, 1):
+        axes = drawing.add_subplot(1, len(figure.panels), position)
+        axes.set_title(panel.title, fontsize=10)
+        axes.set_xlabel(panel.x or figure.x)
+        names |= _plot(axes, curves_of(measurements, panel.name), colours)
+    drawing.legend(names.values(), names.keys(), loc="outside lower center", ncols=4, fontsize=8)
+    with matplotlib.rc_context({"svg.hashsalt": stem.name, "svg.fonttype": "none"}):
+        drawing.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        drawing.savefig(stem.with_suffix(".png"), dpi=130)
+    return [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+
+
+def _plot(axes: Any, curves: Mapping[str, Curve], colours: Mapping[str, str]) -> dict[str, Any]:
+    """Draw the curves of a panel; returns what stands for each in a legend, by name."""
+    drawn = {}
+    for method, curve in curves.items():
+        points = curve.values()
+        means, errors = [point.mean for point in points], [point.error for point in points]
+        style = {"color": colours[method], "marker": "o", "markersize": 3.5, "capsize": 2.5}
+        drawn[method_title(method)] = axes.errorbar(list(curve), means, errors, **style)
+    largest = max((point.mean for curve in curves.values() for point in curve.values()), default=0.0)
+    if largest > 1000:  # uniform sampling may be thousands of per cent over greedy
+        axes.set_yscale("symlog", linthresh=10)
+    axes.grid(alpha=0.3)
+    return drawn
