@@ -16,6 +16,7 @@ VALUES = {"mmd2.summary": "MMD² to D_v", "points_accessed.total": "points acces
 """Columns that are drawn, in words."""
 LISTED = {
     **VALUES,
+    "mmd2.summary_weighted": "with weights",
     "mmd2_test.summary": "MMD² to test",
     "downstream.linear_svm": "linear SVM",
     "downstream.mlp_32": "MLP 32",
