@@ -78,10 +78,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quote:
-    """Prices of a descending clock, (k,), for what a broadcast said."""
+    """Prices of a descending clock, (k,), for what a broadcast said, and the spread of equal rows."""
 
     broadcast: Broadcast
     prices: NDArray[np.float64]
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

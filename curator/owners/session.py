@@ -159,9 +159,11 @@ class OwnerSession(RunSession):
             raise OwnerFaultError(f"{self.name} answered an ask with no row", "Check its software.")
         return rows[0]
 
-    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Ask how many rows have a gain of at least each price, (k,)."""
-        return (await self._ask(broadcast.round, Quote(broadcast, prices), PriceCounts)).at_least
+    async def quote(
+        self, broadcast: Broadcast, prices: NDArray[np.float64], spread: float
+    ) -> NDArray[np.int64]:
+        """Ask how many rows are worth at least each price, (k,)."""
+        return (await self._ask(broadcast.round, Quote(broadcast, prices, spread), PriceCounts)).at_least
 
     async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:
         """Ask for the rows quoted at a price."""

@@ -17,6 +17,7 @@ from curator.owners.session import OwnerSession
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import SummaryRecord
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
+from fedkme.embeddings.tie_breaks import MOST_TIE_BREAK
 from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.protocol import Bid, Broadcast
@@ -52,6 +53,7 @@ class Market:
         self._record = record
         self._gate = gate
         self._counts: Mapping[str, Counts] = {}
+        self._spread = 0.0
 
     async def bids(self) -> dict[str, Bid]:
         """Every owner's best unsent row (Algorithm 3, step 6); owners that ran dry have none."""
@@ -83,15 +85,17 @@ class Market:
         accepted, refused = verify(self._task, self.broadcast, bids, rows, self._record.seen)
         self._take(len(bids), {name: [row] for name, row in rows.items()}, accepted, refused)
 
-    async def quote(self, prices: Prices) -> Counts:
-        """N(v): unsent rows of all owners with a marginal gain of at least each price, (k,).
+    async def quote(self, prices: Prices, spread: float = 0.0) -> Counts:
+        """N(v): unsent rows of all owners that are worth at least each price, (k,).
 
-        No row is touched for it: each owner counts its own.
+        No row is touched for it: each owner counts its own. A row's worth is its marginal gain and `spread`
+        times its own private constant in [0, MOST_TIE_BREAK], by which rows of equal gain differ.
         """
+        self._spread = spread
         self._gate.pass_mean(self.broadcast)
         answers = await self._roster.ask(
             self.broadcast.round,
-            lambda owner, said: owner.quote(said, prices),
+            lambda owner, said: owner.quote(said, prices, spread),
             dict.fromkeys(self._roster.names, self.broadcast),
         )
         odd = {name for name, counts in answers.items() if len(counts) != len(prices)}
@@ -103,18 +107,19 @@ class Market:
         return total
 
     async def buy(self, prices: Prices, index: int) -> None:
-        """Every unsent row with a marginal gain of at least prices[index]; all of them, no cap.
+        """Every unsent row that is worth at least prices[index]; all of them, no cap.
 
         Every owner is told the price, whether it has such rows or not.
         """
         number, price = self.broadcast.round, float(prices[index])
+        least = price - self._spread * MOST_TIE_BREAK
         due = {name: int(counts[index]) for name, counts in self._counts.items()}
         self._gate.pass_questions(number)
         answers = await self._roster.ask(number, lambda owner, count: owner.sell(number, price, count), due)
         accepted: list[PoolRow] = []
         refused: dict[str, FedkmeError] = {}
         for name, rows in answers.items():
-            sale = verify_sale(self._task, self.broadcast, name, rows, price, due[name], self._record.seen)
+            sale = verify_sale(self._task, self.broadcast, name, rows, least, due[name], self._record.seen)
             if isinstance(sale, FedkmeError):
                 refused[name] = sale
             else:

@@ -225,11 +225,11 @@ def verify_sale(
     broadcast: Broadcast,
     owner: str,
     rows: Sequence[AnyRow],
-    price: float,
+    least: float,
     due: int,
     seen: Set[tuple[str, int]],
 ) -> list[PoolRow] | FedkmeError:
-    """Check the rows that an owner sold: as many as it counted, each new, each worth the price.
+    """Check the rows that an owner sold: as many as it counted, each new, with a gain of at least `least`.
 
     Returns:
         The rows for the pool, or why none of them may enter it.
@@ -242,7 +242,7 @@ def verify_sale(
     if not rows:
         return []
     features, gains, tolerance = _score(task, broadcast, rows)
-    if (gains < price - tolerance).any():
+    if (gains < least - tolerance).any():
         return _mismatch(task, broadcast, owner, "is below the price")
     return [PoolRow(owner, row, h) for row, h in zip(rows, features, strict=True)]
 

@@ -114,8 +114,9 @@ def directive_to_wire(directive: Directive) -> pb.Directive:
             return pb.Directive(at=at, invite=invitation_to_wire(body))
         case Broadcast():
             return pb.Directive(at=at, broadcast=_broadcast_to_wire(body))
-        case said.Quote(broadcast, prices):
-            quote = pb.Quote(broadcast=_broadcast_to_wire(broadcast), prices=prices.tolist())
+        case said.Quote(broadcast, prices, spread):
+            said_to_all = _broadcast_to_wire(broadcast)
+            quote = pb.Quote(broadcast=said_to_all, prices=prices.tolist(), spread=spread)
             return pb.Directive(at=at, quote=quote)
         case said.StepTaken(taken):
             message = pb.Directive(at=at)
@@ -147,7 +148,7 @@ def _body(message: pb.Directive, question: str) -> Body:
             return _broadcast(message.broadcast, number)
         case "quote":
             prices = np.array(message.quote.prices, dtype=np.float64)
-            return said.Quote(_broadcast(message.quote.broadcast, number), prices)
+            return said.Quote(_broadcast(message.quote.broadcast, number), prices, message.quote.spread)
         case "aggregate":
             return _step(message.aggregate)
     if question not in _BODIES:

@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedkme.cells.disclosures import Counts, histogram_disclosures
 from fedkme.errors import (
     BudgetError,
@@ -31,7 +34,7 @@ from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from owner.consent.policy import Policy
-from owner.consent.pools import IntArray
+from owner.consent.pools import IntArray, tie_breaks
 from owner.settings import MOST_SUMS
 
 # Numbers as they are: nothing is drawn, so that equal lines say the same once more, at an infinite epsilon.
@@ -130,6 +133,18 @@ class OwnerGate:
     def offered(self, table: Table) -> Table:
         """The rows that the run may have, of all rows, in their order."""
         return table if self._places is None else table.take(self._places)
+
+    def tie_breaks(self, rows: int) -> NDArray[np.float64]:
+        """Constants that break ties of the rows that the run may have, of `rows` in all; (m,).
+
+        Without a policy, as audits have it, they are what an empty secret gives.
+        """
+        assert self._invitation is not None, "a run begins with its invitation"
+        run = self._invitation.run
+        if self._policy is None:
+            return tie_breaks(b"", run, rows)
+        constants = self._policy.tie_breaks(run)
+        return constants if self._places is None else constants[self._places]
 
     def restore_sums(self, number: int, vector: SumVector) -> None:
         """A vector that another process let out."""

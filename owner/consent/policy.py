@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import SAME_RELEASE, PolicyError
 from fedkme.party import fault_of_name
@@ -122,6 +125,10 @@ class Policy:
         self._history.read()
         admission = self._history.admitted.get(run)
         return None if admission is None or not admission.pool else self._pools.draw(run, admission.pool)
+
+    def tie_breaks(self, run: str) -> NDArray[np.float64]:
+        """Constants that break ties between rows in a run, of all rows of the file, (rows,)."""
+        return self._pools.tie_breaks(run)
 
     def _check_names(self, consumer: str, protocol: str) -> None:
         if fault := fault_of_name(consumer, "consumer"):

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.tie_breaks import constants_of
 from fedkme.errors import BudgetError, StoreError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.store import Store
@@ -103,17 +104,31 @@ class RowPools:
         Returns:
             Their places in the file, ascending, (pool.rows,); None for all of them.
         """
-        fact = self._store.get(self._key)
-        rows, secret = (0, self._noise.uniform(4).tobytes()) if fact is None else _read(fact)
+        rows, secret = self._fact()
         if rows < pool.offered:
-            plain = {"rows": pool.offered, "secret": secret.hex()}
-            self._store.put(self._key, json.dumps(plain).encode("ascii"))
+            self._keep(pool.offered, secret)
         if pool.rows >= self._rows:
             return None
         offered = np.argsort(_keys(secret, "file", self._rows), kind="stable")[: pool.offered]
         chosen = np.argsort(_keys(secret, f"run {run}", self._rows)[offered], kind="stable")
         places: IntArray = np.sort(offered[chosen[: pool.rows]])
         return places
+
+    def tie_breaks(self, run: str) -> NDArray[np.float64]:
+        """Constants that break ties between rows in a run, of all rows of the file, (rows,)."""
+        _, secret = self._fact()
+        return tie_breaks(secret, run, self._rows)
+
+    def _fact(self) -> tuple[int, bytes]:
+        """Rows of the file that were offered, and its secret, which is drawn and kept once."""
+        if (fact := self._store.get(self._key)) is None:
+            fact = self._keep(0, self._noise.uniform(4).tobytes())
+        return _read(fact)
+
+    def _keep(self, rows: int, secret: bytes) -> bytes:
+        fact = json.dumps({"rows": rows, "secret": secret.hex()}).encode("ascii")
+        self._store.put(self._key, fact)
+        return fact
 
 
 def offered_rows(store: Store) -> dict[str, int]:
@@ -123,6 +138,11 @@ def offered_rows(store: Store) -> dict[str, int]:
         StoreError: a fact is not one that this release wrote.
     """
     return {key: _read(store.get(key) or b"")[0] for key in store.keys(_OFFERED)}
+
+
+def tie_breaks(secret: bytes, run: str, rows: int) -> NDArray[np.float64]:
+    """Constants that break ties between `rows` rows in a run, (rows,): the secret's, whatever rows hold."""
+    return constants_of(_keys(secret, f"ties {run}", rows))
 
 
 def _read(fact: bytes) -> tuple[int, bytes]:

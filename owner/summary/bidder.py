@@ -51,7 +51,7 @@ class Bidder:
         self._scored: ScoredFeatures | None = None
         self._offered = table
         self._sent = np.zeros(0, dtype=np.bool_)
-        self._gains = np.zeros(0)
+        self._worth = np.zeros(0)
         self._left = 0
         self._rows: list[int] = []  # by token
         self._tokens: dict[int, int] = {}  # by row
@@ -109,7 +109,8 @@ class Bidder:
         self._sealed_for = invitation.consumer if is_sealed(invitation.protocol) else ""
         table = self._offered = self._gate.offered(self._table)
         self._sent = np.zeros(len(table), dtype=np.bool_)
-        self._gains = np.full(len(table), -np.inf)
+        self._worth = np.full(len(table), -np.inf)
+        self._constants = self._gate.tie_breaks(len(self._table))
         self._left = len(table)
         self._rows.clear()
         self._tokens.clear()
@@ -139,9 +140,9 @@ class Bidder:
         self._gate.restore(invitation)
         self._load(invitation)
 
-    def restore_quote(self, broadcast: Broadcast) -> None:
+    def restore_quote(self, broadcast: Broadcast, spread: float) -> None:
         """Take up a quote whose counts have left already."""
-        self._gains = self._gains_after(broadcast)
+        self._worth = self._worth_after(broadcast, spread)
 
     def restore_heard(self, round_number: int, what: str) -> None:
         """Take up what was written down of others' rows in a round: MEAN, or AUCTION."""
@@ -171,16 +172,18 @@ class Bidder:
         best = int(gains.argmax())
         return Bid(gains.item(best), self._token(best))
 
-    def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count unsent rows that have a marginal gain of at least each price, (k,)."""
-        self._gains = self._gains_after(broadcast)
+    def quote(
+        self, broadcast: Broadcast, prices: NDArray[np.float64], spread: float = 0.0
+    ) -> NDArray[np.int64]:
+        """Count unsent rows that are worth at least each price, (k,)."""
+        self._worth = self._worth_after(broadcast, spread)
         self._gate.pass_counts(self._run, broadcast)
-        unsent = np.sort(self._gains[~self._sent])
+        unsent = np.sort(self._worth[~self._sent])
         return len(unsent) - np.searchsorted(unsent, prices, side="left")
 
     def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
-        """Every unsent row whose marginal gain at the last quote was at least the price, in row order."""
-        worth = np.flatnonzero(~self._sent & (self._gains >= price))
+        """Every unsent row that was worth at least the price at the last quote, in row order."""
+        worth = np.flatnonzero(~self._sent & (self._worth >= price))
         return self._send(round_number, worth.tolist(), AUCTION)
 
     def reveal(self, round_number: int, token: int) -> AnyRow:
@@ -209,6 +212,10 @@ class Bidder:
         if self._scored is None:
             raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
         return self._scored.bids(broadcast.mean, broadcast.size)
+
+    def _worth_after(self, broadcast: Broadcast, spread: float) -> NDArray[np.float64]:
+        """Marginal gain of every row, and what breaks its ties: a constant of the run, (m,)."""
+        return self._gains_after(broadcast) + spread * self._constants
 
     def close(self, last_round: int) -> Closing:
         """This owner's own count of what it sent.

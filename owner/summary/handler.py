@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedkme.directives import (
@@ -71,9 +73,9 @@ class SummaryHandler(RunHandler):
                 bidder.restore_invitation(invitation)
             case Broadcast() | Close():
                 bidder.restore_heard(number, MEAN)
-            case Quote(broadcast, prices):
+            case Quote(broadcast, prices, spread):
                 bidder.restore_heard(number, MEAN)
-                bidder.restore_quote(broadcast)
+                bidder.restore_quote(broadcast, spread)
                 self._prices = frozenset(prices.tolist())
             case Ask() | Sell():
                 bidder.restore_heard(number, AUCTION)
@@ -122,6 +124,8 @@ class SummaryHandler(RunHandler):
             raise ProtocolError(
                 f"{self.run} quotes more than {MOST_PRICES} prices, or some that are no numbers", _REMEDY
             )
-        counts = self._bidder.quote(quote.broadcast, quote.prices)
+        if not 0.0 <= quote.spread < math.inf:
+            raise ProtocolError(f"{self.run} quotes prices with a spread that is no length", _REMEDY)
+        counts = self._bidder.quote(quote.broadcast, quote.prices, quote.spread)
         self._prices = frozenset(quote.prices.tolist())
         return PriceCounts(counts)

@@ -107,6 +107,7 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
     for trial in range(effort.trials(100)):
         rows = random.random((1 + trial % 5, 2))
         x = [rows[:1], random.random((1, 2)), NEAR[np.newaxis]][trial % 3]  # a repeated row too
+        spread = float(random.choice([0.0, 0.1]))
         prices = np.sort(first_scores(task, np.concatenate([rows, x])))[::-1]
         stop = int(np.flatnonzero(prices <= first_scores(task, x)[0])[0])  # the least that sends x
         counts = []
@@ -117,7 +118,7 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
             owner.invite(invitation_of(task))
             for number in (1, 2):
                 said = Broadcast(number, 0, np.zeros(task.h1.spec.dimension, dtype=np.int32))
-                after = owner.quote(said, prices)
+                after = owner.quote(said, prices, spread)
                 owner.sell(number, float(prices[stop]))
             counts.append(after)
         wrong += not np.array_equal(counts[0], counts[1])

@@ -73,9 +73,9 @@ class _Listener(Bidder):
         self._view.broadcasts.append(broadcast)
         return super().bid(broadcast)
 
-    def quote(self, broadcast: Broadcast, prices: Floats) -> NDArray[np.int64]:
+    def quote(self, broadcast: Broadcast, prices: Floats, spread: float = 0.0) -> NDArray[np.int64]:
         self._view.broadcasts.append(broadcast)
-        return super().quote(broadcast, prices)
+        return super().quote(broadcast, prices, spread)
 
     def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
         self._view.prices.append(price)

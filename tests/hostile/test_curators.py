@@ -36,6 +36,9 @@ def directive(seq: int, run: str = "run-1", number: int = 1, **body: Any) -> pb.
     return pb.Directive(at=pb.Position(run=run, round=number, seq=seq), **body)
 
 
+ODD_LENGTHS = (-1.0, math.inf, math.nan)
+
+
 def quote(seq: int = 2, number: int = 1) -> pb.Directive:
     return directive(seq, number=number, quote=pb.Quote(broadcast=SAID, prices=PRICES[::100]))
 
@@ -239,6 +242,7 @@ PRICED = {"sell": pb.Sell(price=PRICES[0])}
         ("clock", {"quote": pb.Quote(broadcast=SAID, prices=[-math.inf])}, "no numbers"),
         ("clock", {"quote": pb.Quote(broadcast=SAID, prices=[math.nan])}, "no numbers"),
         ("clock", {"quote": pb.Quote(broadcast=SAID, prices=[0.0] * 10**6)}, "more than 65536 prices"),
+        *(("clock", {"quote": pb.Quote(broadcast=SAID, spread=odd)}, "no length") for odd in ODD_LENGTHS),
         ("clock", {"quote": pb.Quote(broadcast=pb.Broadcast(size=1))}, "0 coordinates"),
         ("clock", {"draw": pb.Draw(count=2**63)}, "asks for no 'draw'"),
         ("clock", {"broadcast": SAID}, "asks for no 'broadcast'"),
@@ -251,7 +255,7 @@ PRICED = {"sell": pb.Sell(price=PRICES[0])}
         ("clock", {"welcome": pb.Welcome()}, "not known here"),
         ("clock", {"invite": invite().invite}, "has begun already"),
     ],
-    ids=range(17),
+    ids=range(20),
 )
 def test_what_no_protocol_asks_gets_no_row(at: Host, protocol: str, asked: Body, words: str) -> None:
     # "no answer that carries data", and a line about nothing that did not leave.

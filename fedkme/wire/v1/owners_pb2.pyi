@@ -217,12 +217,14 @@ class Ask(_message.Message):
     def __init__(self, token: _Optional[int] = ...) -> None: ...
 
 class Quote(_message.Message):
-    __slots__ = ("broadcast", "prices")
+    __slots__ = ("broadcast", "prices", "spread")
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     PRICES_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
     broadcast: Broadcast
     prices: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., prices: _Optional[_Iterable[float]] = ...) -> None: ...
+    spread: float
+    def __init__(self, broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., prices: _Optional[_Iterable[float]] = ..., spread: _Optional[float] = ...) -> None: ...
 
 class Counts(_message.Message):
     __slots__ = ("at_least",)

@@ -217,8 +217,10 @@ class Swindler(DirectPort):
         self._honest = honest
         self._lie = lie
 
-    async def quote(self, broadcast: Broadcast, prices: NDArray[np.float64]) -> NDArray[np.int64]:
-        counts = await super().quote(broadcast, prices)
+    async def quote(
+        self, broadcast: Broadcast, prices: NDArray[np.float64], spread: float
+    ) -> NDArray[np.int64]:
+        counts = await super().quote(broadcast, prices, spread)
         return counts[:-1] if self._lie == "fewer prices" else counts + (self._lie == "counts more")
 
     async def sell(self, round_number: int, price: float, due: int) -> Sequence[AnyRow]:

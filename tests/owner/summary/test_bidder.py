@@ -207,3 +207,21 @@ def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
     tracemalloc.stop()
     features, scores, working = 2 * count * dimension, 40 * count, 6 * 2**20
     assert peak < features + scores + working < 4 * count * dimension
+
+
+def test_of_equal_rows_as_many_are_sold_as_were_counted_at_the_price() -> None:
+    # Issue 13, item 7: of 2,000 copies twice as many are worth the price each time that it falls by a spread;
+    # the next process of the owner sells the same ones. Chance: constants are those of an empty secret.
+    copies = Table(np.tile(table(1, 4).values, (2000, 1)), np.zeros(2000, dtype=np.int64))
+    owner, again = prepared(copies), prepared(copies)
+    said = Broadcast(1, 0, NOTHING)
+    bid = owner.bid(said)
+    assert bid is not None
+    prices = bid.value + 0.01 * np.array([6.0, 5.0, 4.0, 0.0])
+    counts = owner.quote(said, prices, spread=0.01)
+    again.bid(said)
+    again.restore_quote(said, 0.01)
+    np.testing.assert_allclose(counts, 2000 / np.array([64, 32, 16, 1]), rtol=0.3)
+    assert len(owner.sell(1, prices[1])) == counts[1]
+    again.sell(1, prices[1])
+    assert again.named_since(0) == owner.named_since(0)

@@ -221,8 +221,8 @@ class StaleEpoch(Bidder):
 
     _last: NDArray[np.int64] | None = None
 
-    def quote(self, broadcast: Broadcast, prices: Floats) -> NDArray[np.int64]:
-        fresh = super().quote(broadcast, prices)
+    def quote(self, broadcast: Broadcast, prices: Floats, spread: float = 0.0) -> NDArray[np.int64]:
+        fresh = super().quote(broadcast, prices, spread)
         last, self._last = self._last, fresh
         return fresh if last is None else last
 
