@@ -32,6 +32,7 @@ class Forms:
         weighted: rows with weights.
         fit: their weights, in the same order, and what is known of the fit.
         repeats: p rows, equal ones beside each other.
+        counts: how often each of these is there, (s,), > 0.
         least: MMD^2 to D_v of the best weights over all rows received.
         own: mean of the kernel over all pairs of rows of D_v.
     """
@@ -40,8 +41,15 @@ class Forms:
     weighted: Table
     fit: WeightedRows
     repeats: Table
+    counts: NDArray[np.int64]
     least: float
     own: float
+
+    @property
+    def effective(self) -> tuple[float, float, float]:
+        """Effective sample sizes of the summary, the weighted rows and the repeats."""
+        repeats = float(self.counts.sum() ** 2 / (self.counts**2).sum())
+        return float(len(self.summary)), self.fit.effective, repeats
 
     def files(self) -> dict[str, bytes]:
         """The forms beside summary.npz, by the name of the file."""
@@ -68,7 +76,7 @@ def make_forms(schema: Schema, came: Table, summary: Table, validation: Table, p
     fit = weigh(about, p, np.arange(min(len(summary), MOST_ROWS)))
     counts = repeat(about, p)
     repeats = order.take(np.repeat(np.arange(len(order)), counts))
-    return Forms(summary, order.take(fit.indices), fit, repeats, about.least, about.own)
+    return Forms(summary, order.take(fit.indices), fit, repeats, counts[counts > 0], about.least, about.own)
 
 
 def rest(came: Table, summary: Table) -> Table:

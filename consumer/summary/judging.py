@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluate_tables
 from consumer.summary.forms import Forms, make_forms
-from consumer.summary.verdict import SummaryVerdict, expected_mmd2, verdict_on
+from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
@@ -31,7 +29,7 @@ class Judged:
         alike: quality of p rows with equal weights.
         weighted: of rows with weights.
         repeats: of p rows, some more than once.
-        expected: MMD^2 to D_v that as many fresh rows of D_v's own law would have, or None.
+        by: yardstick of the verdict.
         verdict: on the best form.
     """
 
@@ -39,19 +37,20 @@ class Judged:
     alike: Evaluation
     weighted: Evaluation
     repeats: Evaluation
-    expected: float | None
+    by: Yardstick
     verdict: SummaryVerdict
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; docs/metrics.md says what each means."""
-        fit, (_, counts) = self.forms.fit, np.unique(self.forms.repeats.values, axis=0, return_counts=True)
-        effective = float(counts.sum() ** 2 / (counts**2).sum())
-        about_fit = {"rows": len(fit), "effective": fit.effective, "ridge": fit.ridge, "gap": fit.gap}
+        fit = self.forms.fit
+        about_fit = {"rows": len(fit), "ridge": fit.ridge, "gap": fit.gap, "least": self.forms.least}
+        alike, weighted, repeats = self.forms.effective
         return self.alike.to_json() | {
-            "effective": float(len(self.forms.summary)),
-            "weighted": self.weighted.to_json() | about_fit | {"least": self.forms.least},
-            "repeats": self.repeats.to_json() | {"rows": len(counts), "effective": effective},
-            "expected": self.expected,
+            "effective": alike,
+            "weighted": self.weighted.to_json() | {"effective": weighted} | about_fit,
+            "repeats": self.repeats.to_json() | {"effective": repeats, "rows": len(self.forms.counts)},
+            "spread": self.by.spread,
+            "expected": self.by.expected,
             "verdict": self.verdict.to_json(),
         }
 
@@ -90,9 +89,10 @@ def judge_tables(
     alike = evaluate_tables(schema, forms.summary, *about)
     weighted = evaluate_tables(schema, forms.weighted, *about, weights=forms.fit.weights)
     repeats = evaluate_tables(schema, forms.repeats, *about)
-    expected = expected_mmd2(forms.own, len(validation), p)
-    best = min(form.mmd2 for form in (alike, weighted, repeats))
-    return Judged(forms, alike, weighted, repeats, expected, verdict_on(alike.mmd2, best, expected))
+    by = yardstick(forms.own, len(validation), p)
+    found = (alike, weighted, repeats)
+    qualities = [FormQuality(of.mmd2, size) for of, size in zip(found, forms.effective, strict=True)]
+    return Judged(forms, *found, by, verdict_on(qualities[0], qualities[1:], by))
 
 
 def judge(

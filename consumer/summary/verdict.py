@@ -2,11 +2,14 @@
 
 Of p rows drawn from the law that D_v's m rows were drawn from, the expected MMD^2 to D_v is
 (1 - k) (1/p + 1/m), k the mean kernel of two different rows of D_v: what a consumer would get who could
-simply draw more rows of its own. Grades compare the best form of a summary with that.
+simply draw more rows of its own. Weights and repeats are fitted to D_v, which hides how few rows carry them:
+a form of effective sample size e is charged (1 - k) (1/e - 1/p), by which the mean of e rows varies more than
+that of p. Grades compare the best form, so charged, with the yardstick.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +20,9 @@ GOOD = 1.25
 FAIR = 3.0
 """The same of a fair one."""
 LOSS = 1.1
-"""MMD^2 over that of uniform rows from which a run loses to them: draws of uniform rows differ by as much."""
+"""MMD^2 over that of uniform rows from which a run is behind them: draws of these differ by as much."""
+LOST = 0.1
+"""By how much of the yardstick it has to be behind to have lost: less says nothing of the law of D_v."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +44,92 @@ class SummaryVerdict:
         return {"grade": self.grade, "sentence": self.sentence, "advice": self.advice}
 
 
-def expected_mmd2(own: float, validation_rows: int, p: int) -> float | None:
-    """The yardstick; None of a single row, which tells nothing of its law.
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """Facts about D_v by which a summary of p rows is judged.
+
+    Attributes:
+        spread: 1 - k, or None of a single row, which tells nothing of its law.
+        rows: p.
+        validation_rows: m.
+    """
+
+    spread: float | None
+    rows: int
+    validation_rows: int
+
+    @property
+    def expected(self) -> float | None:
+        """MMD^2 to D_v that p fresh rows of its law have on average."""
+        return None if self.spread is None else self.spread * (1.0 / self.rows + 1.0 / self.validation_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FormQuality:
+    """MMD^2 to D_v of a form of a summary, and its effective sample size."""
+
+    mmd2: float
+    effective: float
+
+
+def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
+    """Make the yardstick.
 
     Args:
         own: mean of k over all pairs of rows of D_v, a row with itself included; k(x, x) = 1.
         validation_rows: m.
-        p: rows of the summary.
+        p: rows of the summary that was asked for.
     """
     m = validation_rows
-    if m < 2:
-        return None
-    others = (m * own - 1.0) / (m - 1)
-    return max(1.0 - others, 0.0) * (1.0 / p + 1.0 / m)
+    return Yardstick(max(m * (1.0 - own) / (m - 1), 0.0) if m > 1 else None, p, m)
 
 
 def verdict_on(
-    alike: float, best: float, expected: float | None, rival: float | None = None
+    alike: FormQuality, others: Sequence[FormQuality], by: Yardstick, rival: float | None = None
 ) -> SummaryVerdict:
     """Judge a summary.
 
     Args:
-        alike: MMD^2 to D_v of its p rows with equal weights.
-        best: the same of its best form.
-        expected: `expected_mmd2`.
-        rival: the same of as many uniform rows, with weights, where somebody can know it.
+        alike: its p rows with equal weights.
+        others: its other forms.
+        by: the yardstick.
+        rival: MMD^2 to D_v of as many uniform rows, with weights, where somebody can know it.
     """
-    if rival is not None and best > LOSS * rival:
+    closest = min(form.mmd2 for form in (alike, *others))
+    behind = rival is not None and closest > LOSS * rival
+    if behind and rival is not None and closest - rival > LOST * (by.expected or 0.0):
         return SummaryVerdict(
             "poor",
-            f"uniform rows would have been closer to D_v at as many rows accessed (MMD^2 {rival:#.3g}, "
-            f"this run {best:#.3g})",
-            "Take protocol=uniform with uniform_ratio and weights, or what `fedkme plan` recommends.",
+            f"uniform rows with weights would have been closer to D_v at as many rows accessed (MMD^2 "
+            f"{rival:#.3g}, this run {closest:#.3g})",
+            "Take protocol=uniform with a uniform_ratio above 1, or what `fedkme plan` recommends.",
         )
-    if expected is None:
+    if by.expected is None:
         return SummaryVerdict("fair", "D_v has one row, which is no yardstick", "Give more rows of D_v.")
-    ratio = best / expected if expected > 0.0 else 1.0 if best < 1e-12 else float("inf")
+    ratios = [_ratio(form, by) for form in (alike, *others)]
+    ratio = min(ratios)
     sentence = (
-        f"MMD^2 to D_v is {best:#.3g}, {ratio:.2g} times what as many fresh rows of its own law would have"
+        f"MMD^2 to D_v is {closest:#.3g}; the best form, charged for uneven weights, has {ratio:.2g} times "
+        f"that of {by.rows} fresh rows of D_v's own law"
     )
+    if behind:
+        sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
     if ratio > FAIR:
         return SummaryVerdict("poor", sentence, _POOR)
     grade: Grade = "good" if ratio <= GOOD else "fair"
     advice = "" if grade == "good" else _FAIR
-    if expected > 0.0 and alike > max(GOOD * expected, 1.25 * best):
+    if ratios[0] > max(GOOD, 1.25 * ratio):
         advice = f"{_WEIGHTED} {advice}".rstrip()
     return SummaryVerdict(grade, sentence, advice)
+
+
+def _ratio(form: FormQuality, by: Yardstick) -> float:
+    """MMD^2 of a form, with what its effective sample size costs, over the yardstick."""
+    assert by.spread is not None, "there is a yardstick"
+    charged = form.mmd2 + by.spread * max(1.0 / form.effective - 1.0 / by.rows, 0.0)
+    if by.expected:
+        return charged / by.expected
+    return 1.0 if charged < 1e-12 else float("inf")
 
 
 _POOR = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from consumer.summary.verdict import verdict_on
+from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from fedkme.privacy.accounting import PrivacyStatement
 from sim.config import Baseline, SimulationSettings
 from sim.evaluation.baselines import BaselineResult
@@ -63,7 +63,7 @@ def assemble(
             if name != "summary" and values["downstream"]
         },
         "effective": _effective(evaluations),
-        "verdict": None if evaluation is None else _verdict(evaluation, mmd2),
+        "verdict": None if evaluation is None else _verdict(evaluation, record, mmd2),
         "privacy": [each.to_json() for each in privacy],
         "privacy_published": [each.to_json() for each in claims],
         "timing": dict(timing) | _round_times(rounds),
@@ -130,11 +130,13 @@ def _effective(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]
     return {name: values["effective"] for name, values in evaluations.items() if "effective" in values}
 
 
-def _verdict(evaluation: Mapping[str, Any], mmd2: Mapping[str, float]) -> dict[str, str]:
+def _verdict(
+    evaluation: Mapping[str, Any], record: Mapping[str, Any], mmd2: Mapping[str, float]
+) -> dict[str, str]:
     """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
-    best = min(mmd2[name] for name in _forms(evaluation))
-    found = verdict_on(mmd2["summary"], best, evaluation["expected"], mmd2.get("uniform_weighted"))
-    return found.to_json()
+    alike, *others = (FormQuality(of["mmd2"], of["effective"]) for of in _forms(evaluation).values())
+    by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
+    return verdict_on(alike, others, by, mmd2.get("uniform_weighted")).to_json()
 
 
 def _present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.summary.evaluation import Evaluation
-from consumer.summary.verdict import verdict_on
+from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from curator.runs.record_files import write_run
 from curator.summary.record import SummaryRecord
 from fedkme.errors import OwnerLostError
@@ -56,7 +56,7 @@ FORMS = {
     "effective": 5.0,
     "weighted": EVALUATION.to_json() | {"mmd2": 0.1, "mmd2_counted": None, "effective": 3.5},
     "repeats": EVALUATION.to_json() | {"mmd2": 0.2, "effective": 3.0},
-    "expected": 0.06,
+    "spread": 0.2,
 }
 """What a consumer's evaluation.json says besides."""
 GREEDY = Evaluation(mmd2=0.2, mmd2_test=None, mmd2_counted=0.25, downstream={})
@@ -136,7 +136,8 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     forms = {"summary_weighted": 0.1, "summary_repeats": 0.2}
     assert metrics["mmd2"] == {"summary": 0.3, "greedy": 0.2} | forms
     assert metrics["effective"] == {"summary": 5.0, "summary_weighted": 3.5, "summary_repeats": 3.0}
-    assert metrics["verdict"] == verdict_on(0.3, 0.1, 0.06).to_json()
+    qualities = [FormQuality(0.3, 5.0), FormQuality(0.1, 3.5), FormQuality(0.2, 3.0)]
+    assert metrics["verdict"] == verdict_on(qualities[0], qualities[1:], Yardstick(0.2, P, 6)).to_json()
     assert metrics["mmd2_counted"] == {"summary": 0.4, "greedy": 0.25, "summary_repeats": 0.4}
     assert metrics["mmd2_test"] == {}
     over = {"summary": pytest.approx(50), "summary_weighted": pytest.approx(-50), "summary_repeats": 0.0}
