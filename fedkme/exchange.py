@@ -31,6 +31,7 @@ class SummaryRequest:
         rows: p.
         validation_rows: |D_v|, public.
         gamma: of the kernel; None: by the median heuristic on the curator's public seed set.
+        labelled: whether rows of D_v have classes, by which it can be counted; public.
     """
 
     consumer: str
@@ -39,6 +40,7 @@ class SummaryRequest:
     rows: int
     validation_rows: int
     gamma: float | None
+    labelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class CellsPlan:
         rho: rows of owners for each row of the summary.
         classes: of the label by which owners count each cell; 0 for cells alone.
         fill: how owners pick rows that fill an order.
+        sketch_share: share of owners' epsilon that the cells cost, their histograms get the rest; 0: the
+            usual 0.3, or nothing where seeds made the cells.
     """
 
     code_book: Mapping[str, Any]
@@ -75,6 +79,7 @@ class CellsPlan:
     rho: float
     classes: int = 0
     fill: Fill = "herding"
+    sketch_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

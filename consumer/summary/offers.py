@@ -79,8 +79,9 @@ def make_request(
         gamma = gamma_of(request.kernel, rows, rows[:0])
         if request.kernel.gamma == "median-validation":
             gate.pass_gamma(gamma)
+    labelled = validation.labels is not None
     return SummaryRequest(
-        gate.consumer, secrets.token_bytes(16), schema.digest(), request.p, len(validation), gamma
+        gate.consumer, secrets.token_bytes(16), schema.digest(), request.p, len(validation), gamma, labelled
     )
 
 
@@ -123,7 +124,7 @@ def make_offer(
     if plan.cells is not None:
         book = code_book_from_json(plan.cells.code_book, schema)
         how = histogram_noise(request.privacy.of_row)
-        cells = book.cells_of(schema.encode(validation.values))
+        cells = book.cells_of(schema.encode(validation.values), validation.labels)
         histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
         gate.pass_histogram(plan.run, how.event, histogram)
     else:

@@ -22,6 +22,7 @@ from curator.sums.owner_sums import OwnerSums
 from curator.sums.run import give_up, run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.cells.disclosures import sketch_of
+from fedkme.cells.plan import share_for
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
 from fedkme.wire.journals import RunDocument
@@ -108,7 +109,7 @@ class Agreement:
             code, cause, remedy = attempt["fault"]
             raise error_of(code, cause, remedy) or ProtocolError(cause, remedy)
         try:
-            await self._sketched(run, attempt.get("owners"))
+            await self._sketched(run, attempt)
         except StoreError:
             raise
         except FedkmeError as error:
@@ -128,25 +129,35 @@ class Agreement:
 
     def _planned(self, run: Run, cells: PublicCells) -> RunDocument:
         plan, how = run.document.planned, self._context.settings.summary.cells
-        gamma = plan.features.gamma
-        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill)
+        gamma, share = plan.features.gamma, cells.sketch_share
+        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share)
         return replace(run.document, plan=replace(plan, cells=public))
 
-    async def _sketched(self, run: Run, names: list[str] | None) -> None:
+    def _share(self, run: Run) -> float:
+        """Share of owners' epsilon for the sketch: their policies hear of it before they say their sizes."""
+        noise = self._context.settings.summary.owner_noise()
+        labelled = run.document.summary.labelled
+        return share_for(None, len(self._context.schema.classes), noise.sketch_deviation, labelled)
+
+    async def _sketched(self, run: Run, attempt: dict[str, Any]) -> None:
         context, document = self._context, run.document
         summary, members = context.settings.summary, context.members
-        invitation = sketch_invitation(run.name, summary, context.schema, run.consumer, security_of(context))
         quorum = max(summary.quorum, context.settings.release.quorum)
+        names: list[str] | None = attempt.get("owners")
         if names is None:
             names = await members.gather(quorum, context.settings.connect_s)
             self._note(run, owners=names)
+        share = self._share(run)
+        invitation = sketch_invitation(
+            run.name, summary, context.schema, run.consumer, security_of(context), share
+        )
         members.enlist(invitation.run, names)
         sessions = [SumSession(members.connection(name), invitation.run) for name in names]
-        rows, seed = document.summary.validation_rows, document.planned.features.seed
+        seed = document.planned.features.seed
 
         async def ask(sums: OwnerSums) -> PublicCells:
             await sums.invite()
-            return await of_owners(summary, context.schema, sums, rows, seed)
+            return await of_owners(summary, context.schema, sums, document.summary, seed, share)
 
         def keep(cells: PublicCells) -> None:
             self.forget(run)

@@ -76,7 +76,7 @@ class CellsFamily:
             context.schema,
             book,
             cells.gamma,
-            settings.owner_noise().histogram,
+            settings.owner_noise(cells.sketch_share).histogram,
             offer.histogram,
             document.summary.validation_rows,
             encoded,

@@ -85,10 +85,12 @@ class SummarySettings(Settings):
         """Rows that uniform sampling asks owners for, for a summary of so many."""
         return round(self.uniform_ratio * rows) if self.row.family == "uniform" else rows
 
-    def owner_noise(self) -> OwnerNoise:
-        """Noise on an owner's rows in the cells protocol, its sketch and its histogram together."""
-        sketched = self.cells.code_book != "seeds"
-        share = SKETCH_SHARE if sketched else 0.0
+    def owner_noise(self, share: float = 0.0) -> OwnerNoise:
+        """Noise on an owner's rows in the cells protocol, its sketch and its histogram together.
+
+        The sketch's share is chosen for each run, 0 for the usual one; what both cost together is the same.
+        """
+        share = 0.0 if self.cells.code_book == "seeds" else share or SKETCH_SHARE
         return owner_noise(self.privacy.epsilon, self.privacy.delta, share).for_group(self.privacy.group)
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:

@@ -15,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.cells.projection import Projection, ProjectionSpec, Rows
-from fedkme.cells.sketch import Sketch
+from fedkme.cells.sketch import Sketch, checked_labels
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Kind = Literal["kmeans", "sketch"]
+Kind = Literal["kmeans", "sketch", "classes"]
 
 _LLOYD_STEPS = 50
 _BLOCK_ROWS = 4096
 MOST_CELLS = 4096
+LEADING = 48
+"""Leading eigenvectors of a noisy covariance inside which classes are told apart: noise in the others hides
+what there is in these. Taking them is post-processing of the release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,8 @@ class CodeBook:
 
     Attributes:
         kind: `kmeans`: the nearest of `centres` in model space. `sketch`: the class with the largest score
-            `weights` z + `offsets`, and in it the signs of `directions`' (z - `origin`).
+            `weights` z + `offsets`, and in it the signs of `directions`' (z - `origin`). `classes`: the row's
+            own class, and in it the signs likewise.
         spec: of z.
         arrays: by name, as above; together with `kind` and `spec` the whole of it.
         schema: of the rows.
@@ -51,42 +55,55 @@ class CodeBook:
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
-            fits = (
-                self.kind == "sketch"
-                and set(shapes) == {"origin", "directions", "weights", "offsets"}
-                and (
-                    shapes["origin"] == (d,)
-                    and shapes["directions"][:1] == (d,)
-                    and shapes["weights"] == (*shapes["offsets"], d)
-                )
-            )
+            signs = shapes.get("origin") == (d,) and shapes.get("directions", ())[:1] == (d,)
+            own = self.kind == "classes" and len(shapes) == 2 and bool(self.schema.classes)
+            fits = signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
         if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
             raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")
         if not 1 <= self.cells <= MOST_CELLS:
             raise ConfigError(f"a code book of {self.cells} cells", f"Take 1 to {MOST_CELLS}.")
+
+    def _fits_discriminants(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        return (
+            set(shapes) == {"origin", "directions", "weights", "offsets"}
+            and len(shapes["offsets"]) == 1
+            and shapes["weights"] == (*shapes["offsets"], self.spec.dimension)
+        )
 
     @property
     def cells(self) -> int:
         """B."""
         if self.kind == "kmeans":
             return len(self.arrays["centres"])
-        return len(self.arrays["offsets"]) << int(self.arrays["directions"].shape[1])
+        classes = self.schema.classes if self.kind == "classes" else self.arrays["offsets"]
+        return len(classes) << int(self.arrays["directions"].shape[1])
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, arrays as nested lists; `code_book_from_json` reads them back."""
         arrays = {name: array.tolist() for name, array in self.arrays.items()}
         return {"kind": self.kind, "spec": self.spec.to_json(), "arrays": arrays}
 
-    def cells_of(self, rows: Rows) -> IntArray:
+    @property
+    def needs_labels(self) -> bool:
+        """Check whether a row's cell depends on its class."""
+        return self.kind == "classes"
+
+    def cells_of(self, rows: Rows, labels: IntArray | None = None) -> IntArray:
         """Cell of each encoded row, (m, n) -> (m,) int64 in 0 .. B - 1; ties go to the lower cell.
 
+        Args:
+            rows: encoded, (m, n).
+            labels: classes of the rows, (m,); read by a book of classes alone.
+
         Raises:
-            DataError: rows do not fit or are not finite.
+            DataError: rows do not fit or are not finite, or their classes are missing or unknown.
         """
-        parts = [self._block(rows[i : i + _BLOCK_ROWS]) for i in range(0, len(rows), _BLOCK_ROWS)]
+        blocks = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(rows), _BLOCK_ROWS)]
+        own = checked_labels(labels, len(rows), len(self.schema.classes)) if self.needs_labels else None
+        parts = [self._block(rows[at], None if own is None else own[at]) for at in blocks]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
-    def _block(self, rows: Rows) -> IntArray:
+    def _block(self, rows: Rows, classes: IntArray | None) -> IntArray:
         arrays = self.arrays
         if self.kind == "kmeans":
             block = np.asarray(rows, np.float64)
@@ -94,7 +111,8 @@ class CodeBook:
                 raise DataError("rows do not fit the code book", "Encode rows by the public schema.")
             return _nearest(block, arrays["centres"])
         z = Projection(self.spec, self.schema)(rows)
-        classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
+        if classes is None:
+            classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
         bits = (z - arrays["origin"]) @ arrays["directions"] > 0.0
         inside: IntArray = bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
         cells: IntArray = (classes << bits.shape[1]) + inside
@@ -147,43 +165,62 @@ def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, s
     return CodeBook("kmeans", spec, {"centres": centres}, schema)
 
 
-def sketch_book(sketch: Sketch, bits: int, spec: ProjectionSpec, schema: Schema) -> CodeBook:
-    """Make cells of a noisy sketch: classes by linear discriminants, each cut by signs of directions.
+def sketch_book(
+    sketch: Sketch, bits: int, spec: ProjectionSpec, schema: Schema, own_class: bool = False
+) -> CodeBook:
+    """Make cells of a noisy sketch: classes, each cut by signs of directions.
 
     Without labels: the signs of the top `bits` principal components of z (SOUND.md, step 1). With them: the
-    argmax of Fisher's linear discriminant over the classes and, in it, signs along the top principal
-    directions *within* classes. The spectral norm of the noise, sqrt(2 d) deviations, is the ridge.
+    row's own class, where all parties' rows have one, or the argmax of Fisher's linear discriminant over the
+    classes, in the span of the LEADING eigenvectors of the covariance; and, in it, signs along the top
+    principal directions *within* classes. The spectral norm of the noise there, sqrt(2 k) deviations, is the
+    ridge.
 
     Args:
         sketch: with noise.
         bits: sign bits; B = C 2^bits with labels, 2^bits without.
         spec: of z.
         schema: of the rows.
+        own_class: rows are in cells of their own class; the sketch is by class.
     """
     d, rows = spec.dimension, float(sketch.rows)
     if not 0 <= bits <= min(d, 12):
         raise ConfigError(f"{bits} sign bits of {d} directions", "Take at most 12 and at most d.")
     origin = sketch.sums.sum(axis=0) / rows
-    classes = len(sketch.sums)
-    counts = np.maximum(sketch.counts, 1.0)
-    if classes == 1:
-        within, means = sketch.second / rows - np.outer(origin, origin), origin[None]
-        weights, offsets = np.zeros((1, d)), np.zeros(1)
+    leading = _principal(sketch.second / rows - np.outer(origin, origin), LEADING)
+    if len(sketch.sums) == 1:
+        directions, weights, offsets = leading[:, :bits], np.zeros((1, d)), np.zeros(1)
     else:
-        # Nearly empty classes: their noisy means are shrunk to the common one.
-        trust = counts / (counts + sketch.deviation * np.sqrt(d))
-        means = origin + trust[:, None] * (sketch.sums / counts[:, None] - origin)
-        within = sketch.second / rows - (counts[:, None] * means).T @ means / rows
-        values, vectors = np.linalg.eigh((within + within.T) / 2.0)
-        ridge = np.sqrt(2.0 * d) * sketch.deviation / rows + 0.01 * max(float(values.mean()), 1e-9)
-        whitened = vectors / (np.maximum(values, 0.0) + ridge)
-        weights = (means - origin) @ whitened @ vectors.T
-        prior = np.log(counts / counts.sum())
-        offsets = prior - 0.5 * np.einsum("cd,cd->c", weights, means + origin)
-    _, vectors = np.linalg.eigh((within + within.T) / 2.0)
-    directions = vectors[:, ::-1][:, :bits]
+        weights, offsets, within = _discriminants(sketch, origin, leading)
+        directions = leading @ _principal(within, bits)
+        if own_class:
+            return CodeBook("classes", spec, {"origin": origin, "directions": directions}, schema)
     arrays = {"origin": origin, "directions": directions, "weights": weights, "offsets": offsets}
     return CodeBook("sketch", spec, arrays, schema)
+
+
+def _discriminants(
+    sketch: Sketch, origin: FloatArray, leading: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Fisher's discriminants in the span of `leading`, (d, k): (C, d), offsets (C,), within-class (k, k)."""
+    rows, counts, k = float(sketch.rows), np.maximum(sketch.counts, 1.0), leading.shape[1]
+    # Nearly empty classes: their noisy means are shrunk to the common one.
+    trust = counts / (counts + sketch.deviation * np.sqrt(k))
+    centre = origin @ leading
+    means = centre + trust[:, None] * (sketch.sums @ leading / counts[:, None] - centre)
+    within = leading.T @ sketch.second @ leading / rows - (counts[:, None] * means).T @ means / rows
+    values, vectors = np.linalg.eigh((within + within.T) / 2.0)
+    ridge = np.sqrt(2.0 * k) * sketch.deviation / rows + 0.01 * max(float(values.mean()), 1e-9)
+    inside = (means - centre) @ (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+    prior = np.log(counts / counts.sum())
+    offsets = prior - 0.5 * np.einsum("ck,ck->c", inside, means + centre)
+    return inside @ leading.T, offsets, within
+
+
+def _principal(matrix: FloatArray, count: int) -> FloatArray:
+    """Eigenvectors of the largest eigenvalues, (d, min(count, d)), the largest first."""
+    _, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return np.ascontiguousarray(vectors[:, ::-1][:, :count])
 
 
 def _nearest(rows: FloatArray, centres: FloatArray) -> IntArray:

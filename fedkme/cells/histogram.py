@@ -18,6 +18,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.cells.sketch import checked_labels
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.events import PureDp
@@ -87,15 +88,13 @@ def counts(cells: IntArray, size: int) -> IntArray:
 def by_label(cells: IntArray, labels: IntArray, size: int, classes: int) -> IntArray:
     """Cells of (class, cell) pairs, class B + cell, (m,): a finer partition, of the same sensitivity.
 
-    Owners count by it where rows have labels: an owner can tell rows of one cell and different classes apart,
-    and orders then name the class too. D_v has no labels and is counted by cells alone.
+    Owners count by it where D_v has no labels and is counted by cells alone: an owner can tell rows of one
+    cell and different classes apart, and orders then name the class too.
 
     Raises:
         DataError: a class that the schema does not have.
     """
-    if len(labels) != len(cells) or (len(labels) and not (labels.min() >= 0 and labels.max() < classes)):
-        raise DataError("rows to count by class have no labels or unknown ones", "Use the schema's classes.")
-    joint: IntArray = labels * size + cells
+    joint: IntArray = checked_labels(labels, len(cells), classes) * size + cells
     return joint
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedkme.cells import sketch
+from fedkme.cells.codebook import LEADING
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import Composed, Event, Gaussian
@@ -29,8 +30,14 @@ SKETCH_SHARE = 0.3
 budget."""
 
 
-WORST_MEAN = 0.3
-"""Length of the noise on a class mean of z, where z has length 1, beyond which classes are not used."""
+SMALL_SHARE = 0.15
+"""The share where rows say their class: a few directions are all that the sketch is for."""
+LARGE_SHARE = 0.7
+"""The share where the sketch would else be too noisy to tell classes apart."""
+CLASS_NOISE = 0.15
+"""Length of the noise on a class mean of z, where z has length 1, beyond which a sketch gets LARGE_SHARE."""
+LABELLED_ROWS = 84.0
+"""Rows for each unit of the sketch's deviation from which on classes are used: 2,000 rows at epsilon 1."""
 
 
 def joint_delta(multiplier: float, scale: float, epsilon: float) -> float:
@@ -124,28 +131,46 @@ def bits_for(
 ) -> int:
     """Sign bits of a code book, from public numbers: so many that noise stays below counts.
 
+    A cell of D_v has 2.4 rows at epsilon 1, one of an owner of middle size 5, or 8 where classes are cut; a
+    book of more than 104 cells is no better (measured: docs/results-cells.md).
+
     Args:
         validation_rows: m.
         owner_rows: all m_j.
         epsilon_v: of the histogram of D_v.
         epsilon_owner: of an owner's histogram.
-        classes: parts that the code book makes before it takes bits.
+        classes: C, parts that the code book makes before it takes bits; 1 without labels.
     """
     middle = sorted(owner_rows)[len(owner_rows) // 2]
-    # With labels owners count in more cells than D_v.
     rows_a_cell = 5.0 if classes == 1 else 8.0
-    most = min(validation_rows * epsilon_v / 3.0, middle * epsilon_owner / rows_a_cell)
-    bits = min(6, max(3, math.floor(math.log2(max(most, 1.0)))))
-    return max(0, bits - math.ceil(math.log2(classes)))
+    most = min(validation_rows * epsilon_v / 2.4, 104.0, middle * epsilon_owner / rows_a_cell)
+    least = 3 - math.ceil(math.log2(classes))
+    return max(0, least, math.floor(math.log2(max(most, 1.0) / classes)))
 
 
-def labels_help(rows: int, classes: int, dimension: int, deviation: float) -> bool:
+def labels_help(rows: int, classes: int, deviation: float) -> bool:
     """Check whether the sketch can tell classes apart under its noise, from public numbers.
 
     Args:
         rows: N of all owners.
         classes: C.
-        dimension: d.
-        deviation: of the sketch's noise (`OwnerNoise.sketch_deviation`).
+        deviation: of the noise of a sketch with SKETCH_SHARE (`OwnerNoise.sketch_deviation`).
     """
-    return classes > 1 and deviation * math.sqrt(dimension) * classes / max(rows, 1) <= WORST_MEAN
+    return classes > 1 and rows >= LABELLED_ROWS * deviation
+
+
+def share_for(rows: int | None, classes: int, deviation: float, own_class: bool) -> float:
+    """Share of an owner's epsilon for the sketch, from public numbers alone: it is said before the sketch.
+
+    Args:
+        rows: N of all owners; None where they have not said it.
+        classes: C of the schema.
+        deviation: of the noise of a sketch with SKETCH_SHARE.
+        own_class: rows of D_v have classes, and all rows will be counted by their own.
+    """
+    if own_class and classes > 1:
+        return SMALL_SHARE
+    if rows is None or not labels_help(rows, classes, deviation):
+        return SKETCH_SHARE
+    noise = deviation * math.sqrt(LEADING) * classes / rows
+    return LARGE_SHARE if noise > CLASS_NOISE else SKETCH_SHARE

@@ -97,7 +97,7 @@ def coordinates(rows: Rows, labels: IntArray | None, projection: Projection, cla
     if len(rows) > ROW_LIMIT:
         raise DataError(f"there are {len(rows)} rows and a sketch holds {ROW_LIMIT}", "Sample rows.")
     if classes is not None:
-        _check_labels(rows, labels, classes)
+        checked_labels(labels, len(rows), classes)
     columns = 1 if classes is None else classes
     second = np.zeros((size, size), dtype=np.int64)
     sums, counts = np.zeros((columns, size), dtype=np.int64), np.zeros(columns, dtype=np.int64)
@@ -164,9 +164,17 @@ def from_coordinates(
     return Sketch(second, sums, counts, rows, multiplier * SENSITIVITY)
 
 
-def _check_labels(rows: Rows, labels: IntArray | None, classes: int) -> None:
-    if labels is None or labels.shape != (len(rows),):
-        raise DataError("rows to sketch by class have no labels", "Give labels, or sketch without them.")
+def checked_labels(labels: IntArray | None, rows: int, classes: int) -> IntArray:
+    """Classes of so many rows, as they were given.
+
+    Raises:
+        DataError: they are missing, or one is not of the schema.
+    """
+    if labels is None or labels.shape != (rows,):
+        raise DataError(
+            "rows to count by class have no labels", "Give labels, or ask for cells without them."
+        )
     unknown = int(((labels < 0) | (labels >= classes)).sum())
     if unknown:
         raise DataError(f"rows of a class that the schema does not have: {unknown}", "Use its classes.")
+    return labels

@@ -25,6 +25,7 @@ def request_to_wire(request: SummaryRequest) -> pb.SummaryRequest:
         rows=request.rows,
         schema_digest=request.schema,
         validation_rows=request.validation_rows,
+        labelled=request.labelled,
     )
     if request.gamma is None:
         message.gamma_from_seeds = True
@@ -48,6 +49,7 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
         message.rows,
         message.validation_rows,
         message.gamma if message.HasField("gamma") else None,
+        message.labelled,
     )
 
 

@@ -104,12 +104,11 @@ class HistogramResponder:
             )
         try:
             event = HistogramNoise(terms.scale).event
-            code_book_from_json(terms.code_book, self._schema)
+            book = code_book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
-        if terms.classes not in (0, len(self._schema.classes)) or (
-            terms.classes and self._table.labels is None
-        ):
+        by_class = bool(terms.classes) or book.needs_labels
+        if terms.classes not in (0, len(self._schema.classes)) or (by_class and self._table.labels is None):
             raise ProtocolError(
                 f"{self.name} is to count rows by other classes than its schema has",
                 "Give both the same schema file.",
@@ -213,10 +212,10 @@ class HistogramResponder:
 
     def _cells(self, terms: CellTerms, book: CodeBook) -> IntArray:
         """Cell of each row as this run counts it, (m_j,)."""
-        cells = book.cells_of(self._schema.encode(self._offered.values))
+        labels = self._offered.labels
+        cells = book.cells_of(self._schema.encode(self._offered.values), labels)
         if not terms.classes:
             return cells
-        labels = self._offered.labels
         assert labels is not None, "it was looked at when the run began"
         return by_label(cells, labels, book.cells, terms.classes)
 

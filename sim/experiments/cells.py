@@ -26,7 +26,7 @@ from curator.cells.orders import Histograms, make_orders
 from fedkme.cells import sketch
 from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
 from fedkme.cells.histogram import by_label, histogram_noise, noisy_counts
-from fedkme.cells.plan import SKETCH_SHARE, bits_for, labels_help, owner_noise
+from fedkme.cells.plan import bits_for, labels_help, owner_noise, share_for
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.prune import prune
@@ -58,7 +58,10 @@ class Variant:
     """Owners count by class and cell where the code book was made with labels."""
     epsilon: float = 1.0
     """Epsilon of the owners at DELTA, and of D_v; inf: no noise at all."""
-    sketch_share: float = SKETCH_SHARE
+    sketch_share: float | None = None
+    """Share of owners' epsilon; None: by the rule."""
+    own_class: bool = True
+    """Rows are counted by their own class where D_v has labels."""
     bits: int | None = None
     """Bits of the code book; None: by the rule."""
     swaps: bool = True
@@ -89,21 +92,24 @@ def first_round(layout: ExperimentDraw, variant: Variant, seed: int) -> Round:
     """Sketch, code book and histograms of all parties."""
     noiseless = np.isinf(variant.epsilon)
     epsilon = 1.0 if noiseless else variant.epsilon
-    plan = owner_noise(epsilon, DELTA, 0.0 if variant.book == "kmeans" else variant.sketch_share)
-    spec = spec_for(layout.schema, seed)
     sizes = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
-    helpful = labels_help(int(sizes.sum()), layout.classes, spec.dimension, plan.sketch_deviation)
+    deviation = owner_noise(epsilon, DELTA).sketch_deviation
+    helpful = labels_help(int(sizes.sum()), layout.classes, deviation)
     labelled = variant.book == "labels" or (variant.book == "auto" and helpful)
+    own_class = labelled and variant.own_class and layout.validation_labels is not None
+    classes = layout.classes if labelled else 1
+    share = variant.sketch_share or share_for(int(sizes.sum()), classes, deviation, own_class)
+    plan = owner_noise(epsilon, DELTA, 0.0 if variant.book == "kmeans" else share)
     bits = variant.bits
     if bits is None:
-        classes = layout.classes if labelled else 1
         bits = bits_for(len(layout.validation), sizes.tolist(), epsilon, plan.histogram.epsilon, classes)
     if variant.book == "kmeans":
-        book = kmeans_book(layout.seeds, 2**bits, spec, layout.schema, seed)
+        book = kmeans_book(layout.seeds, 2**bits, spec_for(layout.schema, seed), layout.schema, seed)
     else:
-        book = _sketched(layout, labelled, 0.0 if noiseless else plan.multiplier or 0.0, bits, seed)
-    cells = [book.cells_of(rows) for rows in layout.owners]
-    classes = layout.classes if labelled and variant.by_label else 1
+        multiplier = 0.0 if noiseless else plan.multiplier or 0.0
+        book = _sketched(layout, labelled, multiplier, bits, seed, own_class)
+    cells = [book.cells_of(rows, labels) for rows, labels in zip(layout.owners, layout.labels, strict=True)]
+    classes = classes if variant.by_label and not own_class else 1
     if classes > 1:
         pairs = zip(cells, layout.labels, strict=True)
         cells = [by_label(own, labels, book.cells, classes) for own, labels in pairs]
@@ -113,13 +119,16 @@ def first_round(layout: ExperimentDraw, variant: Variant, seed: int) -> Round:
         for i, own in enumerate(cells)
     ]
     how_v = None if noiseless else histogram_noise(epsilon)
-    of_validation = book.cells_of(layout.validation)
+    of_validation = book.cells_of(layout.validation, layout.validation_labels)
     nu = noisy_counts(of_validation, book.cells, how_v, simulated(seed, "consumer", "cells"))
-    histograms = Histograms(np.stack(counted), sizes, nu, len(layout.validation), classes)
+    variance = how.variance if how else 0.0
+    histograms = Histograms(np.stack(counted), sizes, nu, len(layout.validation), classes, variance)
     return Round(layout, variant, cells, histograms)
 
 
-def _sketched(layout: ExperimentDraw, labelled: bool, multiplier: float, bits: int, seed: int) -> CodeBook:
+def _sketched(
+    layout: ExperimentDraw, labelled: bool, multiplier: float, bits: int, seed: int, own_class: bool
+) -> CodeBook:
     spec = spec_for(layout.schema, seed)
     projection = Projection(spec, layout.schema)
     classes = layout.classes if labelled else None
@@ -131,7 +140,7 @@ def _sketched(layout: ExperimentDraw, labelled: bool, multiplier: float, bits: i
     rows = sum(len(own) for own in layout.owners)
     noise = simulated(seed, "curator", "sketch")
     noisy = sketch.release(total, rows, spec.dimension, classes, multiplier, noise)
-    return sketch_book(noisy, bits, spec, layout.schema)
+    return sketch_book(noisy, bits, spec, layout.schema, own_class)
 
 
 def collect(first: Round, total: int, seed: int) -> tuple[FloatArray, IntArray]:

@@ -8,32 +8,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedkme.cells import sketch
+from fedkme.cells import codebook, sketch
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
+from fedkme.cells.histogram import SENSITIVITY, counts
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.noise import simulated
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from sim.experiments import cells
 from sim.experiments.cells_data import layouts
 from sim.experiments.cells_draw import ExperimentDraw
 
-SCHEMA = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=20),))
+SCHEMA = Schema(
+    columns=(Numeric(name="pixel", bounds=(0, 1), count=20),),
+    label=Label(name="digit", classes=("a", "b", "c")),
+)
 SPEC = spec_for(SCHEMA, 3, 8)
 ROWS = np.random.default_rng(0).random((400, 20))
+LABELS = np.arange(400) % 3
 
 
-def sketched(labels: np.ndarray | None, bits: int) -> CodeBook:
+def sketched(labels: np.ndarray | None, bits: int, own_class: bool = False) -> CodeBook:
     classes = None if labels is None else 3
     total = sketch.coordinates(ROWS, labels, Projection(SPEC, SCHEMA), classes)
     noisy = sketch.release(total, 400, 8, classes, 1.0, simulated(1, "curator", "sketch"))
-    return sketch_book(noisy, bits, SPEC, SCHEMA)
+    return sketch_book(noisy, bits, SPEC, SCHEMA, own_class)
 
 
 BOOKS = [
     pytest.param(lambda: sketched(None, 3), 8, id="sketch"),
     pytest.param(lambda: sketched(np.arange(400) % 3, 2), 12, id="labels"),
     pytest.param(lambda: sketched(np.arange(400) % 3, 0), 3, id="classes only"),
+    pytest.param(lambda: sketched(np.arange(400) % 3, 2, own_class=True), 12, id="own classes"),
     pytest.param(lambda: kmeans_book(ROWS, 7, SPEC, SCHEMA, 0), 7, id="kmeans"),
 ]
 
@@ -43,15 +49,64 @@ def test_a_code_book_survives_the_wire_and_puts_each_row_in_one_cell(
     make: Callable[[], CodeBook], size: int
 ) -> None:
     book = make()
-    found = book.cells_of(ROWS)
+    found = book.cells_of(ROWS, LABELS)
     assert book.cells == size
     assert found.shape == (400,)
     assert 0 <= found.min() <= found.max() < size
     assert len(np.unique(found)) > size / 2
     received = code_book_from_json(json.loads(json.dumps(book.to_json())), SCHEMA)
-    assert np.array_equal(received.cells_of(ROWS), found)
-    assert np.array_equal(np.concatenate([book.cells_of(ROWS[:1]), book.cells_of(ROWS[1:])]), found)
-    assert book.cells_of(ROWS[:0]).shape == (0,)
+    assert np.array_equal(received.cells_of(ROWS, LABELS), found)
+    apart = [book.cells_of(ROWS[:1], LABELS[:1]), book.cells_of(ROWS[1:], LABELS[1:])]
+    assert np.array_equal(np.concatenate(apart), found)
+    assert book.cells_of(ROWS[:0], LABELS[:0]).shape == (0,)
+    assert np.array_equal(found // (size // 3), LABELS) == book.needs_labels
+
+
+@pytest.mark.parametrize(("make", "size"), BOOKS)
+def test_one_row_and_its_class_replaced_moves_a_histogram_by_two(
+    make: Callable[[], CodeBook], size: int
+) -> None:
+    """The relation of decision 008: L1 sensitivity 2, whatever the book and whoever's rows have classes."""
+    book, rng = make(), np.random.default_rng(1)
+    before = counts(book.cells_of(ROWS[:50], LABELS[:50]), size)
+    moved = set()
+    for _ in range(30):
+        rows, labels = ROWS[:50].copy(), LABELS[:50].copy()
+        rows[7], labels[7] = ROWS[rng.integers(50, 400)], rng.integers(3)
+        moved.add(int(np.abs(counts(book.cells_of(rows, labels), size) - before).sum()))
+    assert moved == {0, SENSITIVITY} or moved == {SENSITIVITY}
+
+
+def test_a_book_of_classes_refuses_rows_without() -> None:
+    book = sketched(LABELS, 2, own_class=True)
+    with pytest.raises(DataError, match="no labels"):
+        book.cells_of(ROWS)
+    with pytest.raises(DataError, match="does not have: 400"):
+        book.cells_of(ROWS, LABELS + 3)
+    bare = SCHEMA.model_copy(update={"label": None})
+    with pytest.raises(ConfigError, match="do not fit its kind"):
+        code_book_from_json(book.to_json(), bare)
+
+
+def test_discriminants_do_not_see_what_is_noise_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 13, item 5: classes inside the leading eigenvectors are found where all of d hides them."""
+    rng, names = np.random.default_rng(3), tuple("abcdefghij")
+    wide = Schema(
+        columns=(Numeric(name="pixel", bounds=(0, 1), count=200),), label=Label(name="digit", classes=names)
+    )
+    spec, labels = spec_for(wide, 3, 128), rng.integers(0, 10, 3000)
+    hidden = rng.normal(size=(10, 12))[labels] * 0.6 + rng.normal(size=(3000, 12)) * 0.4
+    rows = np.clip(0.5 + 0.08 * hidden @ rng.normal(size=(12, 200)), 0, 1)
+    total = sketch.coordinates(rows, labels, Projection(spec, wide), 10)
+    noisy = sketch.release(total, 3000, 128, 10, 11.2, simulated(1, "curator", "sketch"))
+
+    def right() -> float:
+        return float(np.mean(sketch_book(noisy, 0, spec, wide).cells_of(rows) == labels))
+
+    inside = right()
+    monkeypatch.setattr(codebook, "LEADING", 128)
+    assert inside > 0.85
+    assert inside > right() + 0.04
 
 
 def test_cells_without_labels_are_signs_of_principal_directions() -> None:

@@ -104,18 +104,20 @@ class Histogram(_message.Message):
     def __init__(self, cells: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CellsPlan(_message.Message):
-    __slots__ = ("code_book", "gamma", "rho", "classes", "fill")
+    __slots__ = ("code_book", "gamma", "rho", "classes", "fill", "sketch_share")
     CODE_BOOK_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     RHO_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     FILL_FIELD_NUMBER: _ClassVar[int]
+    SKETCH_SHARE_FIELD_NUMBER: _ClassVar[int]
     code_book: str
     gamma: float
     rho: float
     classes: int
     fill: str
-    def __init__(self, code_book: _Optional[str] = ..., gamma: _Optional[float] = ..., rho: _Optional[float] = ..., classes: _Optional[int] = ..., fill: _Optional[str] = ...) -> None: ...
+    sketch_share: float
+    def __init__(self, code_book: _Optional[str] = ..., gamma: _Optional[float] = ..., rho: _Optional[float] = ..., classes: _Optional[int] = ..., fill: _Optional[str] = ..., sketch_share: _Optional[float] = ...) -> None: ...
 
 class Rows(_message.Message):
     __slots__ = ("rows", "last")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from fedkme.cells.plan import bits_for, joint_delta, owner_noise
+from fedkme.cells.plan import bits_for, joint_delta, labels_help, owner_noise, share_for
 from fedkme.errors import ConfigError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Composed, Gaussian
@@ -77,6 +77,26 @@ def test_bits_follow_public_numbers_only() -> None:
     assert bits_for(250, [2400] * 5, 1.0, 0.72) == 6
     assert bits_for(250, [240] * 50, 1.0, 0.72) == 5
     assert bits_for(20, [2400] * 5, 1.0, 0.72) == 3
+    # USEFUL.md, step 2: three bits of ten classes where 104 cells have 2.4 rows of D_v, none of many classes.
+    assert bits_for(250, [2400] * 5, 1.0, 0.72, 10) == 3
+    assert bits_for(250, [240] * 50, 1.0, 0.72, 10) == 1
+    assert bits_for(250, [100] * 5, 1.0, 0.72, 26) == 0
+    assert bits_for(250, [2400] * 5, 0.5, 0.36, 10) == 2
+
+
+def test_the_share_of_the_sketch_follows_public_numbers_only() -> None:
+    # USEFUL.md, step 1, and what was measured since: docs/results-cells.md.
+    deviation = owner_noise(1.0, 1e-5).sketch_deviation
+    assert [labels_help(rows, 10, deviation) for rows in (1999, 2010)] == [False, True]
+    assert not labels_help(10_000, 1, deviation)
+    assert share_for(6238, 26, deviation, own_class=False) == 0.7  # ISOLET
+    assert share_for(12_000, 10, deviation, own_class=False) == 0.3  # MNIST
+    assert share_for(700, 2, deviation, own_class=False) == 0.3
+    assert share_for(None, 26, deviation, own_class=False) == 0.3  # owners have not said their sizes
+    assert share_for(None, 26, deviation, own_class=True) == 0.15
+    for share in (0.15, 0.3, 0.7):  # what a row costs is the same
+        plan = owner_noise(1.0, 1e-5, share)
+        assert Sound().epsilon([plan.event], 1e-5).epsilon == pytest.approx(1.0, abs=3e-5)
 
 
 def test_wrong_arguments_are_refused() -> None:
