@@ -84,7 +84,7 @@ def _summary(protocol: str, note: str, *, request: Values | None = None, **more:
         "content": "hashed" if row.sealed else "rows",
         "features": {"dimension": 16},
         "privacy": {"epsilon": _EPSILON},
-        "cells": {"code_book": "seeds", "bits": 3, "rho": 4.0},
+        "cells": _SEEDS,
         **more,
     }
     if row.family == "auction":
@@ -107,6 +107,8 @@ _AUCTIONS: Mapping[str, Values] = {
     "privauction": {"kind": "privauction"},
     "clock": {"kind": "clock", "epsilon": 0.5, "block": 2, "step": 0.5},
 }
+_SEEDS: Values = {"code_book": "seeds", "bits": 3, "rho": 4.0}
+_MOST: Values = {"rho": 10.0, "uniform": 0.5}
 _MWEM: Values = {"mechanism": "mwem", "iterations": 3, "epsilon": 0.1}
 
 
@@ -140,16 +142,11 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "cells of a sketch", **sketch))
         cases.append(_summary(protocol, "cells of a secure sketch", pooling=_SECURE, **sketch))
         cases.append(_summary(protocol, "no labels", labels=False))
-        seeds = {"code_book": "seeds", "bits": 3, "rho": 4.0}
-        cases.append(_summary(protocol, "orders filled by herding", cells={**seeds, "fill": "herding"}))
-        cases.append(_summary(protocol, "half of the rows uniform", cells={**seeds, "uniform": 0.5}))
+        herding, drawn, most = ({**_SEEDS, **how} for how in ({"fill": "herding"}, {"uniform": 1.0}, _MOST))
+        cases.append(_summary(protocol, "orders filled by herding", cells=herding))
+        cases.append(_summary(protocol, "most rows of owners, half of them uniform", cells=most))
         cases.append(
-            _summary(
-                protocol,
-                "uniform rows, and an owner dies after them",
-                cells={**seeds, "uniform": 1.0},
-                dies={HOLDER: 3},
-            )
+            _summary(protocol, "uniform rows, and an owner dies after them", cells=drawn, dies={HOLDER: 3})
         )
     if row.family == "uniform":
         cases.append(_summary(protocol, "more rows than are kept", uniform_ratio=2.0))

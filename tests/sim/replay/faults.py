@@ -350,7 +350,7 @@ CELLS: Mapping[str, Fault] = {
         ("cells-sealed", "any policy"), _around(HistogramResponder, "fill_order", _fill_short)
     ),
     "boxes of a length that depends on the row": Fault(
-        ("cells-sealed", "any policy"),
+        ("cells-sealed", "most rows"),  # the row that is replaced is among them
         _around(Sealer, "seal", _longer_boxes),
         ("decider", "corner", "random"),
     ),
