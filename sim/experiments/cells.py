@@ -4,7 +4,8 @@
 
 DATA is the folder of the data sets; a layout whose file is missing is skipped with a word. Everything runs in
 this process with simulated noise. Rows of the table: exact greedy (no privacy, all rows in one place),
-uniform, uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3.
+uniform, uniform rho p rows pruned to p (no privacy needed: nothing is released), cells at rho 1, 1.5, 2, 3,
+by each fill; from the same rows a summary with weights too, as its consumer has it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,9 @@ from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
 from fedkme.cells.histogram import by_label, histogram_noise, noisy_counts
 from fedkme.cells.plan import bits_for, labels_help, owner_noise, share_for
 from fedkme.cells.projection import Projection, spec_for
-from fedkme.embeddings.kernels import mean_kernel
+from fedkme.embeddings.kernels import kernel_mean_at, rbf
 from fedkme.embeddings.prune import prune
+from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Fill
@@ -65,8 +67,8 @@ class Variant:
     bits: int | None = None
     """Bits of the code book; None: by the rule."""
     swaps: bool = True
-    fill: Fill = "herding"
-    """How owners pick rows; `design` is for weights, which this table's summaries do not have."""
+    fill: Fill = "design"
+    """How owners pick rows."""
     uniform: float = 0.0
     """Share of the rows that owners draw uniformly."""
 
@@ -174,9 +176,17 @@ class SummaryScore:
 
 
 def score(
-    layout: ExperimentDraw, seed: int, p: int, method: str, accessed: int, rows: FloatArray, labels: IntArray
+    layout: ExperimentDraw,
+    seed: int,
+    p: int,
+    method: str,
+    accessed: int,
+    rows: FloatArray,
+    labels: IntArray,
+    weights: FloatArray | None = None,
 ) -> SummaryScore:
-    """Errors in the exact kernel, and a linear SVM's accuracy on the test rows."""
+    """Errors in the exact kernel, and a linear SVM's accuracy on the test rows; without weights all alike."""
+    weights = np.full(len(rows), 1.0 / len(rows)) if weights is None else weights
     return SummaryScore(
         layout.name,
         len(layout.validation),
@@ -184,28 +194,30 @@ def score(
         p,
         method,
         accessed,
-        _mmd2(rows, layout.validation, layout),
-        _mmd2(rows, layout.test, layout),
-        _accuracy(rows, labels, layout.test, layout.test_labels),
+        _mmd2(rows, weights, layout.validation, layout),
+        _mmd2(rows, weights, layout.test, layout),
+        _accuracy(rows, labels, weights, layout),
     )
 
 
-def _mmd2(rows: FloatArray, points: FloatArray, layout: ExperimentDraw) -> float:
-    """Squared MMD as in fedkme.embeddings.mmd, with the points' own mean kernel computed once."""
-    own, cross = mean_kernel(rows, rows, layout.gamma), mean_kernel(rows, points, layout.gamma)
+def _mmd2(rows: FloatArray, weights: FloatArray, points: FloatArray, layout: ExperimentDraw) -> float:
+    """Squared MMD of rows with weights, with the points' own mean kernel computed once."""
+    own = float(weights @ rbf(rows, rows, layout.gamma) @ weights)
+    cross = float(weights @ kernel_mean_at(rows, points, layout.gamma))
     return max(own - 2.0 * cross + layout.self_kernel(points), 0.0)
 
 
-def _accuracy(rows: FloatArray, labels: IntArray, test: FloatArray, test_labels: IntArray) -> float:
+def _accuracy(rows: FloatArray, labels: IntArray, weights: FloatArray, layout: ExperimentDraw) -> float:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
     if len(np.unique(labels)) == 1:
-        return float(np.mean(test_labels == labels[0]))
+        return float(np.mean(layout.test_labels == labels[0]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LinearSVC(random_state=0, max_iter=2000).fit(rows, labels)
-    return float(model.score(test, test_labels))
+        each = weights * len(weights)
+        model = LinearSVC(random_state=0, max_iter=2000).fit(rows, labels, sample_weight=each)
+    return float(model.score(layout.test, layout.test_labels))
 
 
 def uniform(layout: ExperimentDraw, total: int, seed: int) -> tuple[FloatArray, IntArray]:
@@ -233,7 +245,23 @@ def rivals(layout: ExperimentDraw, seed: int, sizes: Sequence[int]) -> Iterator[
             rows, classes = uniform(layout, min(round(ratio * p), len(pooled)), seed)
             kept = prune(rows, layout.validation, p, layout.gamma)
             name = "uniform" if ratio == 1.0 else f"uniform {ratio:g}p + prune"
-            yield score(layout, seed, p, name, len(rows), rows[kept], classes[kept])
+            yield from both(layout, seed, p, name, rows, classes, kept)
+
+
+def both(
+    layout: ExperimentDraw,
+    seed: int,
+    p: int,
+    method: str,
+    rows: FloatArray,
+    labels: IntArray,
+    kept: IntArray,
+) -> Iterator[SummaryScore]:
+    """The summary of the rows received that pruning keeps, and the one with weights."""
+    yield score(layout, seed, p, method, len(rows), rows[kept], labels[kept])
+    fit = weigh(received(rows, layout.validation, layout.gamma), p, kept)
+    mine, classes = rows[fit.indices], labels[fit.indices]
+    yield score(layout, seed, p, f"{method} + weights", len(rows), mine, classes, fit.weights)
 
 
 def cells(
@@ -249,7 +277,7 @@ def cells(
     for p, ratio in itertools.product(sizes, ratios):
         rows, labels = collect(first, min(round(ratio * p), available), seed)
         kept = prune(rows, layout.validation, p, layout.gamma, variant.swaps)
-        yield score(layout, seed, p, f"{variant.name} rho={ratio:g}", len(rows), rows[kept], labels[kept])
+        yield from both(layout, seed, p, f"{variant.name} rho={ratio:g}", rows, labels, kept)
 
 
 def table(scores: Sequence[SummaryScore]) -> str:
@@ -311,6 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--books", nargs="+", choices=["auto", "sketch", "labels", "kmeans"], default=["auto"]
     )
+    parser.add_argument("--fills", nargs="+", choices=get_args(Fill), default=["design"])
     parser.add_argument("--quick", action="store_true", help="small sizes: a minute or two")
     parser.add_argument("--out", type=Path, help="JSON file of all scores, written after every layout")
     chosen = parser.parse_args(arguments)
@@ -328,9 +357,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{name}: skipped, {error}", flush=True)
             continue
         found = list(rivals(layout, seed, sizes))
-        for book in chosen.books:
-            label = "cells" if len(chosen.books) == 1 else f"cells {book}"
-            found += cells(layout, replace(Variant(), name=label, book=book), seed, sizes)
+        for book, fill in itertools.product(chosen.books, chosen.fills):
+            said = [book] * (len(chosen.books) > 1) + [fill] * (len(chosen.fills) > 1)
+            variant = Variant(" ".join(["cells", *said]), book, fill=fill)
+            found += cells(layout, variant, seed, sizes)
         scores += found
         print(f"seed {seed}, {time.monotonic() - started:.0f} s", table(found), flush=True)
         if chosen.out:

@@ -14,6 +14,7 @@ from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
 from curator.summary.record import SummaryRecord
 from fedkme.cells.histogram import histogram_noise
+from fedkme.embeddings.summary_weights import received
 from fedkme.errors import OwnerFaultError
 from fedkme.party import noise_for
 from fedkme.sealed import AnyRow
@@ -28,11 +29,12 @@ NOISE = histogram_noise(0.1)
 
 
 class Port(OwnerSession):
-    """Port to an owner in this process that has rows of one cell alone."""
+    """Port to an owner in this process that has P rows, of one cell alone or of any (None)."""
 
-    def __init__(self, name: str, cell: int, seed: int) -> None:
-        rows = table(cell, 400)
-        mine = np.flatnonzero(BOOK.cells_of(SCHEMA.encode(rows.values)) == cell)[:P]
+    def __init__(self, name: str, cell: int | None, seed: int) -> None:
+        rows = table(cell or seed, 400)
+        cells = BOOK.cells_of(SCHEMA.encode(rows.values))
+        mine = np.flatnonzero((cells == cell) | (cell is None))[:P]
         assert rows.labels is not None
         held = Table(rows.values[mine], rows.labels[mine])
         noise = noise_for(seed, name)("histogram")
@@ -47,9 +49,13 @@ class Short(Port):
         return (await super().fill_order(*order))[1:]
 
 
-async def run(*ports: OwnerSession) -> SummaryRecord:
-    target = np.array([20, 0, 0, 0])
-    task = CellTask(RUN, P, 1.0, SCHEMA, BOOK, 1.0, NOISE, target, int(target.sum()), None)
+async def run(
+    *ports: OwnerSession, rho: float = 1.0, uniform: float = 0.0, target: Sequence[int] = (20, 0, 0, 0)
+) -> SummaryRecord:
+    histogram, gamma = np.array(target), 1.0
+    task = CellTask(
+        RUN, P, rho, SCHEMA, BOOK, gamma, NOISE, histogram, 20, None, uniform=uniform, fill="design"
+    )
     record = SummaryRecord()
     async with asyncio.timeout(20):
         await run_cells(task, ports, 1, record, SilentObserver(), CellDisclosures(RUN, None, "consumer"))
@@ -70,3 +76,26 @@ async def test_an_owner_that_sends_fewer_rows_than_it_has_is_out_of_the_run() ->
     assert [(fault.owner, fault.code) for fault in record.faults] == [("a", OwnerFaultError.code)]
     assert {row.owner for row in record.selected} == {"b"}
     assert record.status == "stopped"
+
+
+@pytest.mark.parametrize("target", [(20, 0, 0, 0), (0, -9, 3, 400), (5, 5, 5, 5)])
+async def test_a_share_of_uniform_rows_bounds_the_error_whatever_the_histograms_say(
+    target: tuple[int, ...],
+) -> None:
+    # Decision 018: with weights, MMD^2 is at most that of uniform at a rho p rows, for every draw; the whole
+    # protocol, at epsilon .1, for a D_v that is where the histogram says or not.
+    def ports() -> list[OwnerSession]:
+        return [Port(name, None, seed) for seed, name in enumerate("abcd", 1)]
+
+    both = await run(*ports(), rho=2.0, uniform=0.5, target=target)
+    alone = await run(*ports(), rho=1.0, uniform=1.0, target=target)
+    assert sum(both.released["uniform"].values()) == len(alone.selected) == P
+    assert (len(both.selected), both.status, alone.status) == (2 * P, "complete", "complete")
+    assert rows_of(alone) < rows_of(both)  # the same draws, of the owners' own randomness
+    validation = np.random.default_rng(5).random((20, 3)) * [0.3, 1.0, 1.0]
+    least = [received(np.array(sorted(rows_of(each))), validation, 1.0).least for each in (both, alone)]
+    assert least[0] <= least[1]
+
+
+def rows_of(record: SummaryRecord) -> set[tuple[float, ...]]:
+    return {tuple(row.values.tolist()) for row in record.selected}
