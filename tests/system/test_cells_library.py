@@ -158,11 +158,13 @@ def test_cells_beat_uniform_and_pruned_uniform(layout: ExperimentDraw) -> None:
     assert found["cells rho=2"].mmd2 < found["uniform 5p + prune"].mmd2
     assert found["cells rho=2"].mmd2 < found["cells rho=1"].mmd2
     assert found["exact greedy"].mmd2 < found["cells rho=1"].mmd2
-    assert 115 <= found["cells rho=2"].accessed <= 120  # a short owner sends fewer and is not asked again
+    assert found["cells rho=2"].accessed == 120
+    assert found["cells rho=2 + weights"].mmd2 < found["cells rho=2"].mmd2
 
 
 def test_the_table_is_a_table(layout: ExperimentDraw) -> None:
     scores = list(cells.cells(layout, cells.Variant(book="kmeans"), 0, [20], [1.0]))
     lines = cells.table(scores).strip().splitlines()
     assert lines[0].startswith(f"**{layout.name}**")
-    assert lines[-1].startswith("| cells rho=1 | ")
+    assert lines[-2].startswith("| cells rho=1 | ")
+    assert lines[-1].startswith("| cells rho=1 + weights | ")
