@@ -69,11 +69,12 @@ def _explain(
 def _suggestion(model: type[Settings] | Kinds[Any], location: Sequence[int | str]) -> str:
     """The key that was probably meant: one of the same table, else one of another, with its path."""
     known = sorted(set(_key_paths(model, "")))
-    if ".".join(map(str, location)) in known:
-        return "It belongs to another kind of this table."
     names = {path.rpartition(".")[2] for path in known}
     # pydantic names the member of a union in a location, which is no part of a key's path
-    table = ".".join(str(part) for part in location[:-1] if part in names)
+    tables = [str(part) for part in location[:-1] if part in names]
+    if ".".join([*tables, str(location[-1])]) in known:
+        return "It belongs to another kind of this table."
+    table = ".".join(tables)
     here = [path for path in known if path.rpartition(".")[0] == table]
     for candidates in (here, known):
         by_name = {path.rpartition(".")[2]: path for path in reversed(candidates)}

@@ -81,3 +81,9 @@ def test_the_key_is_that_of_the_resolved_configuration_and_the_version(
 def test_a_wrong_key_or_value_is_told_before_anything_runs(axes: dict[str, tuple[Any, ...]]) -> None:
     with pytest.raises(ConfigError):
         runs(grid=axes)
+
+
+def test_a_key_of_another_scenario_is_told_as_that() -> None:
+    with pytest.raises(ConfigError) as refused:
+        runs_of(SweepSettings(scenario="hospitals", out=Path("unused"), grid={"owners": (3,)}))
+    assert refused.value.remedy == "It belongs to another kind of this table."
