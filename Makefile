@@ -15,7 +15,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: venv
-	$(BIN)/fedkme sim run digits --set protocol=cells
+	$(BIN)/fedkme sim run digits
 
 test: venv lint
 	$(PYTEST)

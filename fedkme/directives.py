@@ -37,11 +37,15 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process on a stream; `instance` was drawn when it started."""
+    """First words of an owner's process on a stream; `instance` was drawn when it started.
+
+    `rows` is m_j, what a run may have of this owner at most, which is public; None: an earlier release.
+    """
 
     name: str
     version: int
     instance: bytes
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +224,7 @@ class Refusal:
 
     def error(self) -> FedkmeError:
         """Make an error of the same class; its words are one line of limited length."""
-        cause, remedy = _one_line(self.cause), _one_line(self.remedy)
+        cause, remedy = one_line(self.cause), one_line(self.remedy)
         return error_of(self.code, cause, remedy) or ProtocolError(cause, remedy)
 
 
@@ -390,6 +394,6 @@ class OwnerEntry:
     named: tuple[int, ...] = ()
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Fit what a peer wrote for a log and a terminal."""
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_WORDS]

@@ -83,6 +83,28 @@ class CellsPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryChoice:
+    """Protocol of a summary, chosen from public facts or named by its curator, and what is expected of it.
+
+    Attributes:
+        protocol: its word in settings; never `auto`.
+        ratio: rows of owners for each row of the summary, where the protocol has such a number.
+        relative_mmd2: MMD^2 to D_v over that of uniform sampling at the same p: the middle and the ends of
+            what is likely; empty where there is no estimate.
+        accessed: owners' rows that the curator will see, or will have in boxes.
+        line: of words.
+        disagrees: why the plan would have taken another protocol than the one named; empty if it would not.
+    """
+
+    protocol: str
+    ratio: float
+    relative_mmd2: tuple[float, ...]
+    accessed: int
+    line: str
+    disagrees: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Curator's answer to a request: the public choices of the run, by which the consumer makes its offer.
 
@@ -94,6 +116,7 @@ class Plan:
         sealed: whether rows go through the curator in boxes that the consumer alone opens.
         secret_draw: whether h1 is drawn from the group secret, so that the curator chooses among hashes.
         offers: keys of the owners, for which the consumer seals the group secret.
+        choice: of the protocol; None from an earlier release, and before owners are here.
     """
 
     run: str
@@ -103,6 +126,7 @@ class Plan:
     sealed: bool = False
     secret_draw: bool = False
     offers: tuple[KeyOffer, ...] = ()
+    choice: SummaryChoice | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

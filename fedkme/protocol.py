@@ -95,6 +95,7 @@ class Invitation:
             the consumer.
         terms: what the family of the protocol needs.
         gift: the group secret for this owner, where rows go sealed.
+        expected: what the curator's plan expects of a summary, in a line; a function of public numbers.
     """
 
     run: str
@@ -104,6 +105,7 @@ class Invitation:
     planned: tuple[Event, ...]
     terms: Terms
     gift: Gift | None = None
+    expected: str = ""
 
     @property
     def rows(self) -> int:

@@ -249,6 +249,8 @@ PROTOCOLS: Mapping[str, Protocol] = _Table()
 
 ALGORITHM3 = "algorithm3"
 """The word in settings of summaries that stands for the protocol of the auction that they name."""
+AUTO = "auto"
+"""The word in settings of summaries that leaves the protocol to the plan (docs/decisions/018)."""
 SKETCH = "sketch"
 """The protocol of sums by which a summary by cells makes its public code book."""
 
@@ -265,8 +267,8 @@ def names(family: Family | None = None) -> tuple[str, ...]:
 
 
 def summaries() -> tuple[str, ...]:
-    """Ways to make a summary, by their words in settings: auctions together, and every other protocol."""
-    return (ALGORITHM3, *(row.name for row in _own("cells", "uniform")))
+    """Ways to make a summary, by their words in settings: the plan's, auctions together, all others."""
+    return (AUTO, ALGORITHM3, *(row.name for row in _own("cells", "uniform")))
 
 
 def configured(family: Family) -> dict[str, str]:

@@ -64,7 +64,7 @@ async def attend(
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     known = False
     with explained(address):
-        await stream.write(hello_to_wire(name, instance))
+        await stream.write(hello_to_wire(name, instance, runs.rows))
         while isinstance(message := await stream.read(), pb.Directive):
             match message.WhichOneof("body"):
                 case "fault":

@@ -97,6 +97,7 @@ class OwnerParty:
             settings.runs_at_once,
             keys,
             self.identity,
+            pools.most,
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:

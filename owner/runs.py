@@ -73,14 +73,16 @@ class RunManager:
         runs_at_once: int,
         keys: KeyRing | None = None,
         identity: Callable[[], Identity | None] = lambda: None,
+        rows: int = 0,
     ) -> None:
         """Open with what the store holds; a run is only continued over the same rows.
 
         A run is only continued over rows of the digest `data`; `sent` counts rows that left, in all runs.
         `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
         outbox. Without keys the owner takes part in no run whose rows go sealed; `identity` signs heads of
-        its ledger, None in plaintext.
+        its ledger, None in plaintext. `rows` says how many a run may have at most.
         """
+        self.rows = rows
         self._name = name
         self._curator = curator
         self._data = data

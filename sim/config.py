@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings
 from fedkme.config import Settings, load_toml, override, validate
+from fedkme.exchange import SummaryChoice
 from fedkme.party import OwnerName
 from owner.settings import PolicySettings
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
@@ -73,6 +74,13 @@ class SimulationSettings(LaunchSettings):
     """Baselines to compare the summary with."""
     downstream: bool = True
     """Train models on the summary and on each baseline, where there are labels."""
+
+    def chosen(self, record: Mapping[str, Any]) -> Self:
+        """Settings of the run that a record tells of, with its plan's choice made."""
+        if (plan := record.get("plan")) is None:
+            return self
+        choice = SummaryChoice(**{**plan, "relative_mmd2": tuple(plan["relative_mmd2"])})
+        return self.model_copy(update={"summary": self.summary.resolved(choice)})
 
 
 def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> SimulationSettings:

@@ -88,8 +88,7 @@ class Interrupts:
 class ShownRun:
     """Shows the progress of a run in this process."""
 
-    def __init__(self, settings: SimulationSettings, progress: Progress) -> None:
-        self._rounds = words_of(settings.summary.row.name).rounds(settings.summary.p)
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self.first_round: float | None = None
 
@@ -97,12 +96,13 @@ class ShownRun:
         """Hear what the curator reports."""
         match event:
             case "run":
-                self._progress.started(fields["owners"], self._rounds)
+                rounds = words_of(fields["protocol"]).rounds(fields["p"])
+                self._progress.started(fields["owners"], rounds)
             case "round":
                 if self.first_round is None:
                     self.first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
                 self._progress.round(fields["record"])
-            case "owner_left" | "warning":
+            case "owner_left" | "warning" | "planned":
                 self._progress.note(fields["line"])
 
 
@@ -135,6 +135,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
         record = read_record(directory)
         if record is None:
             raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
+        settings = settings.chosen(record)
         baselines: dict[Baseline, BaselineResult] = {}
         if failure is None and record["selected"] and settings.baselines:
             progress.note(f"the summary is {record['status']}; running the baselines")
@@ -190,7 +191,7 @@ async def _in_process(
     timing: dict[str, float],
 ) -> None:
     started = time.monotonic()
-    records, shown = KeptRecords(), ShownRun(settings, progress)
+    records, shown = KeptRecords(), ShownRun(progress)
     market = market_of(scenario, settings.seed, settings.policies)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     pooling = SumSettings(security=settings.security)

@@ -69,6 +69,8 @@ async def summarize(
     await stream.write(pb.ConsumerMessage(request=request_to_wire(kept.document.request)))
     plan = await _plan(messages, party.schema)
     heard()
+    if plan.choice is not None and not plan.offered:
+        reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
     if not plan.offered:
         for message in offer_to_messages(party.offer(kept, plan)):
             await stream.write(message)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,14 +39,16 @@ class Agreement:
         self._context = context
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def agree(self, run: Run) -> None:
+    async def agree(self, run: Run, here: Sequence[str] = ()) -> None:
         """Fill in the run's cells, once; they go on when whoever waits for them does not.
+
+        Owners that are `here` are asked where they are enough; else it waits for others.
 
         Raises:
             FedkmeError: no agreement on cells: too few owners, seeds or rows, or an aggregation that failed.
         """
         if run.document.planned.cells is None:
-            await asyncio.shield(self._task(run))
+            await asyncio.shield(self._task(run, here))
 
     def take_up(self, waiting: Iterable[Run]) -> list[Run]:
         """Attempts of an earlier process, for runs that wait for their consumers; returns those to `resume`.
@@ -79,9 +81,9 @@ class Agreement:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _task(self, run: Run) -> asyncio.Task[None]:
+    def _task(self, run: Run, here: Sequence[str] = ()) -> asyncio.Task[None]:
         if (task := self._tasks.get(run.name)) is None:
-            task = self._tasks[run.name] = asyncio.create_task(self._agree(run))
+            task = self._tasks[run.name] = asyncio.create_task(self._agree(run, here))
             task.add_done_callback(partial(self._over, run.name))
         return task
 
@@ -90,9 +92,9 @@ class Agreement:
         if not task.cancelled():
             task.exception()  # it was written down: perhaps nobody waits for it any more
 
-    async def _agree(self, run: Run) -> None:
+    async def _agree(self, run: Run, here: Sequence[str]) -> None:
         context, document = self._context, run.document
-        summary, schema = context.settings.summary, context.schema
+        summary, schema = context.summary_of(document), context.schema
         rows, seed = document.summary.validation_rows, document.planned.features.seed
         if summary.cells.code_book == "seeds":
             cells = of_seeds(summary, schema, context.encoded_seeds, rows, seed)
@@ -109,7 +111,7 @@ class Agreement:
             code, cause, remedy = attempt["fault"]
             raise error_of(code, cause, remedy) or ProtocolError(cause, remedy)
         try:
-            await self._sketched(run, attempt)
+            await self._sketched(run, attempt, here)
         except StoreError:
             raise
         except FedkmeError as error:
@@ -128,24 +130,25 @@ class Agreement:
             run.document = self._planned(run, cells)
 
     def _planned(self, run: Run, cells: PublicCells) -> RunDocument:
-        plan, how = run.document.planned, self._context.settings.summary.cells
+        plan, how = run.document.planned, self._context.summary_of(run.document).cells
         gamma, share = plan.features.gamma, cells.sketch_share
         public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share)
         return replace(run.document, plan=replace(plan, cells=public))
 
     def _share(self, run: Run) -> float:
         """Share of owners' epsilon for the sketch: their policies hear of it before they say their sizes."""
-        noise = self._context.settings.summary.owner_noise()
+        noise = self._context.summary_of(run.document).owner_noise()
         labelled = run.document.summary.labelled
         return share_for(None, len(self._context.schema.classes), noise.sketch_deviation, labelled)
 
-    async def _sketched(self, run: Run, attempt: dict[str, Any]) -> None:
+    async def _sketched(self, run: Run, attempt: dict[str, Any], here: Sequence[str]) -> None:
         context, document = self._context, run.document
-        summary, members = context.settings.summary, context.members
+        summary, members = context.summary_of(document), context.members
         quorum = max(summary.quorum, context.settings.release.quorum)
         names: list[str] | None = attempt.get("owners")
         if names is None:
-            names = await members.gather(quorum, context.settings.connect_s)
+            enough = len(here) >= quorum
+            names = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
             self._note(run, owners=names)
         share = self._share(run)
         invitation = sketch_invitation(

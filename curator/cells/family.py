@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from curator.cells.agreement import Agreement
@@ -29,9 +30,9 @@ class CellsFamily:
         self._context = context
         self.agreement = Agreement(context)
 
-    async def agree(self, run: Run) -> None:
+    async def agree(self, run: Run, here: Sequence[str]) -> None:
         """Fill in the run's cells, once; see `Agreement`."""
-        await self.agreement.agree(run)
+        await self.agreement.agree(run, here)
 
     def forget(self, run: Run) -> None:
         """Drop the attempt: the run is over, and its consumer knows why."""
@@ -62,7 +63,7 @@ class CellsFamily:
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""
         context, document = self._context, run.document
-        settings, cells = context.settings.summary, _cells(document)
+        settings, cells = context.summary_of(document), _cells(document)
         gate, book = CellDisclosures(run.name, ledger, run.consumer), self._book(cells)
         offer = document.offered
         if offer.histogram is None:
@@ -85,6 +86,7 @@ class CellsFamily:
             offer.gifts if document.planned.sealed else None,
             settings.cells.uniform,
             cells.fill,
+            "" if document.planned.choice is None else document.planned.choice.line,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate

@@ -62,6 +62,7 @@ class CellTask:
             they are.
         uniform: share of the rows that owners draw uniformly; None: 0.
         fill: how owners pick the others.
+        expected: of the plan's choice, in a line that owners are told.
     """
 
     run: str
@@ -79,6 +80,7 @@ class CellTask:
     gifts: Mapping[str, Gift] | None = None
     uniform: float | None = None
     fill: Fill = "herding"
+    expected: str = ""
 
     @property
     def asked(self) -> int:
@@ -96,6 +98,7 @@ class CellTask:
             (self.noise.event,),
             CellTerms(book, self.gamma, self.noise.scale, self.asked, self.classes, self.fill),
             None if self.gifts is None else self.gifts.get(owner),
+            self.expected,
         )
 
 

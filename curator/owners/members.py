@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from curator.owners.connection import Connection, OwnerConnection, Stream
@@ -35,6 +35,9 @@ class Membership(Protocol):
 
     def missing(self) -> list[str]:
         """List the expected owners that are not here, sorted."""
+
+    def sizes(self) -> Mapping[str, int]:
+        """Rows that a run may have of each owner that is here, where it said so."""
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Note that a run is open for these owners."""
@@ -76,6 +79,7 @@ class Members:
         self._connections: dict[str, OwnerConnection] = {}
         self._instances: dict[str, bytes] = {}
         self._epochs: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._tickets: dict[str, int] = {}
         self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
@@ -99,6 +103,10 @@ class Members:
     def missing(self) -> list[str]:
         """Names of the expected owners that are not here."""
         return sorted(self._expected.difference(self.here()))
+
+    def sizes(self) -> Mapping[str, int]:
+        """Rows of each owner with a stream that said how many a run may have."""
+        return {name: self._sizes[name] for name in self.here() if name in self._sizes}
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """A run is open for these owners."""
@@ -148,6 +156,9 @@ class Members:
         await stream.write(welcome_to_wire(self._epochs[name], self._runs.get(name, ()), hello.version))
         if self._tickets[name] != ticket:  # somebody came while this one was being welcomed
             raise _fenced(name, self._epochs[name])
+        self._sizes.pop(name, None)
+        if hello.rows is not None:
+            self._sizes[name] = hello.rows
         await connection.attach(stream)
         async with self._changed:
             self._changed.notify_all()

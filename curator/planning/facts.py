@@ -42,8 +42,8 @@ class PublicFacts:
             raise ConfigError("p, epsilon or delta of a plan is out of range", "Correct the scenario.")
         if self.rows > sum(self.owner_rows):
             raise NotEnoughRowsError(
-                f"a summary of {self.rows} rows was asked for and owners have {sum(self.owner_rows)}",
-                "Ask for a smaller summary.",
+                f"{self.rows} rows are asked for and the {self.owners} owners have {self.pool}",
+                f"Ask for p <= {self.pool}.",
             )
 
     @property

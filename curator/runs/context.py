@@ -19,14 +19,17 @@ from curator.runs.queue import Run
 from curator.runs.record_files import write_run
 from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord
+from curator.summary.settings import SummarySettings
 from fedkme.errors import MissingOwnersError, StoreError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, disclosures_in
+from fedkme.protocols import ALGORITHM3, AUTO
 from fedkme.store import Store
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+from fedkme.wire.journals import RunDocument
 
 Say = Callable[..., None]
 
@@ -121,6 +124,21 @@ class RunContext:
         if self.seeds is None:
             return np.empty((0, self.schema.encoded_width), dtype=np.float32)
         return self.schema.encode(self.seeds.values)
+
+    def is_chosen(self, document: RunDocument) -> bool:
+        """Check whether a summary's protocol is known: named, or chosen, or of a release that chose none."""
+        named = self.settings.summary.protocol != AUTO
+        return named or document.planned.choice is not None or document.offer is not None
+
+    def summary_of(self, document: RunDocument) -> SummarySettings:
+        """Settings of a run's summary, with its choice made: nothing of a run reads others."""
+        settings, plan = self.settings.summary, document.planned
+        if plan.choice is not None:
+            return settings.resolved(plan.choice)
+        if settings.protocol != AUTO:
+            return settings
+        protocol = ALGORITHM3 if plan.cells is None else "cells"  # begun by a release that chose nothing
+        return settings.model_copy(update={"protocol": protocol})
 
     def left(self, run: str, fault: Fault) -> None:
         """Report an owner that left a run."""

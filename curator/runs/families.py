@@ -26,8 +26,8 @@ def alone(run: str) -> ProtocolError:
 class Family(Protocol):
     """One family of summaries, at one curator."""
 
-    async def agree(self, run: Run) -> None:
-        """Fill in the family's part of a run's plan, once.
+    async def agree(self, run: Run, here: Sequence[str]) -> None:
+        """Fill in the family's part of a run's plan, once, with the owners that came for it.
 
         Raises:
             FedkmeError: it cannot be made.

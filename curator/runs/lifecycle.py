@@ -91,12 +91,8 @@ class Lifecycle:
         self.heads = HeadExchange(log, context.say)
 
     def family(self, document: RunDocument) -> Family:
-        """Family of a run with a plan."""
-        return self._summary if document.planned.cells is None else self.cells
-
-    def planned_family(self) -> Family:
-        """Family of the runs that this curator plans, by its settings."""
-        return self.cells if self.context.settings.summary.row.family == "cells" else self._summary
+        """Family of a run, by its choice."""
+        return self.cells if self.context.summary_of(document).row.family == "cells" else self._summary
 
     async def carry_out(self, run: Run) -> Status | None:
         """Carry out a run, or what is left of it.

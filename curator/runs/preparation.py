@@ -10,22 +10,34 @@ import asyncio
 import json
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 
 from curator.owners.key_exchange import exchange_keys
+from curator.planning.choice import choose
 from curator.releases.method import make_method
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import Run, RunQueue, next_run
+from curator.summary.settings import SummarySettings
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
-from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
+from fedkme.errors import (
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    MissingOwnersError,
+    ProtocolError,
+    SchemaError,
+    StoreError,
+)
+from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
 from fedkme.privacy.events import OWNERS
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.privacy.presets import PrivacyTarget
+from fedkme.protocols import AUTO
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
@@ -53,7 +65,8 @@ class Preparation:
         self._check_schema(request.schema)
         before = self._runs.of(request.consumer)
         context.settings.quota_of(request.consumer).check(request.consumer, request.rows, before)
-        self._check_planned(request.rows)
+        if context.settings.summary.protocol != AUTO:
+            self._check_planned(context.settings.summary, request.rows)
         features = draw_features(
             context.settings.summary.features,
             self._gamma_from_seeds() if request.gamma is None else request.gamma,
@@ -65,15 +78,16 @@ class Preparation:
         return self._runs.ask(name, RunDocument(request, Plan(name, features)))
 
     async def plan_of(self, run: Run) -> Plan:
-        """Agree with owners on what the plan needs of them, once, and give the plan.
+        """Choose the protocol, agree with owners on what the plan needs of them, once, and give the plan.
 
         Raises:
             FedkmeError: no plan was agreed on, and the run is over.
         """
         if run.status == "asked":
-            family = self._lifecycle.planned_family()
             try:
-                await family.agree(run)
+                async with run.lock:
+                    here = await self._choose(run)
+                await self._lifecycle.family(run.document).agree(run, here)
                 if self._context.settings.summary.sealed:
                     async with run.lock:
                         await self._exchange_keys(run)
@@ -82,7 +96,7 @@ class Preparation:
             except FedkmeError:
                 if run.status == "asked":
                     self._runs.close(run, "failed")
-                family.forget(run)
+                self._lifecycle.family(run.document).forget(run)
                 raise
         return replace(run.document.planned, offered=run.status != "asked")
 
@@ -169,27 +183,67 @@ class Preparation:
         quota = self._context.settings.quota_of(request.consumer)
         quota.check(request.consumer, 0, self._runs.of(request.consumer))
 
-    def _check_planned(self, rows: int) -> None:
+    async def _choose(self, run: Run) -> Sequence[str]:
+        """Choose the run's protocol once owners are here, and write it down before anybody hears of it.
+
+        A protocol that settings name waits for nobody any longer than that: the run does.
+
+        Returns:
+            Names of the owners that came for it; none where it was chosen before.
+
+        Raises:
+            MissingOwnersError: the plan is to choose and too few owners came.
+            NotEnoughRowsError: they have fewer rows than are asked for.
+            BudgetError: what was chosen costs more than is allowed.
+        """
+        if run.document.planned.choice is not None:
+            return ()
+        context, settings = self._context, self._context.settings.summary
+        here: Sequence[str] = ()
+        try:
+            here = await context.members.gather(settings.quorum, context.settings.connect_s)
+        except MissingOwnersError:
+            if settings.protocol == AUTO:
+                raise
+        sizes, seeds, asked = context.members.sizes(), len(context.encoded_seeds), run.document.summary
+        choice = choose(settings, context.schema, asked, here, sizes, seeds)
+        if run.status == "asked":  # else it was cancelled
+            if settings.protocol == AUTO:
+                self._check_planned(settings.resolved(choice), asked.rows)
+            self._keep_choice(run, choice)
+        return here
+
+    def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:
+        """Put a choice into the plan, on disk and in memory, and report it."""
+        context = self._context
+        document = replace(run.document, plan=replace(run.document.planned, choice=choice))
+        with context.store.transaction():
+            context.store.update_run(run.name, document=document.to_bytes())
+        run.document = document
+        context.say("planned", run=run.name, round=0, line=choice.line)
+        if choice.disagrees:
+            context.say("warning", run=run.name, round=0, line=choice.disagrees)
+
+    def _check_planned(self, summary: SummarySettings, rows: int) -> None:
         """Refuse a run over its target, or one that owners' rows cannot pay for beside those that are open.
+
+        Of an open run that waits for its own choice nothing is known; it is checked after that.
 
         Raises:
             BudgetError: it does, or they cannot.
         """
-        settings = self._context.settings
-        owners = max(len(settings.owners), 1)
-        whose, planned = f"{OWNERS} towards {OWNERS}", settings.summary.between_owners(rows, owners)
-        if settings.summary.preset == "sound":
-            check_target(settings.summary.privacy, whose, planned)
-        warn_of_unbounded(settings.summary.privacy, whose, planned, self._warn)
-        if settings.budget is None:
+        context = self._context
+        budget, owners = context.settings.budget, max(len(context.settings.owners), 1)
+        whose, planned = f"{OWNERS} towards {OWNERS}", summary.between_owners(rows, owners)
+        if summary.preset == "sound":
+            check_target(summary.privacy, whose, planned)
+        warn_of_unbounded(summary.privacy, whose, planned, self._warn)
+        if budget is None:
             return
-        spent = disclosures_in(kept.line for kept in self._context.store.ledger())
-        planned = [
-            event
-            for promised in (*self._runs.promised(), rows)
-            for event in settings.summary.between_owners(promised, owners)
-        ]
-        check_owners(settings.budget, spent, planned)
+        spent = disclosures_in(kept.line for kept in context.store.ledger())
+        for document in filter(context.is_chosen, self._runs.summaries()):
+            planned += context.summary_of(document).between_owners(document.summary.rows, owners)
+        check_owners(budget, spent, planned)
 
     def _gamma_from_seeds(self) -> float:
         if not len(self._context.encoded_seeds):
@@ -204,7 +258,7 @@ class Preparation:
         if run.document.planned.sealed:
             return
         context = self._context
-        settings, members = context.settings.summary, context.members
+        settings, members = context.summary_of(run.document), context.members
         names = await members.gather(settings.quorum, context.settings.connect_s)
         connections = [members.connection(name) for name in names]
         offers = await exchange_keys(

@@ -209,9 +209,9 @@ class RunQueue:
         """Count the runs before a run in the queue."""
         return self._queue.index(run) if run in self._queue else 0
 
-    def promised(self) -> list[int]:
-        """Rows of every open run's summary."""
-        return [run.rows for run in self._open.values() if not run.is_release]
+    def summaries(self) -> list[RunDocument]:
+        """Documents of every open run that makes a summary."""
+        return [run.document for run in self._open.values() if not run.is_release]
 
     def cancel(self, run: Run) -> None:
         """End a run; what was gathered is kept.

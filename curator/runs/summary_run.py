@@ -61,7 +61,11 @@ class SummaryRun:
         """Run the protocol over the owners."""
         body = self._family.body(self._run, self._ledger, self._noise_for)
         progress = RunProgress(self._context, self._run, self.record, self._journal)
-        begins = {"p": self._run.document.summary.rows, "owners": len(self.sessions)}
+        begins = {
+            "protocol": self._protocol,
+            "p": self._run.document.summary.rows,
+            "owners": len(self.sessions),
+        }
         self._context.say("run", run=self._run.name, round=0, **begins)
         self._context.begin_without(self._run, self.record.faults)
         try:
@@ -69,6 +73,11 @@ class SummaryRun:
         finally:
             progress.tell()
         return "complete" if self.record.status == "complete" else "stopped"
+
+    @property
+    def _protocol(self) -> str:
+        """Name of the run's protocol in the table of protocols."""
+        return self._context.summary_of(self._run.document).row.name
 
     def _noise_for(self, purpose: str) -> NoiseSource:
         source = self._context.noise_for(purpose)
@@ -99,7 +108,8 @@ class SummaryRun:
         facts: dict[str, Any] = {
             "run": self._run.name,
             "consumer": self._run.consumer,
-            "protocol": self._context.settings.summary.row.name,
+            "protocol": self._protocol,
+            "plan": None if (choice := document.planned.choice) is None else asdict(choice),
             "p": document.summary.rows,
             "rows_of_person": rows_of_person(self._context.schema),
             "validation_rows": document.summary.validation_rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from curator.runs.context import RunContext
@@ -25,7 +26,7 @@ class SummaryFamily:
     def __init__(self, context: RunContext) -> None:
         self._context = context
 
-    async def agree(self, run: Run) -> None:
+    async def agree(self, run: Run, here: Sequence[str]) -> None:
         """Agree on nothing with owners: the plan is public from the start."""
 
     def forget(self, run: Run) -> None:
@@ -43,7 +44,7 @@ class SummaryFamily:
     def prunes(self, document: RunDocument) -> bool:
         """Check whether the consumer gets more rows than it asked for, to keep the best."""
         rows = document.summary.rows
-        return self._context.settings.summary.drawn(rows) > rows
+        return self._context.summary_of(document).drawn(rows) > rows
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Say nothing more in record.json."""
@@ -51,7 +52,7 @@ class SummaryFamily:
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""
         context, document = self._context, run.document
-        settings, plan, offer = context.settings.summary, document.planned, document.offered
+        settings, plan, offer = context.summary_of(document), document.planned, document.offered
         h1 = RandomFourier(plan.features)
         gate = SummaryDisclosures(run.name, ledger, run.consumer)
         if offer.target is None:
@@ -75,6 +76,7 @@ class SummaryFamily:
             consumer=run.consumer,
             gifts=gifts,
             hashed=hashed,
+            expected="" if plan.choice is None else plan.choice.line,
         )
         return lambda sessions, record, observer: run_summary(
             task, settings, sessions, noise_for, record, observer, gate

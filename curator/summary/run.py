@@ -88,6 +88,7 @@ def _invitation(
         settings.row.name,
         tuple(settings.between_owners(task.rows, owners)),
         AuctionTerms(features, task.target, settings.drawn(task.rows), heard),
+        expected=task.expected,
     )
 
 

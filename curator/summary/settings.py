@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -11,10 +11,11 @@ from curator.summary.auctions.base import AnyAuction
 from curator.summary.auctions.clock import ClockSettings
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
+from fedkme.exchange import SummaryChoice
 from fedkme.privacy.events import Event
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
-from fedkme.protocols import ALGORITHM3, Protocol, summaries, variant
+from fedkme.protocols import ALGORITHM3, AUTO, Protocol, summaries, variant
 
 
 def _known_protocol(name: str) -> str:
@@ -39,8 +40,10 @@ class SummarySettings(Settings):
     """Source of mechanisms that are not written down: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
-    protocol: Annotated[str, AfterValidator(_known_protocol)] = ALGORITHM3
-    """`algorithm3`: rounds by the auction. `cells`: owners fill an order by cells of a public code book, in
+    protocol: Annotated[str, AfterValidator(_known_protocol)] = AUTO
+    """`auto`: what the plan takes by public facts when owners are here (docs/decisions/018); `cells` or
+    `uniform`, and Algorithm 3 as published with that preset. By name:
+    `algorithm3`: rounds by the auction. `cells`: owners fill an order by cells of a public code book, in
     one round (docs/decisions/008).
     `uniform` draws p/K rows from each owner and looks at nothing."""
     content: Literal["rows", "hashed"] = "rows"
@@ -67,6 +70,10 @@ class SummarySettings(Settings):
     def _fill(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
+        if values.get("protocol", AUTO) == AUTO and values.get("preset") == "published":
+            values = {**values, "protocol": ALGORITHM3}
+        if "auction" in values or "broadcast" in values:  # who names a part of Algorithm 3 names it
+            values = {"protocol": ALGORITHM3, **values}
         filled = with_preset(values)  # of D_v's mechanism too, which is the consumer's to set
         return {key: filled[key] for key in filled if key in values or key in cls.model_fields}
 
@@ -77,9 +84,24 @@ class SummarySettings(Settings):
 
     @property
     def row(self) -> Protocol:
-        """The protocol that owners are asked to take part in."""
+        """The protocol that owners are asked to take part in.
+
+        Raises:
+            ValueError: it is `auto`, of which nothing is known before a run's choice; see `resolved`.
+        """
+        if self.protocol == AUTO:
+            raise ValueError("the protocol is chosen for each run: resolve these settings first")
         base = self.auction.kind if self.protocol == ALGORITHM3 else self.protocol
         return variant(base, self.sealed)
+
+    def resolved(self, choice: SummaryChoice) -> Self:
+        """Settings of a run for which this was chosen."""
+        changes: dict[str, Any] = {"protocol": choice.protocol}
+        if choice.protocol == "uniform":
+            changes["uniform_ratio"] = choice.ratio
+        elif choice.protocol == "cells":
+            changes["cells"] = self.cells.model_copy(update={"rho": choice.ratio})
+        return self.model_copy(update=changes)
 
     def drawn(self, rows: int) -> int:
         """Rows that uniform sampling asks owners for, for a summary of so many."""

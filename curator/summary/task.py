@@ -44,6 +44,7 @@ class SummaryTask:
         gifts: the group secret by owner, for rows in boxes; None: rows as they are.
         hashed: where h1 of rows comes beside their boxes, under a secret draw of the form of `h1`, which is
             then of no other use.
+        expected: of the plan's choice, in a line that owners are told.
     """
 
     run: str
@@ -57,6 +58,7 @@ class SummaryTask:
     consumer: str = CONSUMER
     gifts: Mapping[str, Gift] | None = None
     hashed: HashedContent | None = None
+    expected: str = ""
 
     def features_of(self, rows: Sequence[AnyRow]) -> Features:
         """h1 of revealed rows, (k, d): computed here, or what came with the boxes."""

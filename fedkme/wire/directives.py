@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedkme import directives as said
-from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable
+from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable, one_line
 from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
 from fedkme.protocol import (
@@ -165,6 +165,7 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
         protocol=invitation.protocol,
         planned=map(codecs.event_to_wire, invitation.planned),
         gift=None if invitation.gift is None else GIFT.to_wire(invitation.gift),
+        expected=invitation.expected,
     )
     match invitation.terms:
         case AuctionTerms() as terms:
@@ -201,6 +202,7 @@ def invitation_from_wire(message: pb.Invite, run: str) -> Invitation:
         codecs.events_from_wire(message.planned, MOST_PLANNED[kind]),
         _terms(message, kind),
         GIFT.from_wire(message.gift) if message.HasField("gift") else None,
+        one_line(message.expected),
     )
 
 
@@ -261,12 +263,14 @@ def hello_from_wire(message: pb.Hello) -> Hello:
         ProtocolVersionError: it speaks no version that is spoken here.
     """
     version = codecs.common_version(message.versions, message.name or "a nameless party")
-    return Hello(message.name, version, message.instance)
+    rows = message.rows if message.HasField("rows") else None
+    return Hello(message.name, version, message.instance, rows)
 
 
-def hello_to_wire(name: str, instance: bytes) -> pb.OwnerMessage:
-    """Say hello as a process of this release."""
-    return pb.OwnerMessage(hello=pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance))
+def hello_to_wire(name: str, instance: bytes, rows: int) -> pb.OwnerMessage:
+    """Say hello as a process of this release, with so many rows for a run."""
+    hello = pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance, rows=rows)
+    return pb.OwnerMessage(hello=hello)
 
 
 def welcome_to_wire(epoch: int, runs: Iterable[str], version: int) -> pb.Directive:

@@ -123,8 +123,8 @@ class RequestDocument:
         return (self.request, self.data) == (same, other.data)
 
     def planned(self, plan: Plan) -> bool:
-        """Check whether the offer was made for this very plan; who offers keys may have changed."""
-        return self.plan == replace(plan, offered=False, offers=())
+        """Check whether the offer was made for this very plan, as far as it depends on it."""
+        return self.plan is not None and _terms_of(self.plan) == _terms_of(plan)
 
     def to_bytes(self) -> bytes:
         """Encode it for the disk."""
@@ -164,6 +164,11 @@ class RequestDocument:
             secrets = keys, GroupSecret(plan.run, message.secret)
         declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
         return RequestDocument(request, message.output, message.data, declared, plan, offer, secrets)
+
+
+def _terms_of(plan: Plan) -> Plan:
+    """Name what an offer depends on: not who offers keys, nor words that a curator's update adds."""
+    return replace(plan, offered=False, offers=(), choice=None)
 
 
 def release_request_to_bytes(request: ReleaseRequest) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedkme.directives import one_line
 from fedkme.errors import ProtocolError
-from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryRequest
+from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryChoice, SummaryRequest
 from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
@@ -64,6 +65,7 @@ def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
         hashed=plan.sealed,
         secret_draw=plan.secret_draw,
         offers=[OFFER.to_wire(offer) for offer in plan.offers],
+        choice=None if plan.choice is None else CHOICE.to_wire(plan.choice),
     )
 
 
@@ -81,6 +83,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
         message.hashed,
         message.secret_draw,
         tuple(OFFER.from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
+        CHOICE.from_wire(message.choice) if message.HasField("choice") else None,
     )
 
 
@@ -128,6 +131,14 @@ def offer_from_messages(
     return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference)
 
 
+CHOICE = FieldCodec(
+    SummaryChoice,
+    pb.SummaryChoice,
+    relative_mmd2=Field(tuple, lambda numbers: tuple(numbers[:3])),
+    line=Field(str, one_line),
+    disagrees=Field(str, one_line),
+)
+"""Choice of a protocol; its words go to terminals."""
 PROGRESS = FieldCodec(RoundProgress, pb.Progress, points_accessed=Field(int, int, "accessed"))
 """Progress of a run."""
 OUTCOME = FieldCodec(

@@ -70,6 +70,8 @@ class Asked:
     rows: int
     at: float
     """Unix seconds."""
+    expected: str = ""
+    """What the curator's plan expects of it, in its words."""
 
     @property
     def command(self) -> str:

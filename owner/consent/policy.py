@@ -117,7 +117,8 @@ class Policy:
         pool = None if isinstance(terms, SumTerms) else self._pools.next(self._history.rows_of_no_pool)
         shown = shown_to_curator(protocol, planned, invitation.security)
         self._let_in(
-            Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool, shown=shown)
+            Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool, shown=shown),
+            invitation.expected,
         )
 
     def offered(self, run: str) -> IntArray | None:
@@ -193,7 +194,7 @@ class Policy:
                 "Raise 'colluders' of the curator's [release.security], or let the owner lower its own.",
             )
 
-    def _let_in(self, admission: Admission) -> None:
+    def _let_in(self, admission: Admission, expected: str) -> None:
         if admission.run in self._history.told:
             raise PolicyError(
                 f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
@@ -203,7 +204,7 @@ class Policy:
         if admission.run in self._history.admitted:
             return  # by a process that died before its answer was kept
         if self._settings.approval == "manual":
-            self._use_approval(admission)
+            self._use_approval(admission, expected)
         else:
             admission.write(self._store)
 
@@ -230,8 +231,9 @@ class Policy:
         covered = before.consumer == admission.consumer and admission.rows <= before.rows
         return before.approval or None if covered else None
 
-    def _use_approval(self, admission: Admission) -> None:
-        asked = Asked(admission.run, admission.consumer, admission.protocol, admission.rows, self._clock())
+    def _use_approval(self, admission: Admission, expected: str) -> None:
+        run, consumer, protocol, rows = admission.run, admission.consumer, admission.protocol, admission.rows
+        asked = Asked(run, consumer, protocol, rows, self._clock(), expected)
         if (approved := self._approved_before(admission)) is not None:
             with self._store.transaction():
                 admission.by(approved).write(self._store)

@@ -72,6 +72,12 @@ class RowPools:
         self._noise = noise
         self._settings = settings
 
+    @property
+    def most(self) -> int:
+        """Rows that a run may have at most, by the file's size and the policy alone: m_j, as it is public."""
+        limits = (self._settings.most_rows, self._settings.most_rows_per_run)
+        return min([self._rows, *(limit for limit in limits if limit is not None)])
+
     def next(self, before: int) -> PoolSize:
         """Size of the pool that a run would get now; nothing is kept of it.
 

@@ -204,7 +204,9 @@ def show(status: Status, console: Console) -> None:
     for line in lines:
         console.print(line, markup=False)
     lines = ["waiting for approval:"] if status.asked else []
-    lines += [f"  {_time(asked.at)}, {asked.run}:\n  {asked.command}" for asked in status.asked]
+    for asked in status.asked:
+        said = f", {asked.expected}" if asked.expected else ""
+        lines.append(f"  {_time(asked.at)}, {asked.run}{said}:\n  {asked.command}")
     lines += ["approved, and not used up:"] if status.approvals else []
     lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
     for line in lines:

@@ -39,7 +39,7 @@ def synthetic_scenario(owners: int) -> Scenario:
 
 
 def simulation(rows: int, tls: bool) -> SimulationSettings:
-    """Settings of a shipped simulation, with the default protocol, for p rows of a synthetic scenario."""
+    """Settings of a shipped simulation, with the published protocol, for p rows of a synthetic scenario."""
     changes = (
         "preset=published",
         f"summary.p={rows}",

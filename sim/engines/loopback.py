@@ -66,6 +66,10 @@ class LoopbackMembers:
         """Names of owners that are missing: none."""
         return []
 
+    def sizes(self) -> Mapping[str, int]:
+        """Rows that a run may have of each."""
+        return {name: connection.runs.rows for name, connection in self._connections.items()}
+
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Owners in this process do not come back, and need no list of their runs."""
 

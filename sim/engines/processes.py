@@ -186,8 +186,10 @@ class SummaryLaunch(Launch):
     def hear(self, event: Event) -> None:
         match event["event"]:
             case "run":
-                words = words_of(self._settings.summary.row.name)
+                words = words_of(event["protocol"])
                 self._progress.started(event["owners"], words.rounds(event["p"]))
+            case "planned" | "warning" if event["party"] == "curator":
+                self.note(event["line"])
             case "round":
                 record = event["record"]
                 if self.clock.first_round is None:

@@ -41,6 +41,7 @@ def assemble(
         "code": record["code"],
         "scenario": settings.scenario.kind,
         "protocol": record["protocol"],
+        "plan": record["plan"] or {},
         "engine": settings.engine,
         "seed": settings.seed,
         "K": len(record["owner_rows"]),

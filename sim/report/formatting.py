@@ -57,6 +57,12 @@ def graded(metrics: Metrics) -> str:
     return f"{said['grade'].capitalize()}: {said['sentence']}. {said['advice']}".rstrip() if said else ""
 
 
+def plan_lines(metrics: Metrics) -> list[str]:
+    """Lines of what the plan chose and expected, and of why it would have chosen otherwise."""
+    plan = metrics.get("plan", {})
+    return [plan[key] for key in ("line", "disagrees") if plan.get(key)]
+
+
 def verdict(metrics: Metrics) -> str:
     """The outcome of a run in one sentence."""
     mmd2 = metrics.get("mmd2", {})

@@ -25,6 +25,7 @@ from sim.report.formatting import (
     model,
     number,
     percent,
+    plan_lines,
     short,
     size,
     title,
@@ -104,6 +105,7 @@ def _head(m: Metrics) -> str:
         lines.append(banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}."))
     if m.get("points_accessed", {}).get("owners_agree") is False:
         lines.append(banner("Owners and curator disagree on the points accessed: one of them lost count."))
+    lines += [f'<p class="about">{escape(line)}</p>' for line in plan_lines(m)]
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from fedkme.tables.files import read_arrays
 from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
-from sim.report.formatting import Metrics, distance, graded, method, model, number, percent, size
+from sim.report.formatting import Metrics, distance, graded, method, model, number, percent, plan_lines, size
 from sim.report.release_page import ReleaseFolder, render_release
 from sim.report.summary_page import SummaryFolder, render
 
@@ -26,7 +26,7 @@ REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K
 LISTS = ("privacy", "privacy_published", "faults")
 TABLES = (
     *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy", "effective"),
-    *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only"),
+    *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only", "plan"),
 )
 OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
 OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
@@ -119,7 +119,8 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
 def print_summary(metrics: Metrics, console: Console) -> None:
     """Print the outcome of a run in plain characters, at most 100 columns wide."""
     words = words_of(metrics["protocol"])
-    lines = [_outcome(metrics), _table(metrics), *_access(metrics, words), *_privacy(metrics)]
+    lines = [_outcome(metrics), *plan_lines(metrics), _table(metrics)]
+    lines += [*_access(metrics, words), *_privacy(metrics)]
     lines += [*_cost(metrics, words), graded(metrics) or None]
     width = min(console.width, 100)
     for line in lines:

@@ -17,6 +17,7 @@ from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.privacy.events import OWNERS, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
+from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
 from tests.faults.virtual import run_virtual
@@ -25,8 +26,10 @@ from tests.faults.world import RUN, SCHEMA, Fate, World
 
 SMALL = FeatureSettings(dimension=8)
 CELLS = SummarySettings(features=SMALL, protocol="cells")
+SEEDS = CellsSettings(bits=2, code_book="seeds")
 PROTOCOLS = {
-    "cells": CELLS.model_copy(update={"cells": CellsSettings(bits=2, code_book="seeds")}),
+    "auto": SummarySettings(features=SMALL, cells=SEEDS, privacy=PrivacyTarget(epsilon=30.0)),
+    "cells": CELLS.model_copy(update={"cells": SEEDS}),
     "clock": SummarySettings(features=SMALL, auction=ClockSettings(block=3)),
     "privauction": SummarySettings(
         preset="published", features=SMALL, broadcast=ExactSettings(), auction=PrivAuctionSettings()
@@ -36,8 +39,8 @@ PROTOCOLS = {
 }
 SCHEDULES = 200
 PARTIES = ("curator", *NAMES)
-BY_CELLS = ("cells", "sketch")
-"""Protocols of one round, of four directives; with a sketch two more before."""
+BY_CELLS = ("auto", "cells", "sketch")
+"""Protocols of one round, of four directives; with a sketch two more before. `auto` takes cells here."""
 
 
 def play(folder: Path, protocol: str, **happenings: Any) -> tuple[dict[str, Any], World]:
@@ -166,6 +169,15 @@ def test_a_summary_by_cells_goes_on_whoever_is_killed_at_any_step(
     happened, world = play(tmp_path / "world", protocol, fates={party: Fate(frozenset([step]))})
     assert happened == expected
     assert world.lives == len(PARTIES) + 1
+    assert set(world.lines) == set(undisturbed.lines)  # the choice is made once, whoever dies after it
+
+
+def test_a_plan_chooses_cells_for_the_world_and_says_so(
+    references: dict[str, tuple[dict[str, Any], World]],
+) -> None:
+    happened, world = references["auto"]
+    assert 'protocol: "cells"' in happened["record"]
+    assert [line.partition(" (")[0] for line in world.lines] == ["plan: cells, rho 2"]
 
 
 @pytest.mark.parametrize("schedule", range(20))

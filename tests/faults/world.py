@@ -21,6 +21,7 @@ import numpy as np
 from curator.owners.members import Members
 from curator.runs.context import RecordFolder, RunContext
 from curator.runs.lifecycle import Lifecycle
+from curator.runs.preparation import Preparation
 from curator.runs.queue import Run, RunQueue
 from curator.settings import CuratorSettings
 from curator.summary.record import SummaryRecord
@@ -34,6 +35,7 @@ from fedkme.features.fixed_point import quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import stored_ledger
+from fedkme.protocols import AUTO
 from fedkme.store import Store, open_store
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -209,6 +211,7 @@ class World:
         self.wires: list[Wire] = []
         self.faults: list[str] = []
         self.lives = 0
+        self.lines: list[str] = []
 
     def _store(self, name: str, process: Process) -> Any:
         return MortalStore(open_store(self.folder / f"{name}.db", name, "process"), process)
@@ -272,7 +275,7 @@ class World:
         own = {"owners": OWNERS, "simulation_seed": self.seed, "summary": self.summary}
         settings = CuratorSettings(**curator_values(self.folder, **times, **own))
         members = Members(OWNERS, 60, 1000)
-        seeds = Table(SCHEMA.decode(SEEDS)) if self.summary.protocol == "cells" else None
+        seeds = Table(SCHEMA.decode(SEEDS)) if self.summary.protocol in ("cells", AUTO) else None
         lifecycle = Lifecycle(
             RunContext(
                 settings,
@@ -306,7 +309,7 @@ class World:
         runs.start()
         agreement.resume(agreed_on)
         try:
-            await self._ask(runs, store, agreement, process)
+            await self._ask(runs, store, Preparation(lifecycle, runs), process)
         finally:
             await agreement.suspend()
             tasks = [run.task for run in begun if run.task is not None]
@@ -318,7 +321,7 @@ class World:
         if event == "suspended":
             self.faults.append(f"{event} {fields}")
 
-    async def _ask(self, runs: RunQueue, store: Any, agreement: Any, process: Process) -> None:
+    async def _ask(self, runs: RunQueue, store: Any, preparation: Preparation, process: Process) -> None:
         """Call as a consumer does, in each life of the curator, until the run is over."""
         known = store.run(RUN)
         if known is None or known.status == "asked":
@@ -326,13 +329,14 @@ class World:
                 await asyncio.sleep(1.0)  # owners are back before the consumer is
             run = runs.find(RUN) or runs.ask(RUN, self._document())
             validation = table("owner-9").values[:5]
-            if self.summary.protocol == "cells":
-                await agreement.agree(run)
-                assert run.document.planned.cells is not None
-                book = code_book_from_json(run.document.planned.cells.code_book, SCHEMA)
+            plan = await preparation.plan_of(run)
+            assert plan.choice is not None
+            self.lines.append(plan.choice.line)
+            if plan.cells is not None:
+                book = code_book_from_json(plan.cells.code_book, SCHEMA)
                 offer = Offer(histogram=counts(book.cells_of(SCHEMA.encode(validation)), book.cells))
             else:
-                h1 = RandomFourier(run.document.planned.features)
+                h1 = RandomFourier(plan.features)
                 offer = Offer(target=quantize_mean(h1.normalised(validation).mean(axis=0)))
             run.document = dataclasses.replace(run.document, offer=offer)
             runs.enqueue(run)
@@ -354,16 +358,16 @@ class World:
             name=name, table=table(name), schema=SCHEMA, store=store, noise_for=noise_for(self.seed, name)
         )
         try:
-            runs = OverWire(party.open("curator"))
-            instance = self.chance.randbytes(16)
+            manager = party.open("curator")
+            hello = Hello(name, codecs.VERSIONS.newest, self.chance.randbytes(16), manager.rows)
             while True:
                 with contextlib.suppress(ConnectionFailedError):
-                    await self._attend(name, process, instance, runs)
+                    await self._attend(hello, process, OverWire(manager))
                 await asyncio.sleep(self.chance.uniform(0.05, 0.2))
         finally:
             store._store.close()
 
-    async def _attend(self, name: str, process: Process, instance: bytes, runs: OverWire) -> None:
+    async def _attend(self, hello: Hello, process: Process, runs: OverWire) -> None:
         """One stream: what `owner.agent.attend` and `curator.owners.owner_service.Registry` do over gRPC."""
         members, curator = self.members, self.curator_process
         if members is None or curator is None:
@@ -373,7 +377,6 @@ class World:
         self.wires.append(wire)
         inbox: asyncio.Queue[pb.Directive] = asyncio.Queue()
         end = CuratorEnd(wire, inbox, curator)
-        hello = Hello(name, codecs.VERSIONS.newest, instance)
 
         async def serve() -> None:
             try:

@@ -30,7 +30,7 @@ async def test_a_consumer_does_not_spend_more_of_d_v_than_it_may(tmp_path: Path)
 
 async def test_a_curator_refuses_a_run_that_owners_rows_cannot_pay_for(tmp_path: Path) -> None:
     # Over all runs in its directory, towards other owners.
-    summary, budget = SummarySettings(features=SMALL), Budget(epsilon=1.5, delta=1e-5)
+    summary, budget = SummarySettings(protocol="algorithm3", features=SMALL), Budget(epsilon=1.5, delta=1e-5)
     async with market(tmp_path, ["a"], summary=summary, budget=budget) as at:
         at.owner("a", 60)
         await at.consumer()

@@ -25,6 +25,8 @@ from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import GaussianSettings, target_event
 from fedkme.tables.files import read_arrays, save_table
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2
 from tests.hostile.labs import Hostile, lab, plan
 from tests.places import ROOT
 from tests.system.launches import Start, read_json
@@ -153,7 +155,9 @@ async def test_no_failure_of_judging_is_one_of_the_request(
 
 async def test_a_request_is_of_one_d_v_and_is_given_up_by_cancelling_it(tmp_path: Path) -> None:
     save_table(tmp_path / "another.npz", rows(15, 2))
-    async with market(tmp_path, ["a"]) as at:
+    async with market(tmp_path, ["a"]) as at, at.attend() as silent:
+        hello = owners_pb2.Hello(name="a", versions=codecs.VERSIONS, instance=b"i" * 16)
+        await silent.write(owners_pb2.OwnerMessage(hello=hello))
         first = at.consumer()
         await at.ear.heard("queued")
         first.cancel()

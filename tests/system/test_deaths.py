@@ -26,9 +26,9 @@ class Build(Protocol):
 
 RUNS = {
     "privauction": (50, 150, '[summary]\nauction.kind = "privauction"\nfeatures.dimension = 40\n'),
-    "clock": (200, 400, "[summary]\nfeatures.dimension = 40\n"),
+    "clock": (200, 400, '[summary]\nprotocol = "algorithm3"\nfeatures.dimension = 40\n'),
 }
-"""p, rows of each owner and the curator's `[summary]`: an exchange or two a round, and the default."""
+"""p, rows of each owner and the curator's `[summary]`: an exchange or two a round, and the clock."""
 
 Wave = tuple[int, tuple[str, ...]]
 

@@ -27,7 +27,7 @@ from tests.system.launches import (
 def long_run(begin: Start, folder: Path, engine: str) -> subprocess.Popen[str]:
     """A run of many seconds whose processes have `folder` in their arguments."""
     folder.mkdir()
-    changes = ("p=1200", "scenario.copies=4", "scenario.owners=3", f"engine={engine}")
+    changes = ("protocol=algorithm3", "p=1200", "scenario.copies=4", "scenario.owners=3", f"engine={engine}")
     assignments = [word for change in changes for word in ("--set", change)]
     run = begin("sim", "run", "digits", "--out", folder / "run", *assignments, TMPDIR=str(folder))
     line_with(run, "round 120/1200")

@@ -32,7 +32,7 @@ LOOSE: dict[str, Any] = {
 SEEDS = CellsSettings(bits=2, code_book="seeds", rho=2.0)
 CURATORS = {
     "cells": SummarySettings(protocol="cells", cells=SEEDS, **LOOSE),
-    "algorithm 3": SummarySettings(**LOOSE),
+    "algorithm 3": SummarySettings(protocol="algorithm3", **LOOSE),
     "uniform": SummarySettings(protocol="uniform", **LOOSE),
 }
 

@@ -223,7 +223,7 @@ async def test_a_cancelled_run_keeps_what_it_has(tmp_path: Path) -> None:
 
 async def test_owners_that_do_not_come(tmp_path: Path) -> None:
     # MissingOwnersError, 22: it names them.
-    quorum = SummarySettings(quorum=2)
+    quorum = SummarySettings(protocol="algorithm3", quorum=2)
     async with market(tmp_path, ["a", "b", "c"], connect_s=0.3, summary=quorum) as at:
         at.owner("b")
         with pytest.raises(MissingOwnersError, match=r"\): a, c did not join within 0\.3 s\.") as caught:

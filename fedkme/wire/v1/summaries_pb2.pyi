@@ -103,7 +103,7 @@ class CuratorMessage(_message.Message):
     def __init__(self, plan: _Optional[_Union[Plan, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., summary: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., head: _Optional[_Union[_types_pb2.Head, _Mapping]] = ...) -> None: ...
 
 class Plan(_message.Message):
-    __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw")
+    __slots__ = ("version", "run", "features", "offered", "cells", "hashed", "offers", "secret_draw", "choice")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +112,7 @@ class Plan(_message.Message):
     HASHED_FIELD_NUMBER: _ClassVar[int]
     OFFERS_FIELD_NUMBER: _ClassVar[int]
     SECRET_DRAW_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
     version: int
     run: str
     features: _types_pb2.FeatureMap
@@ -120,7 +121,24 @@ class Plan(_message.Message):
     hashed: bool
     offers: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeyOffer]
     secret_draw: bool
-    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: _Optional[bool] = ...) -> None: ...
+    choice: SummaryChoice
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: _Optional[bool] = ..., choice: _Optional[_Union[SummaryChoice, _Mapping]] = ...) -> None: ...
+
+class SummaryChoice(_message.Message):
+    __slots__ = ("protocol", "ratio", "relative_mmd2", "accessed", "line", "disagrees")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    RATIO_FIELD_NUMBER: _ClassVar[int]
+    RELATIVE_MMD2_FIELD_NUMBER: _ClassVar[int]
+    ACCESSED_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    DISAGREES_FIELD_NUMBER: _ClassVar[int]
+    protocol: str
+    ratio: float
+    relative_mmd2: _containers.RepeatedScalarFieldContainer[float]
+    accessed: int
+    line: str
+    disagrees: str
+    def __init__(self, protocol: _Optional[str] = ..., ratio: _Optional[float] = ..., relative_mmd2: _Optional[_Iterable[float]] = ..., accessed: _Optional[int] = ..., line: _Optional[str] = ..., disagrees: _Optional[str] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("round", "selected", "points_accessed")

@@ -303,14 +303,14 @@ def in_process(settings: SummarySettings, **request: object) -> tuple[SummaryRec
 @pytest.mark.parametrize(("share", "points"), [("embedding", 0), ("rows", 6)])
 def test_points_of_d_v_that_the_curator_sees_are_counted(share: str, points: int) -> None:
     # Issue 2, item 6: by default g~ alone; sending D_v is an option that counts |D_v| as accessed.
-    _, facts = in_process(SummarySettings(), share=share)
+    _, facts = in_process(SummarySettings(protocol="algorithm3"), share=share)
     assert facts["validation_points"] == points
     assert (facts["validation_rows"], facts["seed_rows"], facts["p"]) == (6, 3, 2)
 
 
 @pytest.mark.parametrize(("seed_set", "sizes"), [("counted", [3, 4]), ("subtracted", [0, 1])])
 def test_the_seed_set_counts_unless_it_is_subtracted(seed_set: str, sizes: list[int]) -> None:
-    record, _ = in_process(SummarySettings.model_validate({"seed_set": seed_set}))
+    record, _ = in_process(SummarySettings.model_validate({"protocol": "algorithm3", "seed_set": seed_set}))
     assert [r.size for r in record.rounds] == sizes
 
 

@@ -24,7 +24,14 @@ from sim.run import simulate
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = load_simulation(
         "digits",
-        ["engine=inprocess", "p=30", "scenario.copies=1", "baselines=[]", "downstream=false"],
+        [
+            "engine=inprocess",
+            "protocol=algorithm3",
+            "p=30",
+            "scenario.copies=1",
+            "baselines=[]",
+            "downstream=false",
+        ],
     )
     directory, _ = simulate(settings, tmp_path_factory.mktemp("runs") / "run", make_progress(io.StringIO()))
     return directory

@@ -56,7 +56,7 @@ def test_a_plan_is_what_the_mechanisms_will_say() -> None:
 
 
 def test_the_default_plan_is_within_its_own_target() -> None:
-    planned = SummarySettings().between_owners(100, 5)
+    planned = SummarySettings(protocol="algorithm3").between_owners(100, 5)
     assert [type(event) for event in planned] == [Gaussian, Clock]
     check_budget(Budget(epsilon=1.0, delta=1e-5), "owners", "owners", [], planned)
     with pytest.raises(BudgetError):

@@ -27,7 +27,7 @@ from tests.curator.summary.fakes import owners, small_market, table
 from tests.parties import owner_values
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "algorithm 3": {},
+    "algorithm 3": {"protocol": "algorithm3"},
     "a sketch and histograms": {"protocol": "cells"},
     "histograms": {"protocol": "cells", "cells": {"code_book": "seeds"}},
 }

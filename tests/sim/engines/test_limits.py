@@ -41,14 +41,14 @@ POLICIES: dict[str, dict[str, Any]] = {
     "with a protocol": {"most_rows": LIMIT, "protocols": ["clock"], "consumers": ["consumer"]},
 }
 PROTOCOLS: dict[str, dict[str, Any]] = {
-    "clock": {},
+    "clock": {"protocol": "algorithm3"},
     "published broadcasts": {"preset": "published", "auction": {"kind": "clock"}},
     "ask-everyone": {"auction": {"kind": "ask-everyone"}},
     "privauction": {"auction": {"kind": "privauction"}},
     "winner-only": {"auction": {"kind": "winner-only"}},
     "uniform": {"protocol": "uniform"},
     "cells": {"protocol": "cells", "cells": {"code_book": "seeds"}},
-    "clock-hashed": {"content": "hashed"},
+    "clock-hashed": {"protocol": "algorithm3", "content": "hashed"},
     "uniform-sealed": {"protocol": "uniform", "content": "hashed"},
     "cells-sealed": {"protocol": "cells", "content": "hashed", "cells": {"code_book": "seeds"}},
 }

@@ -22,7 +22,14 @@ from tests.curator.summary.fakes import SCHEMA, owners, table
 
 P = 12
 TABLE = SummaryTable.model_validate(
-    {"p": P, "kernel": {"gamma": 2.0}, "quorum": 2, "seed_set": "subtracted", "features": {"dimension": 64}}
+    {
+        "protocol": "algorithm3",
+        "p": P,
+        "kernel": {"gamma": 2.0},
+        "quorum": 2,
+        "seed_set": "subtracted",
+        "features": {"dimension": 64},
+    }
 )
 CORNER = Table(0.3 * table(25, 50).values)
 SCENARIO = Scenario("digits", SCHEMA, owners(30, 20, 10), CORNER, table(0, 0), table(8, 51))

@@ -36,7 +36,7 @@ STABLE = {
 OURS = {
     *("status", "reason", "code", "scenario", "protocol", "gamma", "dimension", "faults", "curator_only"),
     *("mmd2_counted", "mmd2_test", "percent_over_greedy", "percent_over_greedy_counted"),
-    *("cells", "points_accessed_baselines", "downstream_baselines", "privacy_published"),
+    *("plan", "cells", "points_accessed_baselines", "downstream_baselines", "privacy_published"),
     *("effective", "verdict"),
 }
 STABLE_PARTS = {
@@ -90,7 +90,8 @@ def metrics_of(directory: Path, market: InProcessMarket, **changes: Any) -> tupl
         {"greedy": BaselineResult(GREEDY, P)} if record.selected else {}
     )
     privacy = statements(read_ledgers([directory]), 1e-5)
-    metrics = assemble(settings, on_disk, read_rounds(directory), evaluation, baselines, TIMING, privacy)
+    chosen = settings.chosen(on_disk)
+    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, baselines, TIMING, privacy)
     write_metrics(directory, metrics)
     assert json.loads((directory / "metrics.json").read_text()) == metrics
     return metrics, record

@@ -1,0 +1,124 @@
+"""Choice of a run's protocol when owners are here: what `auto` takes, what a named one is expected to reach.
+
+A function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): it may be told to everybody.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from curator.planning.facts import PublicFacts, run_facts
+from curator.planning.plan import (
+    EQUAL,
+    NO_BETTER,
+    Forecast,
+    cells_forecast,
+    clock_forecast,
+    make_plan,
+    published_forecast,
+    uniform_forecast,
+)
+from curator.summary.settings import SummarySettings
+from fedkme.exchange import SummaryChoice, SummaryRequest
+from fedkme.protocols import ALGORITHM3, AUTO
+from fedkme.tables.schema import Schema
+
+ASSUMED = 1000
+"""Rows of each owner where none says how many it has."""
+
+
+def choose(
+    settings: SummarySettings,
+    schema: Schema,
+    request: SummaryRequest,
+    owners: Sequence[str],
+    sizes: Mapping[str, int],
+    seed_rows: int,
+) -> SummaryChoice:
+    """Choose a run's protocol, or say what is expected of the one that settings name.
+
+    Args:
+        settings: the curator's.
+        schema: of the rows.
+        request: the consumer's.
+        owners: names of those who are here.
+        sizes: m_j of those of them who said it; others are taken to have the median.
+        seed_rows: public rows.
+
+    Raises:
+        NotEnoughRowsError: owners have fewer rows than are asked for.
+    """
+    if settings.protocol != AUTO and not owners:
+        line = (
+            f"plan: {settings.protocol}, as named; owners are not here yet, and nothing says what it reaches"
+        )
+        return SummaryChoice(settings.protocol, _ratio(settings), (), 0, line)
+    known = [sizes[name] for name in owners if name in sizes]
+    unknown = len(owners) - len(known)
+    assumed = statistics.median_low(known) if known else max(ASSUMED, request.rows)
+    held = [*known, *[assumed] * unknown]
+    facts = run_facts(settings, schema, request.rows, request.validation_rows, held, seed_rows)
+    plan = make_plan(facts)
+    best = next(each for each in plan.estimates if each.name == plan.recommended)
+    taken = best if settings.protocol == AUTO else _named(settings, facts)
+    said = f"; {unknown} of {len(owners)} owners do not say how many rows they have" if unknown else ""
+    if taken is None:
+        auction = settings.row.base
+        line = f"plan: algorithm3 by {auction}, as named; no estimate says what it reaches{said}"
+        return SummaryChoice(ALGORITHM3, 1.0, (), 0, line)
+    return SummaryChoice(
+        taken.protocol,
+        taken.ratio,
+        (taken.mmd2, taken.low, taken.high),
+        taken.accessed,
+        f"plan: {_words(taken)}{_of_algorithm3(taken, facts)}{said}",
+        _disagreement(taken, best),
+    )
+
+
+def _ratio(settings: SummarySettings) -> float:
+    return {"cells": settings.cells.rho, "uniform": settings.uniform_ratio}.get(settings.protocol, 1.0)
+
+
+def _named(settings: SummarySettings, facts: PublicFacts) -> Forecast | None:
+    """Forecast of the protocol that settings name; None where nothing was measured."""
+    if settings.protocol == "cells":
+        return cells_forecast(facts, settings.cells.rho)
+    if settings.protocol == "uniform":
+        return uniform_forecast(facts, settings.uniform_ratio)
+    known = {"clock": clock_forecast, "privauction": published_forecast}
+    forecast = known.get(settings.auction.kind)
+    return None if forecast is None else forecast(facts)
+
+
+def _words(taken: Forecast) -> str:
+    return f"{taken.name} ({_times(taken)}, {taken.accessed:,} rows accessed)"
+
+
+def _times(forecast: Forecast) -> str:
+    """MMD^2 in words; two digits are more than is known."""
+    if forecast.name == "uniform":
+        return "the yardstick"
+    return f"about {_short(forecast.mmd2)}x uniform"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}".removeprefix("0")
+
+
+def _of_algorithm3(taken: Forecast, facts: PublicFacts) -> str:
+    """Words on what the paper's protocol would have reached instead."""
+    clock = clock_forecast(facts)
+    if taken.protocol == ALGORITHM3:
+        return ""
+    expected = NO_BETTER if clock.concern else f"about {_short(clock.mmd2)}x uniform"
+    return f"; Algorithm 3 would be {expected}"
+
+
+def _disagreement(taken: Forecast, best: Forecast) -> str:
+    """Reason why the plan would not have taken what was named; empty where it is no different."""
+    if best.name == taken.name or (not taken.concern and taken.mmd2 <= EQUAL * best.mmd2):
+        return ""
+    why = f"{taken.name} was named, of which the plan says: {taken.concern or _times(taken)}"
+    return f"{why}; it would take {_words(best)}"

@@ -1,0 +1,116 @@
+"""Choices of a protocol: what `auto` takes, what a named one is told, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from curator.planning.choice import choose
+from curator.summary.settings import SummarySettings
+from fedkme.errors import NotEnoughRowsError
+from fedkme.exchange import SummaryChoice, SummaryRequest
+from fedkme.privacy.presets import PrivacyTarget
+from fedkme.tables.schema import Numeric, Schema
+
+SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+FIVE = {f"owner-{n}": 2400 for n in range(5)}
+
+
+def chosen(
+    settings: SummarySettings | None = None,
+    sizes: Mapping[str, int] = FIVE,
+    *,
+    p: int = 100,
+    validation: int = 250,
+    silent: int = 0,
+) -> SummaryChoice:
+    request = SummaryRequest("consumer", b"1" * 16, SCHEMA.digest(), p, validation, 1.0)
+    owners = [*sizes, *(f"silent-{n}" for n in range(silent))]
+    return choose(settings or SummarySettings(), SCHEMA, request, owners, sizes, 0)
+
+
+def taken(**facts: Any) -> tuple[str, float]:
+    choice = chosen(**facts)
+    return choice.protocol, choice.ratio
+
+
+def test_cells_with_rho_2_in_words() -> None:
+    # Issue 13, 1: "plan: cells, rho 2 (about .15x uniform, 200 rows accessed); Algorithm 3 would be no better
+    # than uniform".
+    choice = chosen()
+    middle, low, high = choice.relative_mmd2
+    assert low < middle < high
+    assert choice == SummaryChoice("cells", 2.0, choice.relative_mmd2, 200, choice.line)
+    words = f"plan: cells, rho 2 (about {middle:.2g}x uniform, 200 rows accessed); ".replace(" 0.", " .")
+    assert choice.line == f"{words}Algorithm 3 would be no better than uniform"
+
+
+def test_what_public_facts_change() -> None:
+    assert taken(p=1100, sizes={"a": 1200, "b": 1200}) == ("cells", 1.5)
+    assert taken(validation=20)[0] == "uniform"
+    assert taken(validation=20)[1] > 1
+    tiny = SummarySettings(privacy=PrivacyTarget(epsilon=0.01))
+    assert taken(settings=tiny)[0] == "uniform"
+    assert taken(sizes={f"owner-{n}": 4 for n in range(500)})[0] == "uniform"
+    assert taken(sizes=dict.fromkeys("abc", 40)) == ("uniform", 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0, 1000.0])
+@pytest.mark.parametrize("validation", [5, 100, 10000])
+def test_algorithm3_is_never_taken_where_it_is_no_better(epsilon: float, validation: int) -> None:
+    # Decision 018: only if the formulas say that it is clearly better.
+    for sizes in (FIVE, dict.fromkeys("abc", 150), {f"owner-{n}": 24 for n in range(200)}):
+        settings = SummarySettings(privacy=PrivacyTarget(epsilon=epsilon))
+        assert taken(settings=settings, sizes=sizes, validation=validation)[0] in ("cells", "uniform")
+
+
+def test_who_names_a_protocol_gets_it_with_a_line_where_the_plan_disagrees() -> None:
+    clock = chosen(SummarySettings(protocol="algorithm3"))
+    assert clock.protocol == "algorithm3"
+    assert "no better than uniform; it would take cells, rho 2 (about " in clock.disagrees
+    one = chosen(SummarySettings(protocol="uniform"))
+    assert (one.ratio, one.relative_mmd2, one.accessed) == (1.0, (1.0, 1.0, 1.0), 100)
+    assert "it would take cells" in one.disagrees
+    assert not chosen(SummarySettings(protocol="cells")).disagrees
+    five = chosen(SummarySettings(protocol="cells", cells={"rho": 2.5}))
+    assert (five.ratio, five.accessed, five.disagrees) == (2.5, 250, "")
+
+
+def test_parts_of_algorithm3_name_it() -> None:
+    for values in ({"preset": "published"}, {"auction": {"kind": "winner-only"}}):
+        assert SummarySettings.model_validate(values).protocol == "algorithm3"
+    published = SummarySettings.model_validate({"preset": "published", "protocol": "auto"})
+    assert chosen(published).line.startswith("plan: algorithm3, published")
+    other = chosen(SummarySettings.model_validate({"auction": {"kind": "winner-only"}}))
+    assert other.line == "plan: algorithm3 by winner-only, as named; no estimate says what it reaches"
+    again = SummarySettings.model_validate(SummarySettings().model_dump())
+    assert again == SummarySettings(), "settings that were written down are read as they were"
+
+
+def test_owners_that_say_nothing_are_taken_for_the_median_and_the_plan_says_so() -> None:
+    some = chosen(sizes={"a": 1000, "b": 2000, "c": 9000}, silent=2)
+    told = chosen(sizes={"a": 1000, "b": 2000, "c": 9000, "d": 2000, "e": 2000})
+    assert some.relative_mmd2 == told.relative_mmd2
+    assert some.line == f"{told.line}; 2 of 5 owners do not say how many rows they have"
+    assert chosen(sizes={}, silent=4).protocol == "cells"
+
+
+def test_too_few_rows_are_refused_before_anybody_offers_anything() -> None:
+    with pytest.raises(
+        NotEnoughRowsError, match=r"11 rows are asked for and the 2 owners have 10\. Ask for p <= 10"
+    ):
+        chosen(sizes={"a": 6, "b": 4}, p=11)
+
+
+def test_settings_of_no_run_have_no_protocol() -> None:
+    # Issue 13: `settings.summary.row` of an unresolved "auto" is impossible.
+    settings = SummarySettings()
+    for read in (lambda: settings.row, lambda: settings.drawn(5), lambda: settings.between_owners(5, 5)):
+        with pytest.raises(ValueError, match="resolve these settings first"):
+            read()
+    assert settings.resolved(chosen()).row.name == "cells"
+    hashed = SummarySettings(content="hashed")
+    assert hashed.resolved(chosen(hashed)).row.name == "cells-sealed"
+    assert hashed.resolved(chosen(hashed, validation=20)).row.name == "uniform-sealed"
