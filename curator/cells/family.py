@@ -12,9 +12,11 @@ from curator.runs.context import RunContext
 from curator.runs.families import RunBody, alone
 from curator.runs.queue import Run
 from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.histogram import SENSITIVITY, HistogramNoise
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
 from fedkme.party import NoiseFor
+from fedkme.privacy.events import PureDp
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.wire.journals import RunDocument
 
@@ -87,6 +89,7 @@ class CellsFamily:
             settings.cells.uniform,
             cells.fill,
             "" if document.planned.choice is None else document.planned.choice.line,
+            declared_noise(offer),
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate
@@ -94,6 +97,15 @@ class CellsFamily:
 
     def _book(self, cells: CellsPlan) -> CodeBook:
         return code_book_from_json(cells.code_book, self._context.schema)
+
+
+def declared_noise(offer: Offer) -> HistogramNoise | None:
+    """Noise of D_v's histogram, as its consumer declared it; another would harm its own summary alone."""
+    for line in offer.disclosures:
+        event = line.event
+        if isinstance(event, PureDp) and event.count == SENSITIVITY and 1e-4 < event.epsilon < 1e4:
+            return HistogramNoise(1.0 / event.epsilon)
+    return None
 
 
 def _cells(document: RunDocument) -> CellsPlan:

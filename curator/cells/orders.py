@@ -12,8 +12,8 @@ cells, s_i its share of all rows, both from noisy counts.
    middle. So a cell of n rows (of one class) is asked of the n / LEAST_ORDER owners that 3 asks for most of
    it, or as many as their caps need, and 3 is repeated with those.
 
-A share a of all rows may be drawn uniformly, by each owner in proportion to its rows: a sample of the pool,
-stratified by owner, whatever the histograms say. What is ordered by cells is the rest.
+A share a of all rows (`uniform_share`) may be drawn uniformly, by each owner in proportion to its rows: a
+sample of the pool, stratified by owner. What is ordered by cells is the rest.
 
 q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
 """
@@ -39,6 +39,9 @@ USABLE = 0.8
 """Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
 LEAST_ORDER = 4
 """Rows of a cell that an owner is asked for, about, where one owner does not get the whole of it."""
+NOISY = 0.35
+"""Share of noise in the distance of D_v from the pool from which on a part of the rows is uniform."""
+HALF = 0.5
 _EMPTY = 1e-12
 
 
@@ -53,6 +56,7 @@ class Histograms:
         validation_rows: m, public.
         labels: L; 1 where owners count by cell alone.
         variance: of the noise on each count of an owner (`HistogramNoise.variance`).
+        validation_variance: of the noise on each count of D_v; 0 where its consumer did not say.
     """
 
     owners: IntArray
@@ -61,6 +65,7 @@ class Histograms:
     validation_rows: int
     labels: int = 1
     variance: float = 0.0
+    validation_variance: float = 0.0
 
     def __post_init__(self) -> None:
         size = self.labels * len(self.validation)
@@ -142,6 +147,22 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
     return Orders(rows + drawn, drawn, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+
+
+def uniform_share(histograms: Histograms) -> float:
+    """Share a of rows to draw uniformly, of noisy histograms and public numbers alone.
+
+    Where D_v looks like the pool, orders that follow its histogram follow noise. Of the squared distance
+    |nu/m - q|^2, q the pool's distribution over cells, noise is expected to make B V/m^2 + K L B V_j/N^2, V
+    the variance on a count of D_v, V_j of an owner. Beyond NOISY of the distance: half of the rows; else 0.
+    """
+    cells, rows = len(histograms.validation), max(int(histograms.owner_rows.sum()), 1)
+    m = max(histograms.validation_rows, 1)
+    pool = histograms.owners.reshape(-1, cells).sum(axis=0) / rows
+    seen = float(np.square(histograms.validation / m - pool).sum())
+    of_validation = cells * histograms.validation_variance / m**2
+    noise = of_validation + histograms.owners.size * histograms.variance / rows**2
+    return HALF if of_validation > 0 and noise > NOISY * max(seen, noise) else 0.0
 
 
 def uniform_rows(sizes: IntArray, count: int) -> IntArray:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.cells.disclosures import CellDisclosures
-from curator.cells.orders import Histograms, Orders, make_orders
+from curator.cells.orders import Histograms, Orders, make_orders, uniform_share
 from curator.owners.roster import LEAVING, Roster
 from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
@@ -60,9 +60,10 @@ class CellTask:
         consumer: who receives the summary.
         gifts: the group secret by owner, for rows in boxes, all of which the consumer gets; None: rows as
             they are.
-        uniform: share of the rows that owners draw uniformly; None: 0.
+        uniform: share of the rows that owners draw uniformly; None: by `uniform_share`.
         fill: how owners pick the others.
         expected: of the plan's choice, in a line that owners are told.
+        validation_noise: of `histogram`, where its consumer declared it.
     """
 
     run: str
@@ -81,6 +82,7 @@ class CellTask:
     uniform: float | None = None
     fill: Fill = "herding"
     expected: str = ""
+    validation_noise: HistogramNoise | None = None
 
     @property
     def asked(self) -> int:
@@ -163,8 +165,10 @@ async def _fill(
         task.validation_rows,
         labels=max(1, task.classes),
         variance=task.noise.variance,
+        validation_variance=0.0 if task.validation_noise is None else task.validation_noise.variance,
     )
-    orders = make_orders(histograms, min(task.asked, int(sizes.sum())), uniform=task.uniform or 0.0)
+    uniform = uniform_share(histograms) if task.uniform is None else task.uniform
+    orders = make_orders(histograms, min(task.asked, int(sizes.sum())), uniform=uniform)
     record.released = _released(task, record, counted, orders)
     asked = dict(zip(owners, orders.directives(), strict=True))
     answers = await roster.ask(1, _fill_order, asked)

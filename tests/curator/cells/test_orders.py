@@ -1,13 +1,17 @@
 """Orders: totals, caps, what nobody has, and noise that vanishes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from curator.cells.orders import USABLE, Histograms, capped, make_orders
+from curator.cells.orders import USABLE, Histograms, capped, make_orders, uniform_share
+from fedkme.cells.histogram import histogram_noise
 from fedkme.errors import ConfigError, NotEnoughRowsError
+from fedkme.privacy.noise import simulated
 
 
 def histograms(owners: list[list[int]], validation: list[int]) -> Histograms:
@@ -32,6 +36,26 @@ def test_a_share_of_uniform_rows_is_by_what_owners_have() -> None:
     assert np.allclose(orders.cells, make_orders(received, 20).cells)
     asked = [(said.count, said.uniform) for said in orders.directives()]
     assert asked == [(10, 10), (30, 10)]
+
+
+def test_a_d_v_that_looks_like_the_pool_gets_half_of_its_rows_uniformly() -> None:
+    """Issue 13, item 5: where a histogram of D_v says no more than the pool, orders by it follow noise."""
+    pool = np.full((3, 32), 40)
+    noise, rng = histogram_noise(1.0), np.random.default_rng(0)
+    laws = {"alike": np.full(32, 1 / 32), "other": rng.dirichlet(np.full(32, 0.1))}
+    chosen: dict[str, list[float]] = {name: [] for name in laws}
+    for name, law in laws.items():
+        for seed in range(20):
+            owners = pool + simulated(seed, "owners", "cells").discrete_laplace(noise.scale, 96).reshape(
+                3, 32
+            )
+            nu = simulated(seed, "consumer", "cells").discrete_laplace(noise.scale, 32)
+            nu = nu + rng.multinomial(100, law)
+            said = Histograms(owners, pool.sum(axis=1), nu, 100, 1, noise.variance, noise.variance)
+            chosen[name].append(uniform_share(said))
+            assert uniform_share(replace(said, validation_variance=0.0)) == 0.0  # its consumer did not say
+    assert chosen["alike"].count(0.5) >= 18
+    assert chosen["other"] == [0.0] * 20
 
 
 def test_mass_that_nobody_has_is_reported_and_goes_elsewhere() -> None:
