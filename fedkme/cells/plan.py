@@ -132,7 +132,7 @@ def bits_for(
     """Sign bits of a code book, from public numbers: so many that noise stays below counts.
 
     A cell of D_v has 2.4 rows at epsilon 1, one of an owner of middle size 5, or 8 where classes are cut; a
-    book of more than 104 cells is no better (measured: docs/results-cells.md).
+    book of more than 104 cells is no better (measured: docs/results-summaries.md).
 
     Args:
         validation_rows: m.

@@ -46,8 +46,8 @@ NEEDS: Mapping[str, str] = {
     "exact greedy": "every row in one place",
     "uniform": "nothing",
     "FedDP-KMeans cells": "epsilon",
-    "vendors by MMD": "exact MMD of every owner",
-    "kernel thinning": "the pool in one place",
+    "vendors by MMD": "exact MMD of owners",
+    "kernel thinning": "pool in one place",
     "DAVED": "every row in one place",
     "ProtoDash": "every row in one place",
 }

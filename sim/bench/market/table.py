@@ -122,7 +122,8 @@ def overview(lines: Sequence[Line], setting: Setting) -> str:
     names = [name for name in KINDS if any(layout == name for layout, _ in scores)]
     heads = ("method", "needs", "median", "worst layout", "<= 1.15", "accuracy", "rows", "worse")
     table = [_row(heads), _row(["---"] * len(heads))]
-    for method in dict.fromkeys(method for _, method in scores):
+    families = {method: next(iter(by.values())).family for (_, method), by in scores.items()}
+    for method in sorted(families, key=lambda method: list(NEEDS).index(families[method])):
         table.append(_row(_summed_up(scores, names, method)))
     return "\n".join(table) + "\n"
 
