@@ -23,10 +23,10 @@ EQUAL = 1.15
 """Estimates within this factor are no different: so are means over three seeds."""
 OFF = 2.8
 """Nine of ten measured points lie within this factor of their estimate."""
-_BELOW, _ABOVE = 2.8, 1.9
+_BELOW, _ABOVE = 175.0, 3.85
 """Factors below and above the estimate of cells; Fashion is far below, many small owners above."""
-_PRUNED_BELOW, _PRUNED_ABOVE = 4.0, 2.6
-_CLOCK_BELOW, _CLOCK_ABOVE = 1.9, 1.75
+_PRUNED_BELOW, _PRUNED_ABOVE = 420.0, 2.25
+_CLOCK_BELOW, _CLOCK_ABOVE = 1.75, 1.7
 
 
 PREFERRED = (2.0, 1.5, 1.0, 3.0)

@@ -5,8 +5,9 @@ It stands in docs/planning.md; the measurements are in measured.toml.
 MMD^2 to D_v over that of uniform sampling at the same p. Cells and pruned uniform rows: the prototype
 of the protocol, 3 seeds, epsilon 1, delta 1e-5, no public code book; constants were fitted to these points.
 Sites: `python -m sim.experiments.cells --layouts hospitals acs isolet`, labelled code book, 3, 2 and 1 seeds.
-Of their cells only the hospitals' were used, for what scarce rows cost. Clock: `fedkme sim run`, 3 seeds, in
-process, 150 seed rows, gamma as shipped.
+Of their cells only the hospitals' were used, for what scarce rows cost. Air, forest, patients and people:
+`python -m sim.planning.measure`, one seed, on 2026-11-22; nothing was fitted to them.
+Clock: `fedkme sim run`, 3 seeds, in process, 150 seed rows, gamma as shipped.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from curator.planning import formulas
 from curator.planning.facts import PublicFacts
+from curator.planning.plan import Forecast, cells_forecast, clock_forecast, uniform_forecast
 
 P = (50, 100, 200)
 
@@ -53,6 +55,13 @@ class MeasuredPoint:
         if self.bias is None:
             return formulas.uniform_pruned(self.facts, self.rho) / formulas.uniform(self.facts.rows)
         return formulas.cells(self.facts, self.rho, self.bias) / formulas.uniform(self.facts.rows)
+
+    @property
+    def forecast(self) -> Forecast:
+        """Forecast of a plan, which is not told how owners divide the kinds of rows."""
+        if not self.rho:
+            return clock_forecast(self.facts)
+        return (uniform_forecast if self.bias is None else cells_forecast)(self.facts, self.rho)
 
     @property
     def factor(self) -> float:
@@ -90,8 +99,11 @@ def points() -> Iterator[MeasuredPoint]:
 
 
 def _sizes(owners: int, mean: int, median: int) -> tuple[int, ...]:
-    """Sizes with this lower median and mean: the rest is with the largest."""
-    return (*(median,) * (owners - 1), owners * mean - (owners - 1) * median)
+    """Sizes with this lower median and mean: the rest is with the largest, or lacks in the smallest half."""
+    if mean >= median:
+        return (*(median,) * (owners - 1), owners * mean - (owners - 1) * median)
+    few = (owners - 1) // 2
+    return (*((owners * mean - (owners - few) * median) // few,) * few, *(median,) * (owners - few))
 
 
 def table() -> str:

@@ -15,6 +15,7 @@ from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.tables.table import Table
 from sim.config import load_simulation
 from sim.planning.cli import app, facts_of
+from sim.planning.held_out import held, kind_of, widening
 from sim.planning.measured import points, spread
 from sim.scenarios import build_scenario
 from tests.places import ROOT
@@ -58,24 +59,23 @@ def test_predictions_are_off_by_no_more_than_is_said() -> None:
     assert spread(cells)[1] <= 1.02 * OFF
     assert spread(cells)[0] <= 1.5
     assert spread(clock)[1] <= 1.75
-    assert len(sites) == 36
-    held_out = [point for point in sites if not point.name.startswith("hospitals")]
+    assert len(sites) == 48
+    held_out = [point for point in sites if point.name.startswith(("ACS", "ISOLET"))]
     assert spread(held_out)[1] <= OFF
     rows = [formulas.clock_rows(point.facts) / point.accessed for point in clock if point.accessed]
     assert max(max(rows), 1 / min(rows)) < 1.22
 
 
-def test_ranges_of_a_plan_hold_nine_of_ten_measured_points() -> None:
-    inside = []
-    for point in points():
-        plan = make_plan(point.facts)
-        name = "algorithm3, clock" if not point.rho else f"cells, rho {point.rho:g}"
-        if point.rho and point.bias is None:
-            name = f"uniform {point.rho:g}p + prune"
-        estimate = next(e for e in plan.estimates if e.name == name)
-        inside.append(estimate.low <= point.measured <= estimate.high)
-    assert np.mean(inside) >= 0.9
-    assert not all(inside)  # a range that holds everything would say nothing
+def test_ranges_of_a_plan_hold_nine_of_ten_points_of_data_that_did_not_set_them() -> None:
+    """Issue 13, 14: leave one data set out, nine of ten; the plan's own ranges are set by all of them."""
+    found = list(points())
+    shares = held(found)
+    assert len(shares) == 11
+    inside, count = (sum(share[n] for share in shares.values()) for n in (0, 1))
+    assert count == len(found)
+    assert 0.9 <= inside / count < 1.0
+    for kind in ("algorithm3", "cells", "uniform"):
+        assert max(widening([point for point in found if kind_of(point) == kind])) <= 1.0
 
 
 def test_cells_are_recommended_where_they_were_better_and_the_reason_names_the_free_rival() -> None:
