@@ -6,7 +6,8 @@ owner costs a clock of parameter e 2 e, and exchanges up to two rows of the summ
 (curator/summary/auctions/clock.py), so that the noise of the broadcasts is twice what one exchanged row
 would need.
 
-`published`: the paper's h2, PRIVAUCTION and parameters, for which no finite guarantee exists.
+`published`: the paper's h1, h2, PRIVAUCTION and parameters, for which no finite guarantee exists; what is not
+as printed is in docs/errata.md.
 
 Whatever a configuration says by hand stays as it says.
 """
@@ -71,9 +72,10 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
     target = privacy if isinstance(privacy, PrivacyTarget) else PrivacyTarget.model_validate(privacy)
     if filled.get("preset", "sound") == "published":
         defaults: dict[str, dict[str, Any]] = {
-            "target": {"mechanism": "mwem"},
-            "broadcast": {"mechanism": "mwem"},
+            "target": {"mechanism": "mwem", "estimate": "average"},
+            "broadcast": {"mechanism": "mwem", "estimate": "average"},
             "auction": {"kind": "privauction"},
+            "features": {"kind": "offset"},
         }
         seed_set = "counted"
     else:
@@ -100,7 +102,7 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
     for key, default in defaults.items():
         written = filled.get(key, {})
         if isinstance(written, Mapping):
-            discriminator = "kind" if key == "auction" else "mechanism"
+            discriminator = "kind" if "kind" in default else "mechanism"
             same = written.get(discriminator, default[discriminator]) == default[discriminator]
             filled[key] = default | dict(written) if same else dict(written)
     return filled

@@ -21,7 +21,9 @@ from fedkme.privacy.accountants.pld import numerical_epsilon
 from fedkme.privacy.budget import check_target, warn_of_unbounded
 from fedkme.privacy.events import Clock, Event, ExactStatistic, Gaussian, Laplace, PureDp
 from fedkme.privacy.presets import PrivacyTarget, large_epsilons
+from fedkme.privacy.settings import MwemSettings, MwemTargetSettings
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
+from sim.config import SummaryTable
 from sim.engines.inprocess import KeptRecords, run_in_process
 from tests.curator.summary.fakes import owners, small_market, table
 from tests.parties import owner_values
@@ -155,3 +157,27 @@ def test_large_epsilons_are_named_with_their_keys() -> None:
     assert found[0] == "privacy.epsilon = 200"
     policy = PolicySettings(budgets=(PeriodBudget(epsilon=11.0, delta=1e-5),))
     assert large_epsilons(policy) == ["budgets.epsilon = 11"]
+
+
+def test_the_published_preset_has_the_papers_features_and_averages_as_printed() -> None:
+    # Issue 13, item 10: h1 is cos(w.x + b), and Algorithm 2 returns P_avg, line 8.
+    made = SummaryTable.model_validate({"p": 5, "preset": "published"})
+    assert (made.features.kind, made.features.dimension) == ("offset", 140)
+    assert made.target == MwemTargetSettings(estimate="average")
+    assert made.broadcast == MwemSettings(estimate="average")
+    smaller = SummaryTable.model_validate({"p": 5, "preset": "published", "features": {"dimension": 16}})
+    assert (smaller.features.kind, smaller.features.dimension) == ("offset", 16)
+
+
+def test_the_published_preset_leaves_what_is_named() -> None:
+    named = {
+        "features": {"kind": "paired"},
+        "target": {"estimate": "last"},
+        "broadcast": {"mechanism": "mwem", "estimate": "last", "iterations": 7},
+    }
+    made = SummaryTable.model_validate({"p": 5, "preset": "published", **named})
+    assert made.features.kind == "paired"
+    assert made.target == MwemTargetSettings()
+    assert made.broadcast == MwemSettings(iterations=7)
+    sound = SummaryTable.model_validate({"p": 5})
+    assert sound.features.kind == "paired"
