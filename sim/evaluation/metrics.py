@@ -31,7 +31,7 @@ def assemble(
 ) -> Metrics:
     """Assemble metrics.json; a consumer that received nothing has no evaluation."""
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else _forms(evaluation)
-    evaluations |= {name: result.evaluation.to_json() for name, result in baselines.items()}
+    evaluations |= _told_apart({name: result.evaluation.to_json() for name, result in baselines.items()})
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
     words = words_of(record["protocol"])
     claims = published_variant(settings.summary, len(record["owner_rows"])) if words.ranked else []
@@ -125,6 +125,16 @@ def _forms(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The run's own methods: p rows alike, and the other forms of the rows that the consumer received."""
     others = {f"summary_{name}": evaluation[name] for name in FORMS if name in evaluation}
     return {"summary": evaluation} | others
+
+
+def _told_apart(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Baselines that differ: asking everyone selects the rows that winner only does, and accesses more."""
+    twin = evaluations.get("winner_only", {}).get("mmd2")
+    return {
+        name: values
+        for name, values in evaluations.items()
+        if name != "ask_everyone" or values["mmd2"] != twin
+    }
 
 
 def _effective(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

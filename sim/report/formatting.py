@@ -40,6 +40,25 @@ def method(name: str) -> str:
     return METHODS.get(name, name.replace("_", " "))
 
 
+def methods_of(name: str, metrics: Metrics) -> str:
+    """Ways to select rows that share a line, in words."""
+    twins = _twins(metrics)
+    return " = ".join(method(each) for each in (twins if name in twins else (name,)))
+
+
+def accessed_by_twins(metrics: Metrics) -> str:
+    """Rows that two ways which select the same ones accessed, in words; "" where there are no two."""
+    accessed = metrics.get("points_accessed_baselines", {})
+    said = ", ".join(f"{method(name)} {number(accessed[name])}" for name in _twins(metrics))
+    return f"rows accessed: {said}" if said else ""
+
+
+def _twins(metrics: Metrics) -> tuple[str, ...]:
+    """Two ways that select the same rows: metrics have what both accessed, and the rest of the first."""
+    without = metrics.get("points_accessed_baselines", {}).keys() - metrics.get("mmd2", {}).keys()
+    return ("winner_only", "ask_everyone") if "ask_everyone" in without else ()
+
+
 def title(protocol: str) -> str:
     """A protocol in words; its name where no package that is installed has it."""
     row = PROTOCOLS.get(protocol)

@@ -20,8 +20,10 @@ from sim.report.families.table import words_of
 from sim.report.families.words import Words
 from sim.report.formatting import (
     Metrics,
+    accessed_by_twins,
     distance,
     method,
+    methods_of,
     model,
     number,
     percent,
@@ -144,7 +146,7 @@ def _closeness(m: Metrics, words: Words) -> str:
     over = m.get("percent_over_greedy", {})
     rows = [
         (
-            method(name),
+            methods_of(name, m),
             distance(value),
             percent(over.get(name)),
             *(distance(t.get(name)) for t in (counted, test)),
@@ -156,6 +158,8 @@ def _closeness(m: Metrics, words: Words) -> str:
         "Over greedy: by how much MMD² exceeds non-private greedy's. Test rows took no part in selection. "
         "Effective rows: 1 / sum of squared weights."
     )
+    if twins := accessed_by_twins(m):
+        caption += f" {twins.capitalize()}."
     header = (
         *("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows"),
         ">effective rows",
@@ -226,7 +230,7 @@ def _downstream(m: Metrics) -> str:
     accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
     models = sorted({name for found in accuracies.values() for name in found})
     rows = [
-        (method(name), *(f"{found[kind]:.1%}" if kind in found else "-" for kind in models))
+        (methods_of(name, m), *(f"{found[kind]:.1%}" if kind in found else "-" for kind in models))
         for name, found in accuracies.items()
         if found
     ]

@@ -18,7 +18,18 @@ from fedkme.tables.files import read_arrays
 from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
-from sim.report.formatting import Metrics, distance, graded, method, model, number, percent, plan_lines, size
+from sim.report.formatting import (
+    Metrics,
+    accessed_by_twins,
+    distance,
+    graded,
+    methods_of,
+    model,
+    number,
+    percent,
+    plan_lines,
+    size,
+)
 from sim.report.release_page import ReleaseFolder, render_release
 from sim.report.summary_page import SummaryFolder, render
 
@@ -160,7 +171,7 @@ def _table(m: Metrics) -> Table | None:
         table.add_column(title, justify="right", no_wrap=True)
     for name in m["mmd2"]:
         style = "bold" if name == "summary" else ""
-        table.add_row(method(name), *(cells.get(name, "") for _, cells in columns), style=style)
+        table.add_row(methods_of(name, m), *(cells.get(name, "") for _, cells in columns), style=style)
     return table
 
 
@@ -171,6 +182,8 @@ def _access(m: Metrics, words: Words) -> list[str]:
     line = words.line(m)
     if (effective := m.get("effective", {}).get("summary_weighted")) is not None:
         line += f"; with weights as good as {number(effective)} rows alike (effective sample size)"
+    if twins := accessed_by_twins(m):
+        line += f"; {twins}"
     disagree = "  owners and curator disagree on this count: see the ledger"
     return [line, disagree] if access.get("owners_agree") is False else [line]
 

@@ -96,6 +96,14 @@ def test_a_baseline_is_the_run_under_another_rule(auction: WinnerOnlySettings | 
     assert result.points_accessed == len(record.accesses)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_winner_only_and_ask_everyone_select_the_same_rows(seed: int) -> None:
+    settings = simulation(TABLE, "winner_only", "ask_everyone").model_copy(update={"seed": seed})
+    winner, everyone = asyncio.run(run_baselines(SCENARIO, settings, 2.0, 3 * P)).values()
+    assert winner.evaluation == everyone.evaluation
+    assert winner.points_accessed == P < everyone.points_accessed
+
+
 def test_tables_are_pooled_with_labels_where_all_have_them() -> None:
     first, second = table(3, 1), table(2, 2)
     both = joined([first, second])

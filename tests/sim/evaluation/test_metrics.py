@@ -60,6 +60,7 @@ FORMS = {
 }
 """What a consumer's evaluation.json says besides."""
 GREEDY = Evaluation(mmd2=0.2, mmd2_test=None, mmd2_counted=0.25, downstream={})
+BASELINES: dict[Baseline, BaselineResult] = {"greedy": BaselineResult(GREEDY, P)}
 
 
 class Mortal(RunManager):
@@ -74,7 +75,12 @@ class Mortal(RunManager):
         return super().answer(directive)
 
 
-def metrics_of(directory: Path, market: InProcessMarket, **changes: Any) -> tuple[Metrics, SummaryRecord]:
+def metrics_of(
+    directory: Path,
+    market: InProcessMarket,
+    baselines: dict[Baseline, BaselineResult] = BASELINES,
+    **changes: Any,
+) -> tuple[Metrics, SummaryRecord]:
     """Metrics of a run of 5 rows, by the files that it leaves; |D_v| = 6."""
     summary = SummaryTable.model_validate({"p": P, **changes})
     settings = SimulationSettings(scenario=Digits(), summary=summary, engine="inprocess", seed=4)
@@ -86,12 +92,10 @@ def metrics_of(directory: Path, market: InProcessMarket, **changes: Any) -> tupl
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = EVALUATION.to_json() | FORMS if record.selected else None
-    baselines: dict[Baseline, BaselineResult] = (
-        {"greedy": BaselineResult(GREEDY, P)} if record.selected else {}
-    )
+    found = baselines if record.selected else {}
     privacy = statements(read_ledgers([directory]), 1e-5)
     chosen = settings.chosen(on_disk)
-    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, baselines, TIMING, privacy)
+    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, found, TIMING, privacy)
     write_metrics(directory, metrics)
     assert json.loads((directory / "metrics.json").read_text()) == metrics
     return metrics, record
@@ -148,6 +152,21 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     assert metrics["downstream"] == {"linear_svm": 0.9}
     assert metrics["downstream_baselines"] == {name: {"linear_svm": 0.9} for name in forms}
     assert metrics["points_accessed_baselines"] == {"greedy": P}
+
+
+@pytest.mark.parametrize("name", ["winner_only", "ask_everyone"])
+def test_two_baselines_that_select_the_same_rows_are_one(name: Baseline, tmp_path: Path) -> None:
+    # Issue 13, item 10: they always showed the same MMD^2; what they differ in is the rows accessed.
+    both: dict[Baseline, BaselineResult] = {
+        "winner_only": BaselineResult(GREEDY, P),
+        "ask_everyone": BaselineResult(GREEDY, 3 * P),
+    }
+    metrics, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4), both)
+    assert metrics["points_accessed_baselines"] == {"winner_only": P, "ask_everyone": 3 * P}
+    for key in ("mmd2", "mmd2_counted"):
+        assert metrics[key].keys() & both.keys() == {"winner_only"}
+    alone, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4), {name: both[name]})
+    assert alone["mmd2"].keys() & both.keys() == {name}
 
 
 @pytest.mark.parametrize("rounds", [0, 2])

@@ -164,6 +164,22 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
         assert position >= 0, text
 
 
+def test_two_methods_that_select_the_same_share_a_line_with_the_rows_that_each_accessed(
+    tmp_path: Path,
+) -> None:
+    metrics = sample_metrics(points_accessed_baselines={"winner_only": 20, "ask_everyone": 57})
+    for key in ("mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy"):
+        del metrics[key]["ask_everyone"]
+    said = "winner only = ask everyone"
+    (line,) = (line for line in printed(metrics, 100) if line.strip().startswith("winner only"))
+    assert line.split(said)[1].split() == ["0.0210", "+5.0", "%", "0.0300", "0.0250"]
+    accessed = "rows accessed: winner only 20, ask everyone 57"
+    assert accessed in " ".join(printed(metrics, 100))
+    page = page_of(sample_run(tmp_path, metrics))
+    assert page.count(said) == 1
+    assert accessed.capitalize() in page
+
+
 def test_the_verdict_is_the_first_line_of_the_page_and_the_last_of_the_terminal(tmp_path: Path) -> None:
     # Issue 13, item 2: in words, at the end of every run, with what to try.
     said = {"grade": "poor", "sentence": "it is twice as far", "advice": "Try cells."}
