@@ -107,7 +107,8 @@ def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
     # interrupted. Before that, an owner hangs, is given up, and comes back too late for this run. Parties
     # without a curator wait for it as long as `away_s` says.
     sizes = {"north": 90, "south": 4000}
-    at = Deployment(begin, tmp_path / "site", sizes, tls=False, settings="progress_s = 2\ndrain_s = 0\n")
+    settings = 'progress_s = 2\ndrain_s = 0\nsummary = { protocol = "algorithm3" }\n'  # a round a row
+    at = Deployment(begin, tmp_path / "site", sizes, tls=False, settings=settings)
     consumer = at.consume(p=4000, mechanism="exact")
     line_with(consumer, "consumer: progress")
     at.processes["north"].send_signal(signal.SIGSTOP)
