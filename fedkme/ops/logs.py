@@ -26,9 +26,6 @@ OUR_LOGGERS = ("curator", "owner", "consumer", "fedkme")
 _OF_A_ROUND = ("round", "asked", "revealed", "accessed", "pool", "owners", "milliseconds")
 """Fields of a line about a round; who won it, and with which bid, is not for every reader of a log."""
 
-_NOT_FOR_LOGS = ("mmd2",)
-"""Fields that a launcher is told besides: an exact statistic of private rows."""
-
 
 class Log:
     """Log of a party, on standard error or in a file that may be moved away while it is written."""
@@ -77,7 +74,7 @@ def unforeseen(error: BaseException) -> dict[str, Any]:
 
 
 def _public(fields: Mapping[str, Any]) -> dict[str, Any]:
-    flat = {key: value for key, value in fields.items() if key not in ("record", *_NOT_FOR_LOGS)}
+    flat = {key: value for key, value in fields.items() if key != "record"}
     if (record := fields.get("record")) is not None:
         flat |= {key: record[key] for key in _OF_A_ROUND if key in record}
     return flat

@@ -11,7 +11,7 @@ from sim.report.formatting import short
 from sim.report.html import WIDTH, decades, svg, ticks
 
 COLOURS = ("#2463a6", "#d9822b", "#2e8b57", "#a3341f", "#7b5ea7", "#8a7340", "#c45a93", "#5b7c8d")
-"""Of the lines in turn; legible on light and on dark."""
+"""Colours of the lines in turn; legible on light and on dark."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, WIDTH - 14, 26, 220
 _LEGEND = 18
 Place = Callable[[float], float]

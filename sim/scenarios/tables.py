@@ -67,7 +67,7 @@ class Csv(Settings):
     owners: Owners | None = None
     """name = path, or a list of tables with both."""
     table: Path | None = None
-    """In place of `owners`: one .csv or .parquet with the rows of all owners."""
+    """File with the rows of all owners, .csv or .parquet, in place of `owners`."""
     site_column: str | None = None
     """Column of `table` with the site of each row: each of its values is an owner."""
     least_rows: PositiveInt = 1
