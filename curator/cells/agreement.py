@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from curator.cells.code_book import PublicCells, of_owners, of_seeds, sketch_invitation
+from curator.planning.facts import held_rows
 from curator.runs.context import RunContext
 from curator.runs.queue import Run
 from curator.sums.owner_sums import OwnerSums
@@ -28,8 +29,8 @@ from fedkme.exchange import CellsPlan
 from fedkme.wire.journals import RunDocument
 
 _SKETCH = "sketch/"
-"""Key of an attempt that is not over, by its run: whom it asks, what owners may have disclosed under secure
-aggregation, or why it failed."""
+"""Key of an attempt that is not over, by its run: whom it asks and for which share of their epsilon, what
+owners may have disclosed under secure aggregation, or why it failed."""
 
 
 class Agreement:
@@ -60,7 +61,7 @@ class Agreement:
         for key in self._context.store.keys(_SKETCH):
             if key not in known:
                 self._context.store.delete(key)
-            elif (attempt := self._attempt(known[key])) is not None and set(attempt) == {"owners"}:
+            elif (attempt := self._attempt(known[key])) is not None and "owners" in attempt:
                 self._context.members.enlist(sketch_of(known[key].name), attempt["owners"])
                 taken.append(known[key])
         return taken
@@ -135,22 +136,24 @@ class Agreement:
         public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share)
         return replace(run.document, plan=replace(plan, cells=public))
 
-    def _share(self, run: Run) -> float:
-        """Share of owners' epsilon for the sketch: their policies hear of it before they say their sizes."""
-        noise = self._context.summary_of(run.document).owner_noise()
-        labelled = run.document.summary.labelled
-        return share_for(None, len(self._context.schema.classes), noise.sketch_deviation, labelled)
+    def _share(self, run: Run, owners: Sequence[str]) -> float:
+        """Share of owners' epsilon for the sketch, by the sizes that they said when they joined."""
+        context, document = self._context, run.document
+        rows = sum(held_rows(owners, context.members.sizes())) or None
+        deviation = context.summary_of(document).owner_noise().sketch_deviation
+        return share_for(rows, len(context.schema.classes), deviation, document.summary.labelled)
 
     async def _sketched(self, run: Run, attempt: dict[str, Any], here: Sequence[str]) -> None:
         context, document = self._context, run.document
         summary, members = context.summary_of(document), context.members
         quorum = max(summary.quorum, context.settings.release.quorum)
-        names: list[str] | None = attempt.get("owners")
-        if names is None:
+        if "owners" not in attempt:
             enough = len(here) >= quorum
-            names = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
-            self._note(run, owners=names)
-        share = self._share(run)
+            asked = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
+            attempt = {"owners": asked, "share": self._share(run, asked)}
+            self._note(run, **attempt)
+        names: list[str] = attempt["owners"]
+        share: float = attempt.get("share") or self._share(run, ())  # an earlier release knew no sizes
         invitation = sketch_invitation(
             run.name, summary, context.schema, run.consumer, security_of(context), share
         )

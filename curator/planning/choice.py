@@ -5,10 +5,9 @@ A function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): i
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
-from curator.planning.facts import PublicFacts, run_facts
+from curator.planning.facts import PublicFacts, held_rows, run_facts
 from curator.planning.plan import (
     EQUAL,
     NO_BETTER,
@@ -54,14 +53,12 @@ def choose(
             f"plan: {settings.protocol}, as named; owners are not here yet, and nothing says what it reaches"
         )
         return SummaryChoice(settings.protocol, _ratio(settings), (), 0, line)
-    known = [sizes[name] for name in owners if name in sizes]
-    unknown = len(owners) - len(known)
-    assumed = statistics.median_low(known) if known else max(ASSUMED, request.rows)
-    held = [*known, *[assumed] * unknown]
+    held = held_rows(owners, sizes) or [max(ASSUMED, request.rows)] * len(owners)
     facts = run_facts(settings, schema, request.rows, request.validation_rows, held, seed_rows)
     plan = make_plan(facts)
     best = next(each for each in plan.estimates if each.name == plan.recommended)
     taken = best if settings.protocol == AUTO else _named(settings, facts)
+    unknown = sum(name not in sizes for name in owners)
     said = f"; {unknown} of {len(owners)} owners do not say how many rows they have" if unknown else ""
     if taken is None:
         auction = settings.row.base

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -64,6 +65,19 @@ class PublicFacts:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+def held_rows(owners: Sequence[str], sizes: Mapping[str, int]) -> list[int]:
+    """All m_j: whoever did not say it is taken to have the others' median; empty where nobody did.
+
+    Args:
+        owners: names.
+        sizes: m_j of those who said it.
+    """
+    known = [sizes[name] for name in owners if name in sizes]
+    if not known:
+        return []
+    return known + [statistics.median_low(known)] * (len(owners) - len(known))
 
 
 def run_facts(

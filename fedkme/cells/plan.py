@@ -163,14 +163,14 @@ def share_for(rows: int | None, classes: int, deviation: float, own_class: bool)
     """Share of an owner's epsilon for the sketch, from public numbers alone: it is said before the sketch.
 
     Args:
-        rows: N of all owners; None where they have not said it.
+        rows: N of all owners; None where none has said its size.
         classes: C of the schema.
         deviation: of the noise of a sketch with SKETCH_SHARE.
-        own_class: rows of D_v have classes, and all rows will be counted by their own.
+        own_class: rows of D_v have classes: all rows will be counted by their own, where N is enough.
     """
-    if own_class and classes > 1:
-        return SMALL_SHARE
-    if rows is None or not labels_help(rows, classes, deviation):
+    if classes < 2 or (rows is not None and not labels_help(rows, classes, deviation)):
         return SKETCH_SHARE
-    noise = deviation * math.sqrt(LEADING) * classes / rows
+    if own_class:
+        return SMALL_SHARE
+    noise = 0.0 if rows is None else deviation * math.sqrt(LEADING) * classes / rows
     return LARGE_SHARE if noise > CLASS_NOISE else SKETCH_SHARE

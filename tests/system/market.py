@@ -32,7 +32,7 @@ from tests.parties import WAIT_S, consumer_values, curator_values, owner_values
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
-ASKED = {"target", "share", "privacy"}
+ASKED = {"target", "share", "privacy", "kernel"}
 
 
 class Ear(StatusReporter):
@@ -66,7 +66,13 @@ class Ear(StatusReporter):
 
 
 def rows(count: int, seed: int, schema: Schema = SCHEMA) -> Table:
-    return Table(np.random.default_rng(seed).random((count, schema.width)))
+    """Rows in the unit cube; those of a class, where there are any, in a smaller one on its diagonal."""
+    chance = np.random.default_rng(seed)
+    values = chance.random((count, schema.width))
+    if not schema.classes:
+        return Table(values)
+    labels = chance.integers(len(schema.classes), size=count)
+    return Table((labels[:, None] + values) / len(schema.classes), labels)
 
 
 class Market:

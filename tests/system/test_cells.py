@@ -25,7 +25,7 @@ from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
-from fedkme.directives import Answer, Directive
+from fedkme.directives import Answer, Directive, Embed
 from fedkme.errors import (
     BudgetError,
     CancelledRunError,
@@ -45,7 +45,9 @@ from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.secagg import Survivors
-from fedkme.tables.files import save_table
+from fedkme.tables.files import load_table, save_table
+from fedkme.tables.schema import Label
+from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.approvals import approve
 from owner.consent.gate import OwnerGate
@@ -56,6 +58,7 @@ from sim.report.write import print_summary
 from tests.system.launches import launch, owners_agree, read_json, transcript
 from tests.system.market import DIMENSION, SCHEMA, Ear, Market, market, rows
 
+CLASSED = SCHEMA.model_copy(update={"label": Label(name="kind", classes=("x", "y", "z"))})
 SMALL = FeatureSettings(dimension=DIMENSION)
 CELLS = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(bits=2))
 SEEDS = SummarySettings(
@@ -265,6 +268,58 @@ async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> N
     for name in "ab":
         lines = [entry.disclosure.nonce for entry in read_ledger(tmp_path / f"{name}.jsonl")]
         assert sum(nonce.startswith("sums 1 ") for nonce in lines) == 1
+    assert faults_in(tmp_path) == []
+
+
+class Slow(RunManager):
+    """An owner that gives no answer to the first question for its sums."""
+
+    reached: asyncio.Event
+
+    def answer(self, directive: Directive) -> Answer | None:
+        if isinstance(directive.body, Embed) and not self.reached.is_set():
+            self.reached.set()
+            return None
+        return super().answer(directive)
+
+
+@pytest.mark.parametrize(("labelled", "share"), [(True, 0.15), (False, 0.7)])
+async def test_a_sketch_has_its_share_by_the_sizes_that_owners_said_and_keeps_it(
+    tmp_path: Path, labelled: bool, share: float
+) -> None:
+    # Issue 13, 5: "share of the sketch and number of cells by public rules", in a live run. A curator that
+    # starts again asks for the same sketch before anybody is back to say a size. Where D_v has classes, all
+    # rows are counted by their own, and those of the summary follow D_v's: uniform rows differ by 8 and more.
+    Slow.reached = asyncio.Event()
+    drawn = rows(200, 7, CLASSED)
+    assert drawn.labels is not None
+    wanted = drawn.take(
+        np.concatenate([np.flatnonzero(drawn.labels == k)[:n] for k, n in ((0, 45), (2, 15))])
+    )
+    save_table(tmp_path / "wanted.npz", wanted if labelled else Table(wanted.values, None))
+    target = PrivacyTarget(epsilon=10.0)
+    summary = SummarySettings(features=SMALL, protocol="cells", privacy=target)
+    async with market(tmp_path, ["a", "b"], CLASSED, summary=summary) as at:
+        at.owner("a", 170)
+        at.owner("b", 150, make=Slow)
+        budget: dict[str, Any] = {"privacy": target, "target": GaussianSettings()}
+        asking = at.consumer(20, validation=tmp_path / "wanted.npz", kernel={"gamma": 10.0}, **budget)
+        await Slow.reached.wait()
+        await at.stop()
+        assert await at.start()
+        await asking
+    event = summary.owner_noise(share).sketch_event
+    for party in ("a.jsonl", "b.jsonl", "runs/ledger.jsonl"):
+        lines = [entry.disclosure for entry in read_ledger(tmp_path / party)]
+        assert {line.event for line in lines if line.event.kind == "gaussian"} == {event}, party
+    record = record_of(tmp_path)
+    assert (record["status"], record["faults"]) == ("complete", [])
+    book = ("classes", 0) if labelled else ("sketch", 3)
+    assert (record["code_book"]["kind"], record["classes"]) == book
+    if labelled:
+        labels = load_table(tmp_path / "consumer" / "summary.npz", CLASSED, "the rows").labels
+        assert labels is not None
+        assert np.abs(np.bincount(labels, minlength=3) - [15, 0, 5]).max() <= 3
     assert faults_in(tmp_path) == []
 
 

@@ -94,6 +94,8 @@ def test_the_share_of_the_sketch_follows_public_numbers_only() -> None:
     assert share_for(700, 2, deviation, own_class=False) == 0.3
     assert share_for(None, 26, deviation, own_class=False) == 0.3  # owners have not said their sizes
     assert share_for(None, 26, deviation, own_class=True) == 0.15
+    # "A labelled D_v with N < 2000 gets share .15 with signs: decide by N there too" (issue 13).
+    assert [share_for(rows, 10, deviation, own_class=True) for rows in (1999, 2010)] == [0.3, 0.15]
     for share in (0.15, 0.3, 0.7):  # what a row costs is the same
         plan = owner_noise(1.0, 1e-5, share)
         assert Sound().epsilon([plan.event], 1e-5).epsilon == pytest.approx(1.0, abs=3e-5)
