@@ -451,13 +451,14 @@ def _prices_of_the_pool(before: Any, self: Any) -> Any:
     return scores + 1e-3 * sum(float(row.row.values[0]) for row in self.pool.unused())
 
 
-async def _longer_list(before: Any, self: Any, prices: Any) -> Any:
-    tail = int(sum(float(row.row.values[0]) for row in self.pool.unused())) % 3
-    return (await before(self, np.append(prices, prices[-1] - 1.0 - np.arange(tail))))[: len(prices)]
+async def _longer_list(before: Any, self: Any, prices: Any, spread: float) -> Any:
+    tail = int(sum(float(row.row.values[0]) for row in self.pool.unused())) % 5
+    longer = np.append(prices, prices[-1] - 1.0 - np.arange(tail))
+    return (await before(self, longer, spread))[: len(prices)]
 
 
-def _counted_for_good(before: Any, self: Any, broadcast: Any, prices: Any) -> Any:
-    return before(self, broadcast, prices) + int((self._table.values[:, 0] > 50.0).sum())
+def _counted_for_good(before: Any, self: Any, broadcast: Any, prices: Any, spread: float) -> Any:
+    return before(self, broadcast, prices, spread) + int((self._table.values[:, 0] > 50.0).sum())
 
 
 def _no_patience(before: Any, self: Any, counts: Any) -> int:
