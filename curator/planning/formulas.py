@@ -47,7 +47,7 @@ LEFT_POWER = 1.35
 CLOCK_EXACT, CLOCK_POWER, CLOCK_NOISY, CLOCK_SCALE = 0.47, 0.37, 0.89, 0.0016
 SKETCH_SHARE = 0.3
 """Share of owners' epsilon, where there is no public code book."""
-OVERSHOOT = 1.5
+OVERSHOOT = 5.0
 """Rows that a clock sells beyond its threshold, and half of its patience; fitted."""
 
 

@@ -26,7 +26,7 @@ OFF = 2.8
 _BELOW, _ABOVE = 175.0, 3.85
 """Factors below and above the estimate of cells; Fashion is far below, many small owners above."""
 _PRUNED_BELOW, _PRUNED_ABOVE = 420.0, 2.25
-_CLOCK_BELOW, _CLOCK_ABOVE = 1.75, 1.7
+_CLOCK_BELOW, _CLOCK_ABOVE = 1.85, 1.75
 
 
 PREFERRED = (2.0, 1.5, 1.0, 3.0)

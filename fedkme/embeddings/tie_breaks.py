@@ -2,7 +2,7 @@
 
 A constant is about -log2(u) for a uniform u: among M rows, about M 2^-c have one of at least c. So where many
 rows are equal, twice as many of them are worth the price each time that it falls by one spread, whatever M
-is: a clock that is after 40 rows passes 20, 28, 40 and 57 of them, at two prices a spread, and not 0 and M.
+is: a clock that is after 40 rows passes 20, 40 and 80 of them, at one price a spread, and not 0 and M.
 """
 
 from __future__ import annotations

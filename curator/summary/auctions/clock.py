@@ -73,7 +73,7 @@ class ClockSettings(AuctionSettings):
     """The first price, in standard deviations of the scores of public rows above their mean."""
     lowest: float = -4.0
     """The last price, likewise; there the clock stops."""
-    step: float = Field(0.05, gt=0)
+    step: float = Field(0.1, gt=0)
     """Distance of prices, likewise."""
     spread: float = Field(0.1, ge=0)
     """Spread of rows with equal gains, likewise: when the price falls by it, twice as many are worth it."""
