@@ -26,6 +26,7 @@ from tests.parties import WAIT_S
 
 SERVING, NOT_SERVING = 1, 2
 LONG = 400  # rows of a run that is still under way when it is stopped
+BY_ROUNDS = '\n[summary]\nprotocol = "algorithm3"\n'
 
 
 @contextlib.contextmanager
@@ -84,7 +85,7 @@ def test_reflection_in_plaintext(site: Site) -> None:
 
 def test_figures_agree_with_the_record(site: Site) -> None:
     # Counters against what the run itself wrote down; epsilon against the accountant, over the same ledger.
-    curator = site.curator('owners = ["north", "south"]\nmetrics = "127.0.0.1:0"')
+    curator = site.curator('owners = ["north", "south"]\nmetrics = "127.0.0.1:0"' + BY_ROUNDS)
     north = site.owner("north", 'metrics = "127.0.0.1:0"')
     site.owner("south")
     assert site.consumer(12).ended() == 0
@@ -136,7 +137,7 @@ def test_metrics_are_off_and_at_home(site: Site) -> None:
 def under_way(site: Site, settings: str = "", p: int = 60) -> tuple[Party, Party, Party]:
     """A curator, an owner and a consumer in the middle of a run."""
     (site.folder / "north.csv").write_text(rows(n % 120 for n in range(2 * LONG)))
-    curator = site.curator(f'owners = ["north"]\n{settings}')
+    curator = site.curator(f'owners = ["north"]\n{settings}{BY_ROUNDS}')
     owner = site.owner("north")
     consumer = site.consumer(p)
     curator.until("round")
@@ -165,7 +166,7 @@ def test_without_a_drain_a_run_goes_on_at_the_next_start(site: Site) -> None:
     curator.process.send_signal(signal.SIGTERM)
     assert curator.ended() == 0
     assert not [line for line in curator.events() if line["event"] == "ended"]
-    again = site.curator('owners = ["north"]\nmetrics = "127.0.0.1:0"')
+    again = site.curator('owners = ["north"]\nmetrics = "127.0.0.1:0"' + BY_ROUNDS)
     assert consumer.ended() == 0
     assert consumer.until("received")["complete"] is True  # and not what there was when it was suspended
     ended = again.until("ended")

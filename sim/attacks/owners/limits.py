@@ -63,7 +63,8 @@ def limited_clock(make: MakeGate = passing) -> Subject:
 
 def limited_game(make: MakeGate, limits: PolicySettings, claim: Claim) -> RunGame:
     """Two clocks of a run; score: whether the second one goes on to the last price."""
-    settings = ClockSettings(epsilon=_EPSILON, block=1, highest=1.0, lowest=-1.0, step=0.5)
+    # Without a spread equal rows sell at one price: the sale that may go over the limit is the first.
+    settings = ClockSettings(epsilon=_EPSILON, block=1, highest=1.0, lowest=-1.0, step=0.5, spread=0.0)
     task = make_task(2)
     low = float(first_scores(task, np.stack([_HALF, FAR])).mean())
 

@@ -91,6 +91,8 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
             return self.left.pop(0)
 
     class Runs:
+        rows = 1
+
         def answer(self, directive: Directive) -> Answer:
             return Dry()
 
