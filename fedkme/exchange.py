@@ -105,6 +105,23 @@ class SummaryChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Coalition:
+    """Owners that counted their rows together, and what they counted.
+
+    Attributes:
+        owners: their names.
+        rows: of all of them.
+        counts: by cell, or by class and cell, with noise, (L B,).
+        deviation: of the noise on each count.
+    """
+
+    owners: tuple[str, ...]
+    rows: int
+    counts: tuple[int, ...]
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Curator's answer to a request: the public choices of the run, by which the consumer makes its offer.
 

@@ -44,7 +44,8 @@ class CellTerms:
     Attributes:
         code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
         gamma: of the exact kernel.
-        scale: b of the discrete Laplace noise on each count.
+        scale: b of the discrete Laplace noise on each count; 0: no owner is asked to count, for coalitions
+            have (docs/decisions/019).
         rows: that all owners will be asked for together, rho p.
         classes: of the label by which each cell is counted; 0 for cells alone.
         fill: how owners pick rows that fill an order.

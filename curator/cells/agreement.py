@@ -1,9 +1,10 @@
 """Agreement with owners before a run's plan goes to the consumer: public cells, and owners' keys.
 
-The sketch is a run of sums of its own, called RUN/cells. It follows decision 007: the cells, with the
-ledger's lines, are on disk before anybody hears of them; an attempt that died before is asked again where the
-curator is trusted with sums, and costs again where it is not. It does not end with the consumer's call: a
-second attempt would find owners that have left the first.
+The sketch is a run of sums of its own, called RUN/cells, with the counts of coalitions as its second question
+where owners count together: this tells them the cells, which are on disk before it is asked. It follows
+decision 007: the cells, with the ledger's lines, are on disk before anybody hears of them; an attempt that
+died before is asked again where the curator is trusted with sums, and costs again where it is not. It does
+not end with the consumer's call: a second attempt would find owners that have left the first.
 """
 
 from __future__ import annotations
@@ -15,13 +16,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from curator.cells.code_book import PublicCells, of_owners, of_seeds, sketch_invitation
+from curator.cells.code_book import (
+    PublicCells,
+    cells_from_json,
+    counted,
+    of_owners,
+    of_seeds,
+    sketch_invitation,
+)
 from curator.planning.facts import held_rows
 from curator.runs.context import RunContext
 from curator.runs.queue import Run
+from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
-from curator.sums.run import give_up, run_sums, security_of
+from curator.sums.run import Settle, give_up, run_sums, security_of
 from curator.sums.session import SumSession
+from fedkme.cells.coalitions import pools_help
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.plan import share_for
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
@@ -134,7 +144,7 @@ class Agreement:
         plan, how = run.document.planned, self._context.summary_of(run.document).cells
         gamma, share = plan.features.gamma, cells.sketch_share
         public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share)
-        return replace(run.document, plan=replace(plan, cells=public))
+        return replace(run.document, plan=replace(plan, cells=public), coalitions=cells.coalitions)
 
     def _share(self, run: Run, owners: Sequence[str]) -> float:
         """Share of owners' epsilon for the sketch, by the sizes that they said when they joined."""
@@ -143,6 +153,13 @@ class Agreement:
         deviation = context.summary_of(document).owner_noise().sketch_deviation
         return share_for(rows, len(context.schema.classes), deviation, document.summary.labelled)
 
+    def _in_coalitions(self, summary: SummarySettings, names: Sequence[str], share: float) -> bool:
+        """Say whether owners will count together: by settings, or by the sizes that they said."""
+        if summary.cells.coalitions is not None:
+            return summary.cells.coalitions
+        held = held_rows(names, self._context.members.sizes())
+        return pools_help(held, summary.owner_noise(share).histogram.epsilon)
+
     async def _sketched(self, run: Run, attempt: dict[str, Any], here: Sequence[str]) -> None:
         context, document = self._context, run.document
         summary, members = context.summary_of(document), context.members
@@ -150,20 +167,31 @@ class Agreement:
         if "owners" not in attempt:
             enough = len(here) >= quorum
             asked = list(here) if enough else await members.gather(quorum, context.settings.connect_s)
-            attempt = {"owners": asked, "share": self._share(run, asked)}
+            share = self._share(run, asked)
+            together = self._in_coalitions(summary, asked, share)
+            attempt = {"owners": asked, "share": share, "coalitions": together}
             self._note(run, **attempt)
         names: list[str] = attempt["owners"]
-        share: float = attempt.get("share") or self._share(run, ())  # an earlier release knew no sizes
+        share = attempt.get("share") or self._share(run, ())  # an earlier release knew no sizes
+        coalitions = bool(attempt.get("coalitions"))
         invitation = sketch_invitation(
-            run.name, summary, context.schema, run.consumer, security_of(context), share
+            run.name, summary, context.schema, run.consumer, security_of(context), share, coalitions
         )
         members.enlist(invitation.run, names)
         sessions = [SumSession(members.connection(name), invitation.run) for name in names]
         seed = document.planned.features.seed
 
-        async def ask(sums: OwnerSums) -> PublicCells:
+        async def ask(sums: OwnerSums, settle: Settle) -> PublicCells:
             await sums.invite()
-            return await of_owners(summary, context.schema, sums, document.summary, seed, share)
+            if "cells" in attempt:  # that owners may have been told: the very same are asked for again
+                sums.resume(1, attempt["drawn"])
+                return await counted(summary, sums, cells_from_json(attempt["cells"], context.schema))
+            cells = await of_owners(summary, context.schema, sums, document.summary, seed, share, coalitions)
+            if not coalitions:
+                return cells
+            told = {"cells": cells.to_json(), "drawn": sums.drawn}
+            settle(lambda: self._note(run, **attempt, **told))
+            return await counted(summary, sums, cells)
 
         def keep(cells: PublicCells) -> None:
             self.forget(run)

@@ -6,7 +6,9 @@ book is public from then on, D_v is counted in it, and owners' histograms are to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,17 +16,18 @@ from numpy.typing import NDArray
 
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
-from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
+from fedkme.cells.coalitions import coalition_rows, coalitions_of
+from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.plan import bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.exchange import SummaryRequest
+from fedkme.exchange import Coalition, SummaryRequest
 from fedkme.features.sums import Layout
 from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocol import Invitation, Security, SumTerms
 from fedkme.protocols import SKETCH
-from fedkme.sums.values import SumQuery
+from fedkme.sums.values import CellCounts, SumQuery
 from fedkme.tables.schema import Schema
 
 MOST_OWNER_ROWS = 2**31
@@ -36,11 +39,25 @@ class PublicCells:
     """Public cells, as all parties have them before anybody counts.
 
     Owners count each by class where there are `classes`; `sketch_share` of their epsilon went into them.
+    Where owners count in coalitions, these are `groups`, and `coalitions` what they have counted.
     """
 
     book: CodeBook
     classes: int
     sketch_share: float
+    groups: tuple[tuple[str, ...], ...] = ()
+    coalitions: tuple[Coalition, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values of cells that nobody has counted by yet; `cells_from_json` reads them back."""
+        book, groups = self.book.to_json(), [list(group) for group in self.groups]
+        return {"book": book, "classes": self.classes, "share": self.sketch_share, "groups": groups}
+
+
+def cells_from_json(plain: Mapping[str, Any], schema: Schema) -> PublicCells:
+    """Read what `PublicCells.to_json` wrote."""
+    groups = tuple(tuple(group) for group in plain["groups"])
+    return PublicCells(code_book_from_json(plain["book"], schema), plain["classes"], plain["share"], groups)
 
 
 def of_seeds(
@@ -75,11 +92,16 @@ def sketch_invitation(
     consumer: str,
     security: Security | None,
     share: float,
+    coalitions: bool = False,
 ) -> Invitation:
-    """Terms of a sketch with a share of owners' epsilon, by which owners' policies decide before it."""
-    event = settings.owner_noise(share).sketch_event
-    assert event is not None, "without a sketch there is nothing to invite to"
-    return Invitation(sketch_of(run), schema.digest(), consumer, SKETCH, (event,), SumTerms(security))
+    """Terms of a sketch with a share of owners' epsilon, and of counts of coalitions where they follow.
+
+    Owners' policies decide by them before it.
+    """
+    sketch = settings.owner_noise(share).sketch_event
+    assert sketch is not None, "without a sketch there is nothing to invite to"
+    events = settings.coalition_noise(share).events if coalitions else (sketch,)
+    return Invitation(sketch_of(run), schema.digest(), consumer, SKETCH, events, SumTerms(security))
 
 
 async def of_owners(
@@ -89,11 +111,12 @@ async def of_owners(
     request: SummaryRequest,
     seed: int,
     share: float,
+    coalitions: bool = False,
 ) -> PublicCells:
     """Cells of a noisy sketch of all owners' rows; `pool` has invited them, to a sketch with this share.
 
     Where rows of D_v have classes, all rows are counted by their own; else owners' are, in cells of classes
-    that the sketch tells apart.
+    that the sketch tells apart. Owners that will count in coalitions are grouped by their sizes.
 
     Raises:
         NotEnoughRowsError: owners have no rows.
@@ -110,16 +133,40 @@ async def of_owners(
     privacy = settings.privacy
     of_sketch = row_epsilon(share * privacy.epsilon, privacy.delta, privacy.group)
     sketch = await pool.sketch(query, noise.multiplier or 0.0, of_sketch, privacy.delta)
-    bits = settings.cells.bits
+    bits, parts = settings.cells.bits, classes if labelled else 1
+    sizes, of_counts = dict(pool.sizes), noise.histogram.epsilon
+    groups: tuple[tuple[str, ...], ...] = ()
+    if coalitions:
+        shared = settings.coalition_noise(share)
+        groups, of_counts = coalitions_of(sizes, coalition_rows(shared, parts)), shared.epsilon
+        sizes = {group[0]: sum(sizes[name] for name in group) for group in groups}
     if bits is None:
-        sizes = list(pool.sizes.values())
-        epsilon = privacy.of_row
-        parts = classes if labelled else 1
-        most = bits_for(request.validation_rows, sizes, epsilon, noise.histogram.epsilon, parts)
+        held = list(sizes.values())
+        most = bits_for(request.validation_rows, held, privacy.of_row, of_counts, parts)
         bits = min(most, spec.dimension)  # of few columns there are few directions
     own_class = labelled and request.labelled
     book = sketch_book(sketch, bits, spec, schema, own_class)
-    return PublicCells(book, classes if labelled and not own_class else 0, share)
+    return PublicCells(book, classes if labelled and not own_class else 0, share, groups)
+
+
+async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells) -> PublicCells:
+    """Cells with the noisy counts of their groups of owners, the second question to the pool.
+
+    Raises:
+        QuorumError: too few owners are left.
+        SecureAggregationError: the aggregation failed; nothing was opened.
+    """
+    deviation = settings.coalition_noise(cells.sketch_share).deviation
+    text = json.dumps(cells.book.to_json(), sort_keys=True, separators=(",", ":"))
+    tables = await pool.cells(CellCounts(text, cells.classes, cells.groups), deviation)
+    rows, noise = pool.contributions, deviation * pool.noise_ratio
+    coalitions = tuple(
+        Coalition(
+            group, sum(rows.get(name, 0) for name in group), tuple(np.rint(table).astype(int).tolist()), noise
+        )
+        for group, table in zip(cells.groups, tables, strict=True)
+    )
+    return replace(cells, coalitions=tuple(each for each in coalitions if each.rows))
 
 
 def facts(cells: PublicCells) -> dict[str, Any]:

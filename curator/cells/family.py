@@ -79,7 +79,7 @@ class CellsFamily:
             context.schema,
             book,
             cells.gamma,
-            settings.owner_noise(cells.sketch_share).histogram,
+            None if document.coalitions else settings.owner_noise(cells.sketch_share).histogram,
             offer.histogram,
             document.summary.validation_rows,
             encoded,
@@ -90,6 +90,7 @@ class CellsFamily:
             cells.fill,
             "" if document.planned.choice is None else document.planned.choice.line,
             declared_noise(offer),
+            document.coalitions,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate

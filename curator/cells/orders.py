@@ -142,7 +142,7 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     if not few.all():
         asked = _asked(v, held * few.reshape(held.shape), counted, total)
     asked = asked.reshape(owners, -1)
-    rows = _rounded(asked.sum(axis=1), histograms.owner_rows - drawn, total)
+    rows = whole_rows(asked.sum(axis=1), histograms.owner_rows - drawn, total)
     sums = asked.sum(axis=1, keepdims=True)
     cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
@@ -167,7 +167,7 @@ def uniform_share(histograms: Histograms) -> float:
 
 def uniform_rows(sizes: IntArray, count: int) -> IntArray:
     """Split of `count` uniform rows over owners in proportion to their rows, (K,); none is asked for more."""
-    return _rounded(count * sizes / max(int(sizes.sum()), 1), sizes, count)
+    return whole_rows(count * sizes / max(int(sizes.sum()), 1), sizes, count)
 
 
 def concentrated(asked: FloatArray, most: FloatArray, least: int) -> BoolArray:
@@ -232,7 +232,7 @@ def capped(wanted: FloatArray, most: FloatArray, held: FloatArray) -> FloatArray
     return asked if over <= 1e-9 * total else asked + over * wanted / total
 
 
-def _rounded(rows: FloatArray, limits: IntArray, total: int) -> IntArray:
+def whole_rows(rows: FloatArray, limits: IntArray, total: int) -> IntArray:
     """Whole numbers near `rows` with the sum `total`, none above its limit; largest remainders, then room."""
     whole = np.minimum(np.floor(rows + 1e-9).astype(np.int64), limits)
     order: Sequence[int] = np.argsort(-(rows - whole), kind="stable").tolist()

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.cells.coalitions import pooled, split
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.orders import Histograms, Orders, make_orders, uniform_share
 from curator.owners.roster import LEAVING, Roster
@@ -30,6 +31,7 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
+from fedkme.exchange import Coalition
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
@@ -51,7 +53,7 @@ class CellTask:
         schema: the public column domain.
         book: the code book.
         gamma: of the exact kernel.
-        noise: of an owner's histogram.
+        noise: of an owner's histogram; None where coalitions have counted.
         histogram: nu, D_v by cells with the noise of whoever holds it, (B,).
         validation_rows: m, public.
         classes: of the label by which owners count each cell; 0 for cells alone.
@@ -64,6 +66,7 @@ class CellTask:
         fill: how owners pick the others.
         expected: of the plan's choice, in a line that owners are told.
         validation_noise: of `histogram`, where its consumer declared it.
+        coalitions: owners that have counted together, and what; nobody is asked for a histogram then.
     """
 
     run: str
@@ -72,7 +75,7 @@ class CellTask:
     schema: Schema
     book: CodeBook
     gamma: float
-    noise: HistogramNoise
+    noise: HistogramNoise | None
     histogram: IntArray
     validation_rows: int
     validation: NDArray[np.float32] | None
@@ -83,6 +86,7 @@ class CellTask:
     fill: Fill = "herding"
     expected: str = ""
     validation_noise: HistogramNoise | None = None
+    coalitions: tuple[Coalition, ...] = ()
 
     @property
     def asked(self) -> int:
@@ -91,14 +95,15 @@ class CellTask:
 
     def invitation(self, owner: str) -> Invitation:
         """Invitation of an owner."""
-        book = self.book.to_json()
+        book, noise = self.book.to_json(), self.noise
+        scale = 0.0 if noise is None else noise.scale
         return Invitation(
             self.run,
             self.schema.digest(),
             self.consumer,
             variant("cells", self.gifts is not None).name,
-            (self.noise.event,),
-            CellTerms(book, self.gamma, self.noise.scale, self.asked, self.classes, self.fill),
+            () if noise is None else (noise.event,),
+            CellTerms(book, self.gamma, scale, self.asked, self.classes, self.fill),
             None if self.gifts is None else self.gifts.get(owner),
             self.expected,
         )
@@ -146,31 +151,17 @@ async def _fill(
     observer: RunObserver,
     gate: CellDisclosures,
 ) -> Orders | None:
-    """Histograms, orders, rows: one round."""
+    """Histograms where owners count by themselves, orders, rows: one round."""
     started = time.perf_counter()
-    cells = max(1, task.classes) * task.book.cells
-    counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
-    for name in counted:
-        gate.receive_histogram(name, task.noise.event, counted[name])
+    counted = {} if task.noise is None else await _counted(task, task.noise, roster, gate)
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
         _note(roster, record, await roster.ask(1, _end, dict.fromkeys(roster.names)))
         return None
-    owners = list(counted)
-    sizes = np.array([record.owner_rows[name] for name in owners], dtype=np.int64)
-    histograms = Histograms(
-        np.stack([counted[name] for name in owners]),
-        sizes,
-        task.histogram,
-        task.validation_rows,
-        labels=max(1, task.classes),
-        variance=task.noise.variance,
-        validation_variance=0.0 if task.validation_noise is None else task.validation_noise.variance,
-    )
-    uniform = uniform_share(histograms) if task.uniform is None else task.uniform
-    orders = make_orders(histograms, min(task.asked, int(sizes.sum())), uniform=uniform)
-    record.released = _released(task, record, counted, orders)
-    asked = dict(zip(owners, orders.directives(), strict=True))
+    sizes = {name: record.owner_rows[name] for name in counted or roster.names}
+    orders = _orders(task, counted, sizes)
+    record.released = _released(task, record, counted, sizes, orders)
+    asked = dict(zip(sizes, orders.directives(), strict=True))
     answers = await roster.ask(1, _fill_order, asked)
     received: list[tuple[str, AnyRow]] = []
     for name, (rows, _) in answers.items():
@@ -215,6 +206,41 @@ async def _fill(
     return orders
 
 
+async def _counted(
+    task: CellTask, noise: HistogramNoise, roster: Roster[OwnerSession], gate: CellDisclosures
+) -> dict[str, IntArray]:
+    """Histograms of the owners that answer."""
+    cells = max(1, task.classes) * task.book.cells
+    counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
+    for name in counted:
+        gate.receive_histogram(name, noise.event, counted[name])
+    return counted
+
+
+def _orders(task: CellTask, counted: Mapping[str, IntArray], sizes: Mapping[str, int]) -> Orders:
+    """Orders to the owners of `sizes`, by their own histograms or by those of their coalitions."""
+    if task.noise is None:
+        shared = pooled(task.coalitions, sizes)
+        orders = _make(task, shared.counts, shared.rows, shared.variance)
+        return split(orders, task.coalitions, sizes)
+    rows = np.array(list(sizes.values()), dtype=np.int64)
+    return _make(task, np.stack([counted[name] for name in sizes]), rows, task.noise.variance)
+
+
+def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> Orders:
+    histograms = Histograms(
+        counts,
+        rows,
+        task.histogram,
+        task.validation_rows,
+        labels=max(1, task.classes),
+        variance=variance,
+        validation_variance=0.0 if task.validation_noise is None else task.validation_noise.variance,
+    )
+    uniform = uniform_share(histograms) if task.uniform is None else task.uniform
+    return make_orders(histograms, min(task.asked, int(rows.sum())), uniform=uniform)
+
+
 def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
     """Places of the rows that the consumer gets: those of some form of the summary, or all without D_v."""
     plain = [row.values for _, row in received if isinstance(row, Row)]
@@ -226,23 +252,33 @@ def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
 
 
 def _released(
-    task: CellTask, record: SummaryRecord, counted: Mapping[str, IntArray], orders: Orders
+    task: CellTask,
+    record: SummaryRecord,
+    counted: Mapping[str, IntArray],
+    owners: Iterable[str],
+    orders: Orders,
 ) -> dict[str, Any]:
     """Values that payouts and plans may read: noisy counts that were paid for, and functions of them."""
-    owners = list(counted)
+    owners = list(owners)
     ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
     drawn = dict(zip(owners, orders.uniform.tolist(), strict=True))
     return {
         "code_book": {"kind": task.book.kind, "cells": task.book.cells},
         "classes": task.classes,
-        "histograms": {name: counts.tolist() for name, counts in counted.items()},
+        **_counts(task, counted),
         "target_histogram": task.histogram.tolist(),
-        "noise_scale": task.noise.scale,
         "orders": {name: ordered.get(name, 0) for name in record.owner_rows},
         "uniform": {name: drawn.get(name, 0) for name in record.owner_rows},
         "mixture_weights": dict(zip(owners, orders.weights.tolist(), strict=True)),
         "dropped": orders.dropped,
     }
+
+
+def _counts(task: CellTask, counted: Mapping[str, IntArray]) -> dict[str, Any]:
+    if task.noise is None:
+        return {"coalitions": [asdict(each) for each in task.coalitions]}
+    histograms = {name: counts.tolist() for name, counts in counted.items()}
+    return {"histograms": histograms, "noise_scale": task.noise.scale}
 
 
 async def _histogram(cells: int, owner: OwnerSession, _: int) -> IntArray:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.protocol import Fill
@@ -27,5 +27,14 @@ class CellsSettings(Settings):
     `auto`: a sketch."""
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; none: as many as the noise of the histograms allows."""
+    coalitions: bool | None = None
+    """Whether owners count in coalitions in place of histograms of their own (docs/decisions/019); it needs a
+    sketch. None: where owners are many and small, by sizes that they say when they join."""
     dimension: int = Field(128, ge=2, le=512)
     """Coordinates that a code book measures rows in."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.coalitions and self.code_book == "seeds":
+            raise ValueError("coalitions count right after a sketch, and the code book is of public seeds")
+        return self

@@ -9,6 +9,7 @@ from typing import Any
 
 from curator.planning import formulas
 from curator.planning.facts import PublicFacts
+from fedkme.cells.coalitions import MANY, pools_help
 from fedkme.protocols import ALGORITHM3
 
 SMALL_TARGET = 50
@@ -187,9 +188,14 @@ def _concern(facts: PublicFacts, rho: float, rows: int) -> str:
     reach = facts.validation_rows * facts.epsilon
     if reach < SMALL_TARGET / 2 or (reach < SMALL_TARGET and rho == 1):
         return f"m eps = {reach:.3g} is below {SMALL_TARGET}: D_v's histogram is noise"
-    held = facts.median_owner * formulas.histogram_epsilon(facts)
+    epsilon = formulas.histogram_epsilon(facts)
+    held = facts.median_owner * epsilon
+    if pools_help(facts.owner_rows, epsilon) and not facts.seed_rows:
+        return ""  # they count in coalitions: no worse than estimated for their own histograms
     if held < OWNER_FACTOR * SMALLEST_CODE_BOOK and rho < 3:
-        return f"m_j eps_2 = {held:.3g} is below 5 x 8 cells: pool small owners, or take rho = 3"
+        return (
+            f"m_j eps_2 = {held:.3g} is below 5 x 8 cells, {MANY} owners would count together: take rho = 3"
+        )
     return ""
 
 

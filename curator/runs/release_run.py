@@ -18,7 +18,7 @@ from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.queue import Run, Status
 from curator.sums.owner_sums import OwnerSums
-from curator.sums.run import give_up, run_sums, security_of
+from curator.sums.run import Settle, give_up, run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
@@ -112,7 +112,7 @@ class ReleaseRun:
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
         run.tell(StageProgress("pooling", f"asking {len(self.sessions)} owners"))
 
-        async def ask(sums: OwnerSums) -> bytes:
+        async def ask(sums: OwnerSums, _: Settle) -> bytes:
             record.owner_rows = await sums.invite()
             release = await method.ask(sums)
             record.owner_rows = sums.contributions or record.owner_rows

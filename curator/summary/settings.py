@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from curator.cells.settings import CellsSettings
 from curator.summary.auctions.base import AnyAuction
 from curator.summary.auctions.clock import ClockSettings
+from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice
@@ -114,6 +115,11 @@ class SummarySettings(Settings):
         """
         share = 0.0 if self.cells.code_book == "seeds" else share or SKETCH_SHARE
         return owner_noise(self.privacy.epsilon, self.privacy.delta, share).for_group(self.privacy.group)
+
+    def coalition_noise(self, share: float) -> CoalitionNoise:
+        """Noise on an owner's rows where it counts in a coalition, its sketch with this share of epsilon."""
+        privacy = self.privacy
+        return coalition_noise(privacy.epsilon, privacy.delta, share).for_group(privacy.group)
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:
         """Events that owners will learn of each other in a run of `rows` rows over `owners` owners."""

@@ -33,7 +33,7 @@ from fedkme.privacy.sums import PooledRelease, release_counts
 from fedkme.protocol import Invitation, Security
 from fedkme.secagg import NoisePlan, plan_noise
 from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING
-from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.schema import Schema
 
@@ -44,7 +44,11 @@ PURPOSE = "release"
 
 
 class OwnerSums:
-    """The `SumOracle` over owners' sessions."""
+    """The `SumOracle` over owners' sessions.
+
+    Attributes:
+        drawn: numbers of the curator's noise that went into a sketch.
+    """
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class OwnerSums:
         self._schema = schema
         self._security = invitation.security
         self._noise = noise_for(PURPOSE)
+        self.drawn = 0
 
     @property
     def rows(self) -> int:
@@ -165,6 +170,7 @@ class OwnerSums:
             deviation = total.deviation / DIAMETER_STEPS
             return from_coordinates(noisy, total.rows, spec.dimension, classes, deviation)
         total = await self._round.plain_total(vector)
+        self.drawn += vector.length
         return release_sketch(total.steps, total.rows, spec.dimension, classes, multiplier, self._noise)
 
     @property
@@ -176,7 +182,20 @@ class OwnerSums:
         self, marginals: Marginals, sigmas: Sequence[float] | None
     ) -> list[NDArray[np.float64]]:
         """Ask for tables of counts, with noise where sigmas are given."""
-        query = SumQuery((), Layout(), marginals=marginals)
+        return await self._tables(SumQuery((), Layout(), marginals=marginals), sigmas)
+
+    async def cells(self, cells: CellCounts, sigma: float) -> NDArray[np.float64]:
+        """Ask for counts of coalitions with noise sigma on each, (coalitions, L B)."""
+        found = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
+        return found[0].reshape(len(cells.coalitions), -1)
+
+    def resume(self, questions: int, drawn: int) -> None:
+        """Go on after so many questions of an attempt that died, for which so much noise was drawn."""
+        self._round.skip_to(questions + 1)
+        self._noise.gaussian(1.0, drawn)
+
+    async def _tables(self, query: SumQuery, sigmas: Sequence[float] | None) -> list[NDArray[np.float64]]:
+        """Tables of a question."""
         if self._security is not None:
             if sigmas is None:
                 raise _no_exact_sums()

@@ -140,6 +140,10 @@ class SumRound:
         self._check_quorum()
         return dict(self.rows)
 
+    def skip_to(self, number: int) -> None:
+        """Ask the next question under this number at least: an earlier attempt asked those before."""
+        self._number = max(self._number, number - 1)
+
     async def plain_total(self, vector: SumVector) -> SumTotal:
         """Ask for vectors in the clear, and add them up as they come; memory: those on their way.
 

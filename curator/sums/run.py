@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from curator.owners.roster import Fault
@@ -21,6 +22,8 @@ from fedkme.privacy.events import disclosure_from_json
 from fedkme.protocol import Invitation, Security
 
 Made = TypeVar("Made")
+Settle = Callable[[Callable[[], None]], None]
+"""Puts the ledger's lines so far on disk, in one transaction with what its argument keeps."""
 
 
 def security_of(context: RunContext) -> Security | None:
@@ -34,7 +37,7 @@ async def run_sums(
     invitation: Invitation,
     sessions: Sequence[SumSession],
     quorum: int,
-    ask: Callable[[OwnerSums], Awaitable[Made]],
+    ask: Callable[[OwnerSums, Settle], Awaitable[Made]],
     keep: Callable[[Made], None],
     mark: Callable[[list[dict[str, Any]]], None],
     observe: Callable[[Fault], None],
@@ -42,8 +45,9 @@ async def run_sums(
 ) -> Made:
     """Ask owners for sums, and keep what is made of them.
 
-    `keep` keeps what `ask` returned, in the transaction that takes the ledger's lines. `mark` keeps lines
-    that owners may have written, before a masked vector can come.
+    `ask` may settle what came so far before it asks for what follows from it: the ledger's lines, and what it
+    keeps, are on disk then. `keep` keeps what `ask` returned, in the transaction that takes the ledger's
+    lines. `mark` keeps lines that owners may have written, before a masked vector can come.
     """
     gate = SumDisclosures(invitation, context.written(invitation.run))
     sums = OwnerSums(
@@ -58,15 +62,18 @@ async def run_sums(
         observe=observe,
         faults=faults,
     )
-    try:
-        made = await ask(sums)
-    except BaseException:
+
+    def settle(keep: Callable[[], None]) -> None:
         with context.ledger.together(), context.store.transaction():
-            context.ledger.extend(gate.take())  # what came counts, also where nothing is made of it
+            context.ledger.extend(gate.take())
+            keep()
+
+    try:
+        made = await ask(sums, settle)
+    except BaseException:
+        settle(lambda: None)  # what came counts, also where nothing is made of it
         raise
-    with context.ledger.together(), context.store.transaction():
-        context.ledger.extend(gate.take())
-        keep(made)
+    settle(partial(keep, made))
     return made
 
 

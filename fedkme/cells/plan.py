@@ -36,6 +36,8 @@ LARGE_SHARE = 0.7
 """The share where the sketch would else be too noisy to tell classes apart."""
 CLASS_NOISE = 0.15
 """Length of the noise on a class mean of z, where z has length 1, beyond which a sketch gets LARGE_SHARE."""
+MOST_CELLS_THAT_HELP = 104.0
+"""A larger book is no better (measured: docs/results-summaries.md)."""
 LABELLED_ROWS = 84.0
 """Rows for each unit of the sketch's deviation from which on classes are used: 2,000 rows at epsilon 1."""
 
@@ -126,13 +128,17 @@ def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE
     return OwnerNoise(multiplier, histogram_noise(low), epsilon, delta)
 
 
+def rows_a_cell(classes: int) -> float:
+    """Rows of an owner's cell at epsilon 1 that stay above its noise; more where classes are cut first."""
+    return 5.0 if classes == 1 else 8.0
+
+
 def bits_for(
     validation_rows: int, owner_rows: Sequence[int], epsilon_v: float, epsilon_owner: float, classes: int = 1
 ) -> int:
     """Sign bits of a code book, from public numbers: so many that noise stays below counts.
 
-    A cell of D_v has 2.4 rows at epsilon 1, one of an owner of middle size 5, or 8 where classes are cut; a
-    book of more than 104 cells is no better (measured: docs/results-summaries.md).
+    A cell of D_v has 2.4 rows at epsilon 1, one of an owner of middle size `rows_a_cell`.
 
     Args:
         validation_rows: m.
@@ -142,8 +148,8 @@ def bits_for(
         classes: C, parts that the code book makes before it takes bits; 1 without labels.
     """
     middle = sorted(owner_rows)[len(owner_rows) // 2]
-    rows_a_cell = 5.0 if classes == 1 else 8.0
-    most = min(validation_rows * epsilon_v / 2.4, 104.0, middle * epsilon_owner / rows_a_cell)
+    held = middle * epsilon_owner / rows_a_cell(classes)
+    most = min(validation_rows * epsilon_v / 2.4, MOST_CELLS_THAT_HELP, held)
     least = 3 - math.ceil(math.log2(classes))
     return max(0, least, math.floor(math.log2(max(most, 1.0) / classes)))
 

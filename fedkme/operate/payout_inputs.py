@@ -81,7 +81,7 @@ class PayoutInputs:
         if self.histograms is None or self.target is None:
             raise ConfigError(
                 f"{self.run} released no histograms to work a value out of",
-                "Use --method rows or wins, or run with protocol=cells.",
+                "Use --method rows or wins, or run with protocol=cells and cells.coalitions=false.",
             )
         return self.histograms, self.target
 
@@ -105,8 +105,8 @@ class PayoutInputs:
         Raises:
             ConfigError: there is none.
         """
-        self.released()
         if self.weights is None:
+            self.released()
             raise ConfigError(f"{self.run} stopped before it weighed owners", "Use --method shapley.")
         return self.weights
 

@@ -47,6 +47,40 @@ class Marginals:
 
 
 @dataclass(frozen=True, slots=True)
+class CellCounts:
+    """Counts of rows by the cells of a code book, one block for each coalition of owners (decision 019).
+
+    Attributes:
+        code_book: as `CodeBook.to_json` has it, one JSON object in a text.
+        classes: of the label by which each cell is counted; 0 for cells alone.
+        coalitions: names of owners; an owner counts in its own coalition's part of the vector.
+
+    Raises:
+        ConfigError: on construction: no coalition, an empty one, or an owner in two.
+    """
+
+    code_book: str
+    classes: int
+    coalitions: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for group in self.coalitions for name in group]
+        if not names or not all(self.coalitions) or len(set(names)) < len(names) or self.classes < 0:
+            raise ConfigError("coalitions are none, empty, or share an owner", "Name each owner once.")
+
+    def coalition_of(self, owner: str) -> int:
+        """Place of an owner's coalition.
+
+        Raises:
+            ConfigError: it is in none.
+        """
+        for place, group in enumerate(self.coalitions):
+            if owner in group:
+                return place
+        raise ConfigError(f"{owner} is in no coalition that counts", "Look at the curator's software.")
+
+
+@dataclass(frozen=True, slots=True)
 class SumQuery:
     """One question: the vector of all these sums over all rows, block after block, the class counts last.
 
@@ -59,6 +93,7 @@ class SumQuery:
         sketch: in place of maps and counts: the second moments of this projection (fedkme.cells.sketch),
             with sums by class where the layout has classes.
         marginals: in place of maps and counts; each is a block with a weight.
+        cells: in place of maps and counts: counts by cell of coalitions of owners, one block with a weight.
 
     Raises:
         ConfigError: on construction: it asks for nothing or too much, or the weights do not fit.
@@ -70,18 +105,20 @@ class SumQuery:
     weights: tuple[int, ...] = ()
     sketch: ProjectionSpec | None = None
     marginals: Marginals | None = None
+    cells: CellCounts | None = None
 
     def __post_init__(self) -> None:
         blocks = len(self.specs) + self.counts
-        if self.sketch is not None or self.marginals is not None:
-            together = self.sketch is not None and (self.marginals is not None or self.weights)
-            if blocks or together:
+        alone = [each for each in (self.sketch, self.marginals, self.cells) if each is not None]
+        if alone:
+            if blocks or len(alone) > 1 or (self.sketch is not None and self.weights):
                 raise ConfigError(
-                    "a sketch or marginals are asked for with other sums", "Ask in another question."
+                    "a sketch, marginals or counts of cells are asked for with other sums",
+                    "Ask in another question.",
                 )
-            if self.marginals is None:
+            if self.sketch is not None:
                 return
-            blocks = len(self.marginals.cliques)
+            blocks = 1 if self.marginals is None else len(self.marginals.cliques)
         if not blocks or len(self.specs) > MOST_MAPS:
             raise ConfigError(
                 f"a question asks for nothing, or for more than {MOST_MAPS} sums",

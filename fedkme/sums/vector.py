@@ -27,6 +27,7 @@ from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ROW_UNIT, SLACK, PooledSum, pooled_sum
 from fedkme.privacy.sums import PooledRelease, Query, count_query, embedding_query
 from fedkme.secagg.parameters import MAX_LENGTH
+from fedkme.sums.coalitions import CoalitionCounts
 from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -66,6 +67,7 @@ class SumVector:
         columns = query.layout.columns
         self._projection = None if query.sketch is None else Projection(query.sketch, schema)
         self._binning: Binning | None = None
+        self._cells: CoalitionCounts | None = None
         if query.sketch is not None:
             self._sizes = [sketch.length(query.sketch.dimension, query.layout.classes)]
             self.length = self._sizes[0]
@@ -74,6 +76,12 @@ class SumVector:
             self._binning = Binning(schema, query.marginals.bins)
             self._sizes = [marginal_cells(clique, self._binning.sizes) for clique in query.marginals.cliques]
             self.length = sum(self._sizes)
+            self._check_length()
+            return
+        if query.cells is not None:
+            self._cells = CoalitionCounts(query.cells, schema)
+            self._sizes = [self._cells.length]
+            self.length = self._cells.length
             self._check_length()
             return
         self._sizes = [each.dimension * columns for each in self.maps] + [columns] * query.counts
@@ -86,6 +94,11 @@ class SumVector:
                 f"a question asks for {self.length} numbers and {MAX_LENGTH} are the most",
                 "Use fewer features or fewer classes, or ask in parts.",
             )
+
+    @property
+    def _of_counts(self) -> bool:
+        """Check whether every block is a table of counts."""
+        return self._binning is not None or self._cells is not None
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -108,7 +121,7 @@ class SumVector:
         """L2 diameter of the whole vector under replace-one, in steps; see the head of the module."""
         if self._projection is not None:
             return math.nextafter(sketch.DIAMETER_STEPS, math.inf)
-        if self._binning is not None:  # a row leaves one cell of each marginal and enters another
+        if self._of_counts:  # a row leaves one cell of each block's table and enters another
             return math.nextafter(L2_STEP * math.hypot(*self.weights) * (1.0 + 2.0**-48), math.inf)
         units = [ROW_UNIT] * len(self.maps) + [1.0] * self.query.counts
         scales = [weight / unit for weight, unit in zip(self.weights, units, strict=True)]
@@ -146,15 +159,18 @@ class SumVector:
     def _bounds(self, rows: int) -> list[int]:
         if self._projection is not None:
             return [sketch.largest_step(rows)]
-        if self._binning is not None:
+        if self._of_counts:
             return [rows * weight for weight in self.weights]
         longest = [each.norm_bound * SLACK / ROW_UNIT + 1.0 for each in self.maps] + [1.0] * self.query.counts
         return [math.ceil(rows * (a * b)) for a, b in zip(longest, self.weights, strict=True)]
 
-    def of(self, table: Table) -> IntArray:
+    def of(self, table: Table, owner: str = "") -> IntArray:
         """An owner's vector, (length,) int64, in one pass a map; memory: a block of rows and the vector.
 
+        Its name is read where owners count in coalitions.
+
         Raises:
+            ConfigError: it is in no coalition.
             DataError: rows that cannot be embedded, see `fedkme.features.sums.pooled_sum`; or so many that
                 a weighted sum does not fit.
         """
@@ -168,6 +184,8 @@ class SumVector:
             codes, sizes = self._binning.encode(table, "an owner"), self._binning.sizes
             tables = zip(self.query.marginals.cliques, self.weights, strict=True)
             return np.concatenate([marginal_counts(codes, c, sizes) * weight for c, weight in tables])
+        if self._cells is not None:
+            return self._cells.of(table, owner) * self.weights[0]
         blocks: list[IntArray] = []
         count: IntArray | None = None
         for each, weight in zip(self.maps, self.weights, strict=False):
@@ -181,7 +199,7 @@ class SumVector:
         return np.concatenate(blocks)
 
     def tables(self, vector: NDArray[np.float64] | IntArray) -> list[FloatArray]:
-        """Counts of every marginal of a total, (cells,) float64 each."""
+        """Counts of every table of a total, (cells,) float64 each."""
         ends = np.cumsum(self._sizes)[:-1]
         parts = np.split(vector.astype(np.float64), ends)
         return [part / weight for part, weight in zip(parts, self.weights, strict=True)]

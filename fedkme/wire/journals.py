@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, StepTaken
-from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryRequest
+from fedkme.exchange import Coalition, Offer, Plan, ReleaseRequest, SummaryRequest
 from fedkme.privacy.events import Disclosure
 from fedkme.sealed import GroupSecret, PartyKeys
 from fedkme.wire import codecs, releases, summaries
 from fedkme.wire.directives import answer_from_wire, answer_to_wire, directive_from_wire, directive_to_wire
+from fedkme.wire.fields import TEXTS, Field, FieldCodec
 from fedkme.wire.v1 import journals_pb2 as pb
 from fedkme.wire.v1 import releases_pb2
+
+_COALITION = FieldCodec(Coalition, pb.Coalition, owners=TEXTS, counts=Field(tuple, tuple))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +30,7 @@ class RunDocument:
         offer: what the consumer offered for the plan; None before, and once the run is over.
         owners: names of the owners with which the run began; empty before.
         missing: names of expected owners without which it began.
+        coalitions: owners that counted together for this run, in place of histograms.
     """
 
     request: SummaryRequest | ReleaseRequest
@@ -34,6 +38,7 @@ class RunDocument:
     offer: Offer | None = None
     owners: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    coalitions: tuple[Coalition, ...] = ()
 
     @property
     def consumer(self) -> str:
@@ -75,6 +80,7 @@ class RunDocument:
             message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
         if self.offer is not None:
             message.offer.extend(summaries.offer_to_messages(self.offer))
+        message.coalitions.extend(map(_COALITION.to_wire, self.coalitions))
         return message.SerializeToString()
 
     @staticmethod
@@ -87,7 +93,9 @@ class RunDocument:
         plan, offer = summaries.plan_from_wire(message.plan, message.plan.features.width), None
         if message.offer:
             offer = summaries.offer_from_messages(message.offer, plan)
-        return RunDocument(summaries.request_from_wire(message.request), plan, offer, owners, missing)
+        request = summaries.request_from_wire(message.request)
+        coalitions = tuple(map(_COALITION.from_wire, message.coalitions))
+        return RunDocument(request, plan, offer, owners, missing, coalitions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

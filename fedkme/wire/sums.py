@@ -8,7 +8,7 @@ it is for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -34,7 +34,7 @@ from fedkme.secagg import (
     Unmasking,
 )
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
-from fedkme.sums.values import MOST_MAPS, Marginals, SumQuery
+from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, SumQuery
 from fedkme.wire.channel import CHUNK_BYTES, fitting
 from fedkme.wire.fields import TEXTS, Field, FieldCodec, many
 from fedkme.wire.v1 import pooling_pb2 as pb
@@ -57,6 +57,7 @@ def query_to_wire(query: SumQuery) -> pb.Query:
             weights=query.weights,
             sketch="" if query.sketch is None else json.dumps(query.sketch.to_json(), sort_keys=True),
             marginals="" if query.marginals is None else json.dumps(asdict(query.marginals)),
+            cells="" if query.cells is None else json.dumps(asdict(query.cells)),
         )
     )
 
@@ -78,12 +79,20 @@ def query_from_wire(message: pb.Query) -> SumQuery:
             cliques = tuple(tuple(int(column) for column in clique) for clique in said["cliques"])
             marginals = Marginals(int(said["bins"]), cliques)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
+        if message.cells:
+            cells = _cells_from_json(json.loads(message.cells))
+            return SumQuery((), Layout(), message.counts, tuple(message.weights), cells=cells)
         specs = tuple(spec_from_json(json.loads(text)) for text in message.maps)
         return SumQuery(specs, Layout(message.classes or None), message.counts, tuple(message.weights))
     except ConfigError as error:
         raise ProtocolError(f"a question cannot be read: {error.cause}", error.remedy) from None
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
         raise ProtocolError("a question asks for a feature map that cannot be read") from None
+
+
+def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
+    groups = tuple(tuple(str(name) for name in group) for group in plain["coalitions"])
+    return CellCounts(str(plain["code_book"]), int(plain["classes"]), groups)
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:

@@ -12,6 +12,7 @@ from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.directives import FillOrder
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
+from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
@@ -103,7 +104,7 @@ class HistogramResponder:
                 f"{self.name} knows no summary by cells that is of the protocol {invitation.protocol[:64]!r}"
             )
         try:
-            event = HistogramNoise(terms.scale).event
+            events = _events(terms)
             book = code_book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
@@ -113,7 +114,7 @@ class HistogramResponder:
                 f"{self.name} is to count rows by other classes than its schema has",
                 "Give both the same schema file.",
             )
-        if invitation.planned != (event,):
+        if invitation.planned != events:
             raise ProtocolError(
                 f"{self.name} is told of another cost than the histogram of {invitation.run} has"
             )
@@ -135,7 +136,7 @@ class HistogramResponder:
             ProtocolError: a second histogram is asked for, which would cost as much again.
         """
         invitation, terms, book = self._begun()
-        if self._counted:
+        if self._counted or not terms.scale:
             raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
         how = HistogramNoise(terms.scale)
         counts = noisy_counts(self._cells(terms, book), _size(terms, book), how, self._noise_of_counts)
@@ -223,6 +224,11 @@ class HistogramResponder:
 def _size(terms: CellTerms, book: CodeBook) -> int:
     """Counts of a histogram."""
     return max(1, terms.classes) * book.cells
+
+
+def _events(terms: CellTerms) -> tuple[Event, ...]:
+    """Events of the histogram that a run asks for; none where coalitions have counted before it."""
+    return (HistogramNoise(terms.scale).event,) if terms.scale else ()
 
 
 def _fits(order: FillOrder, cells: int, most: int) -> bool:

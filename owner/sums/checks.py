@@ -95,6 +95,8 @@ def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVect
     try:
         with np.errstate(all="ignore"):  # a peer's numbers: what is not finite is refused, not warned of
             vector = SumVector(query, schema)
+        if query.cells is not None:
+            query.cells.coalition_of(owner)
     except ConfigError as error:
         raise ProtocolError(f"{owner} is asked for no sums: {error.cause}", error.remedy) from None
     except (ValueError, ArithmeticError):

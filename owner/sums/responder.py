@@ -311,7 +311,7 @@ class SumResponder:
 
     def _sums(self, vector: SumVector) -> NDArray[np.int64]:
         with np.errstate(all="ignore"):  # features that are not finite are counted and refused
-            return vector.of(self._table)
+            return vector.of(self._table, self.name)
 
     @property
     def _run(self) -> str:

@@ -8,7 +8,7 @@ from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
-from sim.attacks.owners import limits, timing
+from sim.attacks.owners import coalitions, limits, timing
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "h1-paired": lambda: public.h1("paired"),
@@ -27,6 +27,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-validation": cells.validation_histogram,
     "cells-sketch": cells.sketched,
     "cells-joint": cells.joint,
+    "cells-coalitions": coalitions.counted,
     "cells-orders": cells_run.orders,
     "cells-time": timing.answer_times,
     "pooled-sums": pooled.pooled_sums,

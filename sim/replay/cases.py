@@ -141,6 +141,11 @@ def _summaries(protocol: str) -> list[Case]:
         sketch = {"cells": {"code_book": "sketch", "bits": 3, "dimension": 4, "rho": 4.0}}
         cases.append(_summary(protocol, "cells of a sketch", **sketch))
         cases.append(_summary(protocol, "cells of a secure sketch", pooling=_SECURE, **sketch))
+        pooled = {"cells": {**sketch["cells"], "coalitions": True}}
+        cases.append(_summary(protocol, "a sketch, and counts of coalitions", **pooled))
+        cases.append(
+            _summary(protocol, "a secure sketch, and counts of coalitions", pooling=_SECURE, **pooled)
+        )
         cases.append(_summary(protocol, "no labels", labels=False))
         herding, drawn, most = ({**_SEEDS, **how} for how in ({"fill": "herding"}, {"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "orders filled by herding", cells=herding))

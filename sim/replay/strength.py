@@ -146,7 +146,8 @@ def _weak_release(
         spent += sum(2.0 / draw.scale**2 for draw in draws)
     elif query.sketch is not None:
         vector = SumVector(query, SCHEMA if case.labels else UNLABELLED)
-        spent += sum((vector.diameter / draw.scale) ** 2 for draw in draws)
+        first, *counts = draws  # where coalitions count, in the same stream
+        spent += (vector.diameter / first.scale) ** 2 + sum(2.0 / draw.scale**2 for draw in counts)
     else:
         vector = SumVector(replace(query, weights=()), SCHEMA if case.labels else UNLABELLED)
         units = [ROW_UNIT] * len(vector.maps) + [1.0] * query.counts

@@ -31,6 +31,7 @@ PROTOCOLS = {
     "auto": SummarySettings(features=SMALL, cells=SEEDS, privacy=PrivacyTarget(epsilon=30.0)),
     "cells": CELLS.model_copy(update={"cells": SEEDS}),
     "clock": SummarySettings(features=SMALL, auction=ClockSettings(block=3)),
+    "coalitions": CELLS.model_copy(update={"cells": CellsSettings(bits=2, coalitions=True)}),
     "privauction": SummarySettings(
         preset="published", features=SMALL, broadcast=ExactSettings(), auction=PrivAuctionSettings()
     ),
@@ -39,8 +40,9 @@ PROTOCOLS = {
 }
 SCHEDULES = 200
 PARTIES = ("curator", *NAMES)
-BY_CELLS = ("auto", "cells", "sketch")
-"""Protocols of one round, of four directives; with a sketch two more before. `auto` takes cells here."""
+BY_CELLS = ("auto", "cells", "coalitions", "sketch")
+"""Protocols of one round, of four directives; with a sketch two more before, with coalitions three, and no
+histogram. `auto` takes cells here."""
 
 
 def play(folder: Path, protocol: str, **happenings: Any) -> tuple[dict[str, Any], World]:

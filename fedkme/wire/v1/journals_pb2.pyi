@@ -11,20 +11,34 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("request", "release", "plan", "offer", "owners", "missing")
+    __slots__ = ("request", "release", "plan", "offer", "owners", "missing", "coalitions")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
+    COALITIONS_FIELD_NUMBER: _ClassVar[int]
     request: _summaries_pb2.SummaryRequest
     release: _releases_pb2.ReleaseRequest
     plan: _summaries_pb2.Plan
     offer: _containers.RepeatedCompositeFieldContainer[_summaries_pb2.ConsumerMessage]
     owners: _containers.RepeatedScalarFieldContainer[str]
     missing: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
+    coalitions: _containers.RepeatedCompositeFieldContainer[Coalition]
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., coalitions: _Optional[_Iterable[_Union[Coalition, _Mapping]]] = ...) -> None: ...
+
+class Coalition(_message.Message):
+    __slots__ = ("owners", "rows", "counts", "deviation")
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    DEVIATION_FIELD_NUMBER: _ClassVar[int]
+    owners: _containers.RepeatedScalarFieldContainer[str]
+    rows: int
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    deviation: float
+    def __init__(self, owners: _Optional[_Iterable[str]] = ..., rows: _Optional[int] = ..., counts: _Optional[_Iterable[int]] = ..., deviation: _Optional[float] = ...) -> None: ...
 
 class CuratorEntry(_message.Message):
     __slots__ = ("answers", "draws", "lines")

@@ -15,20 +15,22 @@ class Security(_message.Message):
     def __init__(self, dropouts: _Optional[int] = ..., colluders: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals")
+    __slots__ = ("maps", "classes", "counts", "weights", "sketch", "marginals", "cells")
     MAPS_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     SKETCH_FIELD_NUMBER: _ClassVar[int]
     MARGINALS_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
     maps: _containers.RepeatedScalarFieldContainer[str]
     classes: int
     counts: bool
     weights: _containers.RepeatedScalarFieldContainer[int]
     sketch: str
     marginals: str
-    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: _Optional[bool] = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ...) -> None: ...
+    cells: str
+    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: _Optional[bool] = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ...) -> None: ...
 
 class Embed(_message.Message):
     __slots__ = ("query",)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.projection import ProjectionSpec, spec_for
 from fedkme.directives import Proposal
 from fedkme.errors import ConfigError, PolicyError, ProtocolError
@@ -16,7 +18,7 @@ from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
 from fedkme.protocol import Invitation, Security
 from fedkme.secagg import plan_noise, plan_of
-from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.values import CellCounts, Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
@@ -38,7 +40,9 @@ from tests.owner.sums.owner_parties import (
 
 MARGINALS = SumQuery((), Layout(), weights=(1, 2), marginals=Marginals(4, ((0,), (0, 4))))
 SKETCH = SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 7, 3))
-QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH)
+BOOK = kmeans_book(np.eye(2, SCHEMA.encoded_width), 2, spec_for(SCHEMA, 1), SCHEMA, 1)
+CELLS = SumQuery((), Layout(), cells=CellCounts(json.dumps(BOOK.to_json()), 0, ((NAME,), ("south",))))
+QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH, CELLS)
 
 
 def raw_invitation() -> Invitation:
@@ -87,7 +91,7 @@ def _changed(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple):
         for place, part in enumerate(value):
             yield from ((*value[:place], other, *value[place + 1 :]) for other in _changed(part))
-    elif isinstance(value, FourierMapSpec | ProjectionSpec | Layout | Marginals):
+    elif isinstance(value, FourierMapSpec | ProjectionSpec | Layout | Marginals | CellCounts):
         fields = value.model_dump() if isinstance(value, FourierMapSpec) else dataclasses.asdict(value)
         for name, part in fields.items():
             for other in _changed(part):
@@ -103,10 +107,12 @@ def _changed(value: Any) -> Iterator[Any]:
         yield value + 1
     elif value == "row" or value == "domain":
         yield "domain" if value == "row" else "row"
+    elif isinstance(value, str):
+        yield f"{value} of others"
 
 
 def test_every_field_of_a_question_changes_its_digest() -> None:
-    # Specs, layout, counts, weights, marginals and sketch; a field that a question gets later is in it too.
+    # Specs, layout, counts, weights, marginals, sketch, cells; what a question gets later is in it too.
     seen = {query.digest() for query in QUESTIONS}
     assert len(seen) == len(QUESTIONS)
     touched = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ from owner.summary.bidder import Bidder
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Claim, Subject
-from sim.attacks.owners import limits, timing
+from sim.attacks.owners import coalitions, limits, timing
+from sim.attacks.scripted import TalliedNoise
 
 Floats = NDArray[np.float64]
 
@@ -302,6 +304,19 @@ def doubled_steps(*arguments: Any) -> NDArray[np.int64]:
     return steps
 
 
+def in_both_coalitions(table: Table, owner: str) -> NDArray[np.int64]:
+    """Counts in the own coalition's block, and in the other's."""
+    vector = coalitions.honest(table, owner)
+    return vector + np.roll(vector, len(vector) // 2)
+
+
+class WeakerCounts(TalliedNoise):
+    """Noise on counts, which is small beside a sketch's, with 5 % too little deviation."""
+
+    def gaussian(self, scale: float, size: int) -> Floats:
+        return super().gaussian(scale if scale > 1e4 else 0.95 * scale, size)
+
+
 def sketched_with(factor: float) -> Subject:
     def release(*arguments: Any) -> sketch.Sketch:
         *said, noise = arguments
@@ -433,6 +448,11 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "counts with a tenth of the noise, seen in orders": (
         "black box",
         lambda: cells_run.orders(responder_with(lambda noise: ScaledIntegers(noise, 0.1))),
+    ),
+    "counts in two coalitions": ("sensitivity", lambda: coalitions.counted(in_both_coalitions)),
+    "counts of coalitions with 5 % too little noise, beside a sketch": (
+        "recount",
+        lambda: coalitions.counted(spend=partial(coalitions.events_of_a_run, tally=WeakerCounts)),
     ),
     "the last bidder is not asked": ("sensitivity", lambda: auctions.ask_everyone(lambda noise: SkipsLast())),
 }

@@ -89,12 +89,14 @@ def test_cells_are_recommended_where_they_were_better_and_the_reason_names_the_f
 
 
 def test_failure_modes_are_concerns() -> None:
-    """Small D_v: useful from m eps ~ 50 on. Small owners: m_j eps_2 >= 5 B, below 8 cells rho = 3."""
+    """Small D_v: useful from m eps ~ 50 on. Few small owners: m_j eps_2 >= 5 B, below 8 cells rho = 3."""
     tiny = make_plan(replace(FACTS, validation_rows=20))
     assert tiny.recommended == "uniform 5p + prune"
     assert "m eps" in tiny.reason
     small = make_plan(replace(FACTS, owner_rows=(24,) * 500))
-    assert small.recommended in ("cells, rho 3", "uniform 5p + prune")
+    assert small.recommended == "cells, rho 2"  # they count in coalitions
+    few = make_plan(replace(FACTS, owner_rows=(24,) * 19, rows=20))
+    assert "count together" in next(e.concern for e in few.estimates if e.name == "cells, rho 2")
     poor = make_plan(replace(FACTS, owner_rows=(40,) * 3))
     assert poor.recommended == "uniform"
     assert "nearly all rows" in poor.reason
