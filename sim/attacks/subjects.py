@@ -8,7 +8,7 @@ from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
-from sim.attacks.owners import coalitions, limits, timing
+from sim.attacks.owners import books, coalitions, limits, timing
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "h1-paired": lambda: public.h1("paired"),
@@ -36,6 +36,8 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "dp-sgd": pooled.dp_sgd,
     "payout-wins": payouts.wins,
     "payout-gains": payouts.winning_gains,
+    "budgets": books.budgets,
+    "ledgers": books.ledgers,
     "privauction-rule": auctions.privauction_rule,
     "privauction": auctions.privauction,
     "winner-only": auctions.winner_only,

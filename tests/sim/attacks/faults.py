@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from fedkme.errors import BudgetError
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.accountants import Sound
-from fedkme.privacy.events import Laplace, MwemCall
+from fedkme.privacy.events import CURATOR, Laplace, MwemCall
 from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
@@ -32,11 +33,14 @@ from fedkme.secagg.noise import NoisePlan, plan_noise
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from owner.settings import PolicySettings
 from owner.summary.bidder import Bidder
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Claim, Subject
-from sim.attacks.owners import coalitions, limits, timing
+from sim.attacks.owners import books, coalitions, limits, timing
 from sim.attacks.scripted import TalliedNoise
 
 Floats = NDArray[np.float64]
@@ -358,7 +362,21 @@ def planned_for_all(*args: Any, **given: Any) -> NoisePlan:
     return plan_noise(*args, **(given | {"dropouts": 0, "colluders": 0}))
 
 
+def unbudgeted(party: OwnerParty, make: type[RunManager]) -> RunManager:
+    """An owner that does not look at its budget before its bytes leave."""
+    return replace(party, policy=PolicySettings()).open(make=make)
+
+
 FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
+    "a budget that is looked at when the bytes have left": ("recount", lambda: books.budgets(unbudgeted)),
+    "lines towards the curator left out by an owner": (
+        "recount",
+        lambda: books.ledgers(lambda party, line: party != books.HOLDER or line.observer != CURATOR),
+    ),
+    "lines about an owner left out by the curator": (
+        "recount",
+        lambda: books.ledgers(lambda party, line: party != CURATOR or line.protected != books.HOLDER),
+    ),
     "Laplace scale half of what is claimed": ("sensitivity", lambda: h2.h2(make=HalfLaplace)),
     "T releases counted instead of 2 T": ("recount", half_counted),
     "seed budget spent on private rows": ("recount", lambda: h2.h2(make=RereadSeedBudget)),
