@@ -45,7 +45,7 @@ def runs(config: Config, json: Annotated[bool, typer.Option("--json")] = False) 
 
 @app.command()
 def watch(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
-    """Follow a run to its end and write its rows, also of one that has ended."""
+    """Follow a run to its end, write its rows and judge them, also of one that has ended."""
     _do(config, watching(name))
 
 

@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.requests import ENDED, Requests
-from consumer.results import SUMMARY, make_folder, write_result
+from consumer.results import make_folder
 from consumer.settings import ConsumerSettings
-from consumer.summary.client import check_complete, receive_summary, tell_received
-from fedkme.errors import StoreError
+from consumer.summary.client import receive_summary
+from consumer.summary.received import judge_received, keep_received, load_validation
+from fedkme.errors import ConfigError, StoreError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
 from fedkme.store.reading import read_store
-from fedkme.tables.files import table_bytes
 from fedkme.tables.schema import load_schema
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
@@ -73,23 +74,38 @@ def cancelling(run: str) -> AnyWork:
 
 
 def watching(run: str) -> Work:
-    """Follow a run to its end, and write its rows where a summary goes."""
+    """Follow a run to its end; its rows are kept and judged as by whoever asked for them."""
 
     async def work(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         schema = load_schema(settings.schema_file)
+        validation = load_validation(settings, schema)
+        asked = _document(settings, run)
+        _check_asked(run, asked, settings.request.p, validation)
 
         async def ask(stub: Stub) -> None:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
-            summary = await receive_summary(run, stream, schema, reporter, _document(settings, run))
+            summary = await receive_summary(run, stream, schema, reporter, asked)
             make_folder(settings.output)
-            write_result(settings.output / SUMMARY, table_bytes(summary.table))
-            tell_received(reporter, summary)
-            check_complete(settings, len(summary.table))
+            keep_received(settings, schema, validation, summary, reporter)
+            judge_received(settings, schema, validation, summary.plan, reporter)
 
         await _with_stub(settings, reporter, ask)
 
     return work
+
+
+def _check_asked(run: str, asked: RequestDocument | None, p: int, validation: Table) -> None:
+    """Refuse a p or a D_v by which another summary than the run's would be chosen and judged.
+
+    Raises:
+        ConfigError: the run's request, where it is here, has another.
+    """
+    if asked is not None and (asked.request.rows, asked.data) != (p, validation.digest()):
+        raise ConfigError(
+            f"{run} was asked for with another p, or another D_v, than this configuration has",
+            "Watch it with the configuration by which it was asked for.",
+        )
 
 
 def _document(settings: ConsumerSettings, run: str) -> RequestDocument | None:

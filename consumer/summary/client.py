@@ -12,25 +12,21 @@ import grpc.aio
 from consumer.earlier import adopt_earlier
 from consumer.party import ConsumerParty
 from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
-from consumer.results import RECEIVED_ROWS, SUMMARY, make_folder, write_result
+from consumer.results import SUMMARY, make_folder
 from consumer.sealed.boxes import keys_for
 from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings
-from consumer.summary.judging import judge
-from consumer.summary.offers import Summary, finish, pruned
+from consumer.summary.offers import Summary, finish
+from consumer.summary.received import judge_received, keep_received, load_validation
 from fedkme.errors import (
-    ConfigError,
     ConnectionFailedError,
     FedkmeError,
-    IncompleteSummaryError,
-    NotJudgedError,
     ProtocolError,
 )
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
-from fedkme.tables.files import load_table, table_bytes
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
@@ -142,9 +138,7 @@ async def _messages(
 async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
     """Ask for a summary and write it; then judge it."""
     schema = load_schema(settings.schema_file)
-    validation = load_table(settings.validation, schema, settings.name, of_persons=True)
-    if not len(validation):
-        raise ConfigError("the validation set has no rows", "Give at least one row.")
+    validation = load_validation(settings, schema)
     make_folder(settings.output)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         requests = Requests(settings.name, store)
@@ -167,13 +161,10 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         kept = _taken_up(settings, party, reporter)
         if kept.status == OPEN:
             summary = await _ask(settings, party, kept, address, identity, reporter)
-            write_result(settings.output / RECEIVED_ROWS, table_bytes(summary.table))
-            if summary.outcome.prune:
-                summary = pruned(summary, settings.request.p, schema, validation)
-            write_result(settings.output / SUMMARY, table_bytes(summary.table))
-            kept.end(RECEIVED)
-            tell_received(reporter, summary)
-        _judge(settings, party, kept, reporter)
+            keep_received(settings, schema, validation, summary, reporter, lambda: kept.end(RECEIVED))
+        plan = kept.document.plan
+        assert plan is not None, "rows are those of a run"
+        judge_received(settings, schema, validation, plan, reporter, lambda: kept.end(DONE))
 
 
 def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: StatusReporter) -> KeptRequest:
@@ -215,52 +206,3 @@ async def _ask(
                     return await summarize(stream, party, kept, reporter, absence.over)
         except ConnectionFailedError as error:
             await absence.wait(error)
-
-
-def tell_received(reporter: StatusReporter, summary: Summary) -> None:
-    """Report a summary that came."""
-    outcome = summary.outcome
-    reporter.say(
-        "received",
-        run=summary.plan.run,
-        round=outcome.rounds,
-        rows=len(summary.table),
-        complete=outcome.complete,
-        reason=outcome.reason,
-        accessed=outcome.points_accessed,
-    )
-
-
-def check_complete(settings: ConsumerSettings, rows: int) -> None:
-    """Tell a summary of fewer rows than were asked for, once they are written.
-
-    Raises:
-        IncompleteSummaryError: it is one.
-    """
-    if rows < settings.request.p:
-        raise IncompleteSummaryError(
-            f"the summary in {settings.output} has {rows} of {settings.request.p} rows",
-            "They can be used as they are; 'received' in the log says why there are no more.",
-        )
-
-
-def _judge(
-    settings: ConsumerSettings, party: ConsumerParty, kept: KeptRequest, reporter: StatusReporter
-) -> None:
-    """Judge the rows that are here, and end the command as it went.
-
-    Raises:
-        IncompleteSummaryError: they are fewer than were asked for.
-        NotJudgedError: they could not be judged.
-    """
-    table, plan = load_table(settings.output / SUMMARY, party.schema, settings.name), kept.document.plan
-    assert plan is not None, "rows are those of a run"
-    try:
-        if len(table):
-            judge(settings, party.schema, party.validation, table, plan, reporter)
-        kept.end(DONE)
-    except NotJudgedError as error:
-        if len(table) >= settings.request.p:
-            raise
-        reporter.say("warning", run=plan.run, round=0, line=str(error))
-    check_complete(settings, len(table))

@@ -138,5 +138,5 @@ def _judged(
 def _not_judged(output: Path, cause: str, remedy: str) -> NotJudgedError:
     return NotJudgedError(
         f"the summary in {output} is whole and was not judged: {cause}",
-        f"{remedy} The same command then judges it, and asks nobody.",
+        f"{remedy} The same command then judges it, and D_v pays for nothing more.",
     )

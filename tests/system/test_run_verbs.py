@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from consumer.runs import cancelling, listing, watching
+from curator.cells.settings import CellsSettings
 from curator.cli import app as curator_app
-from fedkme.errors import CancelledRunError, ConfigError, QuotaError
+from curator.summary.settings import SummarySettings
+from fedkme.errors import CancelledRunError, ConfigError, IncompleteSummaryError, QuotaError
+from fedkme.privacy.presets import PrivacyTarget
+from fedkme.privacy.settings import GaussianSettings
+from fedkme.tables.files import load_table
 from tests.parties import HERE, curator_values, write_config
-from tests.system.market import Ear, market
+from tests.system.market import SCHEMA, Ear, market
 
 
 async def test_a_consumer_lists_watches_and_cancels_its_runs(
@@ -53,6 +59,31 @@ async def test_a_consumer_lists_watches_and_cancels_its_runs(
         ]
         with pytest.raises(ConfigError, match="no run"):
             await watching("run-1")(at.asking(output=watched, name="another"), Ear())
+
+
+async def test_a_run_that_is_watched_ends_as_for_whoever_asked_for_it(tmp_path: Path) -> None:
+    # Issue 13, 2: never a silent result. All rows that came are kept, p of them chosen by D_v, and judged.
+    cells = SummarySettings(protocol="cells", cells=CellsSettings(bits=2), privacy=PrivacyTarget(epsilon=5.0))
+    watched, ear = tmp_path / "watched", Ear()
+    async with market(tmp_path, ["a"], summary=cells) as at:
+        at.owner("a", 40)
+        await at.consumer(target=GaussianSettings())
+        await watching("run-1")(at.asking(output=watched), ear)
+        for name in ("received.npz", "summary.npz", "weighted.npz", "repeats.npz", "evaluation.json"):
+            assert (watched / name).read_bytes() == (tmp_path / "consumer" / name).read_bytes(), name
+        assert len(load_table(watched / "received.npz", SCHEMA, "test")) == 12
+        assert len(load_table(watched / "summary.npz", SCHEMA, "test")) == 6
+        assert [event for event, _ in ear.said if event != "progress"][-3:] == [
+            "received",
+            "judged",
+            "verdict",
+        ]
+        with pytest.raises(ConfigError, match="with another p"):
+            await watching("run-1")(at.asking(p=7, output=watched), Ear())
+        alone: dict[str, Any] = {"output": tmp_path / "alone", "journal": str(tmp_path / "other.db")}
+        with pytest.raises(IncompleteSummaryError, match="has 12 of 20 rows"):
+            await watching("run-1")(at.asking(p=20, **alone), Ear())
+        assert (tmp_path / "alone" / "evaluation.json").exists()
 
 
 async def test_a_quota_is_kept_to_before_anything_is_computed(tmp_path: Path) -> None:
