@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedkme.durable import replace
+from fedkme.durable import replace, sync_folder
 from fedkme.errors import ConfigError
 
 SUMMARY = "summary.npz"
@@ -35,6 +35,19 @@ def write_result(path: Path, data: bytes, mode: int | None = None) -> None:
         replace(path, data, mode)
     except OSError as error:
         raise unwritten(path, error) from None
+
+
+def remove_result(path: Path) -> None:
+    """Remove a file of an earlier result, if it is there.
+
+    Raises:
+        ConfigError: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be removed: {error.strerror}", "Correct its rights.") from None
 
 
 def unwritten(path: Path, error: OSError) -> ConfigError:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consumer.results import RECEIVED_ROWS, SUMMARY, write_result
+from consumer.results import EVALUATION, RECEIVED_ROWS, SUMMARY, remove_result, write_result
 from consumer.settings import ConsumerSettings
+from consumer.summary.forms import REPEATS, WEIGHTED
 from consumer.summary.judging import judge
 from consumer.summary.offers import Summary, pruned
 from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
@@ -39,6 +40,8 @@ def keep_received(
 ) -> None:
     """Write all rows that came, and the p of them that match D_v best; call `kept`, and report them.
 
+    Other forms of an earlier summary in the folder, and what was found of it, go once both files are there.
+
     Raises:
         ConfigError: the disk does not take them.
     """
@@ -47,6 +50,8 @@ def keep_received(
     if summary.outcome.prune:
         summary = pruned(summary, settings.request.p, schema, validation)
     write_result(output / SUMMARY, table_bytes(summary.table))
+    for name in (EVALUATION, WEIGHTED, REPEATS):
+        remove_result(output / name)
     kept()
     outcome = summary.outcome
     reporter.say(

@@ -17,8 +17,11 @@ import pytest
 
 import consumer.results
 from consumer.requests import KeptRequest
+from consumer.results import EVALUATION
 from consumer.runs import cancelling
 from consumer.summary import judging
+from consumer.summary.forms import REPEATS, WEIGHTED
+from fedkme.durable import replace
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, LedgerError, NotJudgedError, StoreError
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
@@ -100,6 +103,32 @@ async def test_what_came_and_could_not_be_written_comes_again(
         await at.consumer(target=NOISY)
     assert len(read_arrays(tmp_path / "consumer" / "summary.npz", "test")["x"]) == 6
     assert draws(tmp_path) == len([*(tmp_path / "runs").glob("run-*")]) == 1
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    # Weights of other rows lay beside a new summary until it was judged; here it never is. They stay as long
+    # as theirs is the summary on the disk.
+
+    def full(path: Path, data: bytes, mode: int | None = None) -> None:
+        if path.name == "summary.npz" and not written:
+            raise FULL
+        replace(path, data, mode)
+
+    def fail(*_: object) -> None:
+        raise ValueError("odd rows")
+
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        await at.consumer(target=NOISY)
+        monkeypatch.setattr(consumer.results, "replace", full)
+        monkeypatch.setattr(judging, "evaluate_tables", fail)
+        with pytest.raises(NotJudgedError if written else ConfigError):
+            await at.consumer(target=NOISY)
+    earlier = [(tmp_path / "consumer" / name).exists() for name in (WEIGHTED, REPEATS, EVALUATION)]
+    assert earlier == [not written] * 3
 
 
 def test_a_summary_that_cannot_be_judged_is_there_and_is_judged_later(begin: Start, tmp_path: Path) -> None:
