@@ -34,7 +34,9 @@ class Case:
         dies: owners whose process dies, by the number of directives that it lives through.
         engine: what carries directives.
         seeds: whether the curator has public rows.
-        labels: whether rows have labels.
+        labels: whether rows of owners have labels.
+        own_class: whether those of D_v have, too.
+        times: as many rows of owners as others have.
         tight: whether the holder may send as many rows in a run as it sends at its first sale, and no more.
         finish: whether the files of a release are made, which takes a compiler a while.
     """
@@ -50,6 +52,8 @@ class Case:
     engine: Engine = "loopback"
     seeds: bool = True
     labels: bool = True
+    own_class: bool = False
+    times: int = 1
     tight: bool = False
     finish: bool = False
 
@@ -66,6 +70,8 @@ class Case:
 
 ROWS = 4
 _EPSILON = 2.0
+_MANY = 26
+"""Times as many rows of owners: 1,092, of which a sketch tells classes apart at _EPSILON (`labels_help`)."""
 _SECURE = SumSettings(security=SecuritySettings(dropouts=1, colluders=1))
 _WIDE, _SMALL = (PeriodBudget(epsilon=epsilon, delta=1e-5) for epsilon in (50.0, 0.5))
 _POLICIES: Mapping[str, Mapping[str, PolicySettings]] = {
@@ -146,6 +152,8 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(
             _summary(protocol, "a secure sketch, and counts of coalitions", pooling=_SECURE, **pooled)
         )
+        cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
+        cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
         cases.append(_summary(protocol, "no labels", labels=False))
         herding, drawn, most = ({**_SEEDS, **how} for how in ({"fill": "herding"}, {"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "orders filled by herding", cells=herding))

@@ -52,10 +52,10 @@ class World:
     seeds: Table
 
 
-def make_world(seed: int) -> World:
-    """Rows of a market; every number follows from the seed."""
+def make_world(seed: int, times: int = 1) -> World:
+    """Rows of a market; every number follows from the seed. Owners have `times` as many as usual."""
     random = np.random.default_rng([seed, zlib.crc32(b"world")])
-    owners = {name: _table(random, size) for name, size in zip(OWNERS, _SIZES, strict=True)}
+    owners = {name: _table(random, times * size) for name, size in zip(OWNERS, _SIZES, strict=True)}
     held = owners[HOLDER]
     values, labels = held.values.copy(), _labels(held)
     labels[labels == 2] = 0
@@ -66,7 +66,7 @@ def make_world(seed: int) -> World:
     values[6] = owners["south"].values[0]  # two owners bid the same
     labels[6] = _labels(owners["south"])[0]
     owners[HOLDER] = Table(values, labels)
-    validation = Table(_table(random, _VALIDATION).values, None)
+    validation = _table(random, _VALIDATION)
     return World(owners, validation, _table(random, _SEEDS))
 
 

@@ -53,7 +53,7 @@ def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
         kinds: of neighbours.
         seed: of rows and of noise.
     """
-    world = make_world(seed)
+    world = make_world(seed, case.times)
     if case.tight:
         sold = len(next(_sales(play(case, world, Recorder(seed))), ()))
         case = replace(case, policies={HOLDER: PolicySettings(most_rows_per_run=max(1, sold))})

@@ -85,7 +85,13 @@ async def _play(case: Case, world: World, recorder: Recorder) -> Played:
         try:
             if case.summary is not None and case.request is not None:
                 await run_in_process(
-                    reached, world.validation, case.summary, case.request, records, hear, case.pooling
+                    reached,
+                    _bare(world.validation, case.own_class),
+                    case.summary,
+                    case.request,
+                    records,
+                    hear,
+                    case.pooling,
                 )
             else:
                 await release_in_process(reached, case.settings, case.pooling, records, hear)

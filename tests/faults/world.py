@@ -37,7 +37,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.protocols import AUTO
 from fedkme.store import Store, open_store
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.journals import RunDocument
@@ -47,6 +47,7 @@ from tests.owner.over_wire import OverWire
 from tests.parties import curator_values
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+LABELLED = SCHEMA.model_copy(update={"label": Label(name="kind", classes=("a", "b", "c"))})
 DIMENSION = 8
 OWNERS = ("owner-1", "owner-2", "owner-3")
 RUN = "run-1"
@@ -178,8 +179,10 @@ class MortalRecords(RecordFolder):
         self._process.tick()
 
 
-def table(name: str) -> Table:
-    return Table(np.random.default_rng(int(name[-1])).random((14, SCHEMA.width)))
+def table(name: str, schema: Schema) -> Table:
+    chance = np.random.default_rng(int(name[-1]))
+    values = chance.random((14, schema.width))
+    return Table(values, chance.integers(len(schema.classes), size=14) if schema.label else None)
 
 
 class World:
@@ -196,8 +199,10 @@ class World:
         twice: float = 0.0,
         rows: int = 8,
         secure: bool = False,
+        schema: Schema = SCHEMA,
     ) -> None:
         self.folder = folder
+        self.schema = schema
         self.summary = summary
         self.chance = random.Random(seed)
         self.fates = {name: Fate() for name in ("curator", *OWNERS)} | (fates or {})
@@ -279,7 +284,7 @@ class World:
         lifecycle = Lifecycle(
             RunContext(
                 settings,
-                SCHEMA,
+                self.schema,
                 seeds,
                 members,
                 store,
@@ -328,16 +333,17 @@ class World:
             if known is not None:
                 await asyncio.sleep(1.0)  # owners are back before the consumer is
             run = runs.find(RUN) or runs.ask(RUN, self._document())
-            validation = table("owner-9").values[:5]
+            validation = table("owner-9", self.schema).take(np.arange(5))
+            encoded = self.schema.encode(validation.values)
             plan = await preparation.plan_of(run)
             assert plan.choice is not None
             self.lines.append(plan.choice.line)
             if plan.cells is not None:
-                book = code_book_from_json(plan.cells.code_book, SCHEMA)
-                offer = Offer(histogram=counts(book.cells_of(SCHEMA.encode(validation)), book.cells))
+                book = code_book_from_json(plan.cells.code_book, self.schema)
+                offer = Offer(histogram=counts(book.cells_of(encoded, validation.labels), book.cells))
             else:
                 h1 = RandomFourier(plan.features)
-                offer = Offer(target=quantize_mean(h1.normalised(validation).mean(axis=0)))
+                offer = Offer(target=quantize_mean(h1.normalised(encoded).mean(axis=0)))
             run.document = dataclasses.replace(run.document, offer=offer)
             runs.enqueue(run)
         while (found := runs.find(RUN)) is not None and found.open:
@@ -349,13 +355,18 @@ class World:
 
     def _document(self) -> RunDocument:
         spec = FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 7)
-        request = SummaryRequest("consumer", b"1" * 16, SCHEMA.digest(), self.rows, 5, 1.0)
+        labelled = self.schema.label is not None
+        request = SummaryRequest("consumer", b"1" * 16, self.schema.digest(), self.rows, 5, 1.0, labelled)
         return RunDocument(request, Plan(RUN, spec))
 
     async def _owner(self, name: str, process: Process) -> None:
         store = self._store(name, process)
         party = OwnerParty(
-            name=name, table=table(name), schema=SCHEMA, store=store, noise_for=noise_for(self.seed, name)
+            name=name,
+            table=table(name, self.schema),
+            schema=self.schema,
+            store=store,
+            noise_for=noise_for(self.seed, name),
         )
         try:
             manager = party.open("curator")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from fedkme.errors import AuditError
 from fedkme.operate.audit_cli import app
 from fedkme.privacy.noise import simulated
+from fedkme.protocol import CellTerms, Invitation
 from fedkme.protocols import PROTOCOLS
 from sim.replay.cases import cases_of, replayed
 from sim.replay.cli import replay_case
@@ -31,7 +32,7 @@ def test_every_protocol_is_replayed() -> None:
 def test_every_case_is_carried_out(protocol: str) -> None:
     # A run that is refused at once shows nothing.
     for case in cases_of(protocol):
-        played = play(case, make_world(0), Recorder(0))
+        played = play(case, make_world(0, case.times), Recorder(0))
         assert played.fault == "", case.name
         if case.note == "any policy":
             assert all(len(each) > 1 for each in played.recorder.exchanged.values())
@@ -90,3 +91,15 @@ def test_the_verb_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     told = CliRunner().invoke(app, ["replay", "cells", "--quick"])
     assert isinstance(told.exception, AuditError)
     assert "UNDECLARED cells (any policy): noise" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("note", "book"), [("classes of a sketch", ("sketch", 3)), ("own classes and a sketch", ("classes", 0))]
+)
+def test_cases_with_classes_have_rows_enough_for_them(note: str, book: tuple[str, int]) -> None:
+    # Below the least number of rows a code book is made by signs alone, and they would show nothing new.
+    (case,) = [case for case in cases_of("cells") if case.note == note]
+    played = play(case, make_world(0, case.times), Recorder(0))
+    bodies = [exchanged.directive.body for exchanged in played.recorder.exchanged[HOLDER]]
+    terms = [body.terms for body in bodies if isinstance(body, Invitation)]
+    assert [(each.code_book["kind"], each.classes) for each in terms if isinstance(each, CellTerms)] == [book]
