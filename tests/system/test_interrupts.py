@@ -62,7 +62,8 @@ def test_ctrl_c(begin: Start, tmp_path: Path, engine: str) -> None:
 
 def test_ctrl_c_while_baselines_run(begin: Start, tmp_path: Path) -> None:
     # The run itself is complete then, and stays so.
-    arguments = ("--engine", "inprocess", "--set", "p=40", "--out", tmp_path / "run")
+    changes = ("--set", "protocol=algorithm3", "--set", "p=40")
+    arguments = ("--engine", "inprocess", *changes, "--out", tmp_path / "run")
     run = begin("sim", "run", "digits", *arguments)
     line_with(run, "running the baselines")
     run.send_signal(signal.SIGINT)
@@ -71,7 +72,7 @@ def test_ctrl_c_while_baselines_run(begin: Start, tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in lines] == ["error 130 (interrupted)"]
     metrics = read_json(tmp_path / "run" / "metrics.json")
     assert (metrics["status"], metrics["rounds"]) == ("complete", 40)
-    assert list(metrics["mmd2"]) == ["summary"]
+    assert all(name.startswith("summary") for name in metrics["mmd2"])
     assert (tmp_path / "run" / "report.html").is_file()
 
 
