@@ -41,7 +41,7 @@ def choose(
         settings: the curator's.
         schema: of the rows.
         request: the consumer's.
-        owners: names of those who are here.
+        owners: names of those who are here; of a named protocol nothing is said before they are.
         sizes: m_j of those of them who said it; others are taken to have the median.
         seed_rows: public rows.
 
@@ -49,10 +49,9 @@ def choose(
         NotEnoughRowsError: owners have fewer rows than are asked for.
     """
     if settings.protocol != AUTO and not owners:
-        line = (
-            f"plan: {settings.protocol}, as named; owners are not here yet, and nothing says what it reaches"
+        return SummaryChoice(
+            settings.protocol, _ratio(settings), (), 0, f"plan: {settings.protocol}, as named"
         )
-        return SummaryChoice(settings.protocol, _ratio(settings), (), 0, line)
     held = held_rows(owners, sizes) or [max(ASSUMED, request.rows)] * len(owners)
     facts = run_facts(settings, schema, request.rows, request.validation_rows, held, seed_rows)
     plan = make_plan(facts)

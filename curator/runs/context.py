@@ -21,6 +21,7 @@ from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.errors import MissingOwnersError, StoreError
+from fedkme.exchange import SummaryChoice
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
@@ -139,6 +140,13 @@ class RunContext:
             return settings
         protocol = ALGORITHM3 if plan.cells is None else "cells"  # begun by a release that chose nothing
         return settings.model_copy(update={"protocol": protocol})
+
+    def say_choice(self, run: Run, choice: SummaryChoice) -> None:
+        """Report what is expected of a run, where anything is."""
+        if choice.relative_mmd2 or run.document.owners:
+            self.say("planned", run=run.name, round=0, line=choice.line)
+        if choice.disagrees:
+            self.say("warning", run=run.name, round=0, line=choice.disagrees)
 
     def left(self, run: str, fault: Fault) -> None:
         """Report an owner that left a run."""

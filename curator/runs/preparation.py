@@ -26,7 +26,6 @@ from fedkme.errors import (
     CancelledRunError,
     ConfigError,
     FedkmeError,
-    MissingOwnersError,
     ProtocolError,
     SchemaError,
     StoreError,
@@ -186,10 +185,10 @@ class Preparation:
     async def _choose(self, run: Run) -> Sequence[str]:
         """Choose the run's protocol once owners are here, and write it down before anybody hears of it.
 
-        A protocol that settings name waits for nobody any longer than that: the run does.
+        A named protocol whose plan needs no owner waits for none; what it will reach is said when it begins.
 
         Returns:
-            Names of the owners that came for it; none where it was chosen before.
+            Names of the owners that are here for it; none where it was chosen before.
 
         Raises:
             MissingOwnersError: the plan is to choose and too few owners came.
@@ -200,11 +199,8 @@ class Preparation:
             return ()
         context, settings = self._context, self._context.settings.summary
         here: Sequence[str] = ()
-        try:
+        if settings.protocol == AUTO or settings.row.family == "cells":  # whose plan waits for owners anyway
             here = await context.members.gather(settings.quorum, context.settings.connect_s)
-        except MissingOwnersError:
-            if settings.protocol == AUTO:
-                raise
         sizes, seeds, asked = context.members.sizes(), len(context.encoded_seeds), run.document.summary
         choice = choose(settings, context.schema, asked, here, sizes, seeds)
         if run.status == "asked":  # else it was cancelled
@@ -220,9 +216,7 @@ class Preparation:
         with context.store.transaction():
             context.store.update_run(run.name, document=document.to_bytes())
         run.document = document
-        context.say("planned", run=run.name, round=0, line=choice.line)
-        if choice.disagrees:
-            context.say("warning", run=run.name, round=0, line=choice.disagrees)
+        context.say_choice(run, choice)
 
     def _check_planned(self, summary: SummarySettings, rows: int) -> None:
         """Refuse a run over its target, or one that owners' rows cannot pay for beside those that are open.

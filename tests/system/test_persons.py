@@ -68,7 +68,7 @@ def finite(metrics: Any) -> dict[tuple[str, str, str], float]:
 
 
 def test_a_summary_states_what_a_person_is_promised(scenario: str, tmp_path: Path) -> None:
-    settings = ("engine=inprocess", "p=8", "privacy.group=3")
+    settings = ("engine=inprocess", "protocol=cells", "p=8", "privacy.group=3")
     progress = KeptProgress()
     directory, metrics = launch(tmp_path / "run", *settings, scenario=scenario, progress=progress)
     kept = sum(read_json(directory / "record.json")["owner_rows"].values())
@@ -84,7 +84,8 @@ def test_a_summary_states_what_a_person_is_promised(scenario: str, tmp_path: Pat
 
 def test_who_protects_rows_alone_is_told(scenario: str, tmp_path: Path) -> None:
     progress = KeptProgress()
-    _, metrics = launch(tmp_path / "run", "engine=inprocess", "p=8", scenario=scenario, progress=progress)
+    settings = ("engine=inprocess", "protocol=cells", "p=8")
+    _, metrics = launch(tmp_path / "run", *settings, scenario=scenario, progress=progress)
     assert finite(metrics)["D_v", "owners and curator", PERSON] == pytest.approx(3.0)
     assert progress.notes.count("epsilon holds for 1 of the 3 rows that a person may have; see 'group'") == 1
 
@@ -92,7 +93,14 @@ def test_who_protects_rows_alone_is_told(scenario: str, tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_processes_bound_and_state_the_same(scenario: str, tmp_path: Path) -> None:
     made = [
-        launch(tmp_path / engine, f"engine={engine}", "p=8", "privacy.group=3", scenario=scenario)
+        launch(
+            tmp_path / engine,
+            f"engine={engine}",
+            "protocol=cells",
+            "p=8",
+            "privacy.group=3",
+            scenario=scenario,
+        )
         for engine in ("inprocess", "processes")
     ]
     (here, first), (there, second) = made
