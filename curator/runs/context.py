@@ -141,12 +141,12 @@ class RunContext:
         protocol = ALGORITHM3 if plan.cells is None else "cells"  # begun by a release that chose nothing
         return settings.model_copy(update={"protocol": protocol})
 
-    def say_choice(self, run: Run, choice: SummaryChoice) -> None:
-        """Report what is expected of a run, where anything is."""
-        if choice.relative_mmd2 or run.document.owners:
-            self.say("planned", run=run.name, round=0, line=choice.line)
-        if choice.disagrees:
-            self.say("warning", run=run.name, round=0, line=choice.disagrees)
+    def say_choice(self, run: str, choice: SummaryChoice | None) -> None:
+        """Report what is expected of a run, where owners are here and it can be said."""
+        if choice is not None and choice.accessed:
+            self.say("planned", run=run, round=0, line=choice.line)
+        if choice is not None and choice.disagrees:
+            self.say("warning", run=run, round=0, line=choice.disagrees)
 
     def left(self, run: str, fault: Fault) -> None:
         """Report an owner that left a run."""

@@ -14,6 +14,7 @@ from typing import Protocol
 from curator.cells.family import CellsFamily
 from curator.owners.connection import Traffic
 from curator.owners.head_exchange import HeadExchange
+from curator.planning.choice import choose
 from curator.runs.context import RunContext
 from curator.runs.families import Family
 from curator.runs.queue import Run, Status
@@ -163,5 +164,18 @@ class Lifecycle:
             return
         members = self.context.members
         names = await members.gather(quorum, self.context.settings.connect_s)
-        run.document = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
-        self.context.store.update_run(run.name, document=run.document.to_bytes())
+        bound = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
+        document = bound if run.is_release else self._expected(bound)
+        self.context.store.update_run(run.name, document=document.to_bytes())
+        run.document = document
+        if document.plan != bound.plan:
+            self.context.say_choice(run.name, document.planned.choice)
+
+    def _expected(self, document: RunDocument) -> RunDocument:
+        """Put into a plan what its named protocol is expected to reach, now that its owners are here."""
+        context, before = self.context, document.planned.choice
+        if before is None or before.relative_mmd2:
+            return document
+        settings, sizes, seeds = context.summary_of(document), context.members.sizes(), context.encoded_seeds
+        choice = choose(settings, context.schema, document.summary, document.owners, sizes, len(seeds))
+        return replace(document, plan=replace(document.planned, choice=choice))

@@ -199,7 +199,7 @@ class Preparation:
             return ()
         context, settings = self._context, self._context.settings.summary
         here: Sequence[str] = ()
-        if settings.protocol == AUTO or settings.row.family == "cells":  # whose plan waits for owners anyway
+        if settings.asks_owners:
             here = await context.members.gather(settings.quorum, context.settings.connect_s)
         sizes, seeds, asked = context.members.sizes(), len(context.encoded_seeds), run.document.summary
         choice = choose(settings, context.schema, asked, here, sizes, seeds)
@@ -216,7 +216,7 @@ class Preparation:
         with context.store.transaction():
             context.store.update_run(run.name, document=document.to_bytes())
         run.document = document
-        context.say_choice(run, choice)
+        context.say_choice(run.name, choice)
 
     def _check_planned(self, summary: SummarySettings, rows: int) -> None:
         """Refuse a run over its target, or one that owners' rows cannot pay for beside those that are open.

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from curator.owners.session import OwnerSession
-from curator.planning.choice import choose
 from curator.runs.context import RunContext
 from curator.runs.families import Family
 from curator.runs.journal import JournaledNoise, RunJournal
@@ -34,7 +33,6 @@ class SummaryRun:
         self.quorum = context.settings.summary.quorum
         self._context = context
         self._run = run
-        self._choice = run.document.planned.choice
         self._family = family
         self._journal = RunJournal(context.store, run.name, context.ledger) if context.journaled else None
         self._ledger: LedgerSink = self._journal or context.ledger
@@ -70,21 +68,11 @@ class SummaryRun:
         }
         self._context.say("run", run=self._run.name, round=0, **begins)
         self._context.begin_without(self._run, self.record.faults)
-        self._expect()
         try:
             await body(self.sessions, self.record, progress)
         finally:
             progress.tell()
         return "complete" if self.record.status == "complete" else "stopped"
-
-    def _expect(self) -> None:
-        """Say what a named protocol is expected to reach, now that its owners are here."""
-        context, document, before = self._context, self._run.document, self._choice
-        if before is None or before.relative_mmd2:
-            return
-        settings, sizes, seeds = context.summary_of(document), context.members.sizes(), context.encoded_seeds
-        self._choice = choose(settings, context.schema, document.summary, document.owners, sizes, len(seeds))
-        context.say_choice(self._run, self._choice)
 
     @property
     def _protocol(self) -> str:
@@ -121,7 +109,7 @@ class SummaryRun:
             "run": self._run.name,
             "consumer": self._run.consumer,
             "protocol": self._protocol,
-            "plan": None if self._choice is None else asdict(self._choice),
+            "plan": None if (choice := document.planned.choice) is None else asdict(choice),
             "p": document.summary.rows,
             "rows_of_person": rows_of_person(self._context.schema),
             "validation_rows": document.summary.validation_rows,

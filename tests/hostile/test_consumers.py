@@ -152,6 +152,8 @@ async def test_more_rows_than_there_are(tmp_path: Path) -> None:
         at.owner("a")
         async with at.summarize() as stream:
             await stream.write(asked(rows=HUGE))
+            assert (await stream.read()).HasField("plan")
+            await stream.write(TARGET)
             fault = codecs.fault_from_wire((await stream.read()).fault)
             assert fault.code == 20
         await at.consumer(output=tmp_path / "good")
