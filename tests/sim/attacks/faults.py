@@ -202,6 +202,9 @@ class LeavesAtLimit(OwnerGate):
     def offered(self, table: Table) -> Table:
         return table
 
+    def tie_breaks(self, rows: int) -> Floats:
+        return np.zeros(rows)
+
     def pass_rows(self, run: str, round_number: int, tokens: Sequence[int], *rest: Any, **more: Any) -> None:
         if self.rows_sent + len(tokens) > limits.HELD:
             raise BudgetError("more rows are asked for than may leave", "Ask for fewer.")
