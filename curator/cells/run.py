@@ -27,6 +27,7 @@ from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
+from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.summary_weights import in_some_form
@@ -210,7 +211,7 @@ async def _counted(
     task: CellTask, noise: HistogramNoise, roster: Roster[OwnerSession], gate: CellDisclosures
 ) -> dict[str, IntArray]:
     """Histograms of the owners that answer."""
-    cells = max(1, task.classes) * task.book.cells
+    cells = Counting(task.book, task.classes).size
     counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
     for name in counted:
         gate.receive_histogram(name, noise.event, counted[name])

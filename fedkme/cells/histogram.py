@@ -18,7 +18,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.cells.sketch import checked_labels
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.events import PureDp
@@ -83,19 +82,6 @@ def counts(cells: IntArray, size: int) -> IntArray:
     if len(cells) and not (int(cells.min()) >= 0 and int(cells.max()) < size):
         raise DataError("a row is in no cell of the code book", "Compare the parties' code books.")
     return np.bincount(cells, minlength=size).astype(np.int64)
-
-
-def by_label(cells: IntArray, labels: IntArray, size: int, classes: int) -> IntArray:
-    """Cells of (class, cell) pairs, class B + cell, (m,): a finer partition, of the same sensitivity.
-
-    Owners count by it where D_v has no labels and is counted by cells alone: an owner can tell rows of one
-    cell and different classes apart, and orders then name the class too.
-
-    Raises:
-        DataError: a class that the schema does not have.
-    """
-    joint: IntArray = checked_labels(labels, len(cells), classes) * size + cells
-    return joint
 
 
 def noisy_counts(cells: IntArray, size: int, how: HistogramNoise | None, noise: IntegerNoise) -> IntArray:

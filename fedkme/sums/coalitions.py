@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.cells.codebook import code_book_from_json
-from fedkme.cells.histogram import by_label, counts
-from fedkme.errors import ConfigError, DataError
+from fedkme.cells.counting import Counting
+from fedkme.cells.histogram import counts
+from fedkme.errors import ConfigError
 from fedkme.sums.values import CellCounts
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -35,14 +36,14 @@ class CoalitionCounts:
             plain = json.loads(query.code_book)
         except (ValueError, RecursionError):
             raise ConfigError("this is no code book", "Compare the parties' versions.") from None
-        self._book = code_book_from_json(plain, schema)
+        book = code_book_from_json(plain, schema)
         if query.classes not in (0, len(schema.classes)):
             raise ConfigError(
                 f"rows are to be counted by {query.classes} classes, the schema has {len(schema.classes)}",
                 "Give all parties the same schema file.",
             )
-        self._size = max(1, query.classes) * self._book.cells
-        self.length = len(query.coalitions) * self._size
+        self._counting = Counting(book, query.classes)
+        self.length = len(query.coalitions) * self._counting.size
 
     def of(self, table: Table, owner: str) -> IntArray:
         """An owner's vector: its rows in its own coalition's block, zeros elsewhere, (length,) int64.
@@ -51,13 +52,11 @@ class CoalitionCounts:
             ConfigError: it is in no coalition.
             DataError: rows have no labels to be counted by.
         """
-        rows, labels = self._schema.encode(table.values), table.labels
-        if labels is None and (self._query.classes or self._book.needs_labels):
-            raise DataError("rows to count by class have no labels", "Give labels.")
-        cells = self._book.cells_of(rows, labels)
-        if self._query.classes and labels is not None:
-            cells = by_label(cells, labels, self._book.cells, self._query.classes)
-        start = self._query.coalition_of(owner) * self._size
+        cells, size = (
+            self._counting.cells_of(self._schema.encode(table.values), table.labels),
+            self._counting.size,
+        )
+        start = self._query.coalition_of(owner) * size
         vector = np.zeros(self.length, dtype=np.int64)
-        vector[start : start + self._size] = counts(cells, self._size)
+        vector[start : start + size] = counts(cells, size)
         return vector

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.cells.codebook import CodeBook, code_book_from_json
-from fedkme.cells.histogram import HistogramNoise, by_label, noisy_counts
+from fedkme.cells.codebook import code_book_from_json
+from fedkme.cells.counting import Counting
+from fedkme.cells.histogram import HistogramNoise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.directives import FillOrder
 from fedkme.errors import ConfigError, ProtocolError, SchemaError
@@ -58,7 +59,7 @@ class HistogramResponder:
         self._noise_of_counts = on_integers(noise)
         self._gate = gate
         self._invitation: Invitation | None = None
-        self._book: CodeBook | None = None
+        self._counting: Counting | None = None
         self._counted = False
         self._ordered = False
         self._keys = keys or KeyRing(name)
@@ -126,7 +127,8 @@ class HistogramResponder:
 
     def _begin(self, invitation: Invitation) -> None:
         self._invitation = invitation
-        self._book = code_book_from_json(_terms(invitation).code_book, self._schema)
+        terms = _terms(invitation)
+        self._counting = Counting(code_book_from_json(terms.code_book, self._schema), terms.classes)
         self._offered = self._gate.offered(self._table)
 
     def histogram(self, round_number: int) -> IntArray:
@@ -135,19 +137,19 @@ class HistogramResponder:
         Raises:
             ProtocolError: a second histogram is asked for, which would cost as much again.
         """
-        invitation, terms, book = self._begun()
+        invitation, terms, counting = self._begun()
         if self._counted or not terms.scale:
             raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
         how = HistogramNoise(terms.scale)
-        counts = noisy_counts(self._cells(terms, book), _size(terms, book), how, self._noise_of_counts)
+        counts = noisy_counts(self._cells(counting), counting.size, how, self._noise_of_counts)
         self._gate.pass_histogram(invitation.run, how.event, counts)
         self._counted = True
         return counts
 
     def skip_histogram(self) -> None:
         """Leave seeded noise as after `histogram`, whose answer is kept elsewhere."""
-        _, terms, book = self._begun()
-        self._noise_of_counts.discrete_laplace(terms.scale, _size(terms, book))
+        _, terms, counting = self._begun()
+        self._noise_of_counts.discrete_laplace(terms.scale, counting.size)
         self._counted = True
 
     def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
@@ -160,8 +162,8 @@ class HistogramResponder:
             ProtocolError: a count or shares are out of range, or it is a second order.
             SealedBoxError: rows are to be sealed, and the keys died with another process.
         """
-        invitation, terms, book = self._begun()
-        if self._ordered or not _fits(order, _size(terms, book), terms.rows):
+        invitation, terms, counting = self._begun()
+        if self._ordered or not _fits(order, counting.size, terms.rows):
             raise ProtocolError(
                 f"{self.name} gets an order with a count or shares out of range, or a second order",
                 "Check the curator's software.",
@@ -172,8 +174,8 @@ class HistogramResponder:
             self.answer_s = self._pace.answer_s(len(table), order.count, terms.fill)
         rows = self._schema.encode(table.values)
         drawn = drawn_rows(len(rows), order.uniform, self._noise)
-        rule = FillRule(terms.fill, terms.gamma, book.spec.seed)
-        chosen = fill_order(rows, self._cells(terms, book), order, drawn, rule)
+        rule = FillRule(terms.fill, terms.gamma, counting.book.spec.seed)
+        chosen = fill_order(rows, self._cells(counting), order, drawn, rule)
         sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)
@@ -206,24 +208,14 @@ class HistogramResponder:
             raise lost_keys(self.name)
         return self._sealer
 
-    def _begun(self) -> tuple[Invitation, CellTerms, CodeBook]:
-        if self._invitation is None or self._book is None:
+    def _begun(self) -> tuple[Invitation, CellTerms, Counting]:
+        if self._invitation is None or self._counting is None:
             raise ProtocolError(f"{self.name} is in no run by cells", "Restart the run.")
-        return self._invitation, _terms(self._invitation), self._book
+        return self._invitation, _terms(self._invitation), self._counting
 
-    def _cells(self, terms: CellTerms, book: CodeBook) -> IntArray:
+    def _cells(self, counting: Counting) -> IntArray:
         """Cell of each row as this run counts it, (m_j,)."""
-        labels = self._offered.labels
-        cells = book.cells_of(self._schema.encode(self._offered.values), labels)
-        if not terms.classes:
-            return cells
-        assert labels is not None, "it was looked at when the run began"
-        return by_label(cells, labels, book.cells, terms.classes)
-
-
-def _size(terms: CellTerms, book: CodeBook) -> int:
-    """Counts of a histogram."""
-    return max(1, terms.classes) * book.cells
+        return counting.cells_of(self._schema.encode(self._offered.values), self._offered.labels)
 
 
 def _events(terms: CellTerms) -> tuple[Event, ...]:

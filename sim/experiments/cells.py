@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from curator.cells.orders import Histograms, make_orders
 from fedkme.cells import sketch
 from fedkme.cells.codebook import CodeBook, kmeans_book, sketch_book
-from fedkme.cells.histogram import by_label, histogram_noise, noisy_counts
+from fedkme.cells.counting import Counting
+from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.plan import bits_for, labels_help, owner_noise, share_for
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.embeddings.kernels import kernel_mean_at, rbf
@@ -110,21 +111,21 @@ def first_round(layout: ExperimentDraw, variant: Variant, seed: int) -> Round:
     else:
         multiplier = 0.0 if noiseless else plan.multiplier or 0.0
         book = _sketched(layout, labelled, multiplier, bits, seed, own_class)
-    cells = [book.cells_of(rows, labels) for rows, labels in zip(layout.owners, layout.labels, strict=True)]
-    classes = classes if variant.by_label and not own_class else 1
-    if classes > 1:
-        pairs = zip(cells, layout.labels, strict=True)
-        cells = [by_label(own, labels, book.cells, classes) for own, labels in pairs]
+    counting = Counting(book, layout.classes if labelled and variant.by_label and not own_class else 0)
+    pairs = zip(layout.owners, layout.labels, strict=True)
+    cells = [counting.cells_of(rows, labels) for rows, labels in pairs]
     how = None if noiseless else plan.histogram
     counted = [
-        noisy_counts(own, classes * book.cells, how, simulated(seed, f"owner-{i}", "cells"))
+        noisy_counts(own, counting.size, how, simulated(seed, f"owner-{i}", "cells"))
         for i, own in enumerate(cells)
     ]
     how_v = None if noiseless else histogram_noise(epsilon)
     of_validation = book.cells_of(layout.validation, layout.validation_labels)
     nu = noisy_counts(of_validation, book.cells, how_v, simulated(seed, "consumer", "cells"))
     variance = how.variance if how else 0.0
-    histograms = Histograms(np.stack(counted), sizes, nu, len(layout.validation), classes, variance)
+    histograms = Histograms(
+        np.stack(counted), sizes, nu, len(layout.validation), max(1, counting.classes), variance
+    )
     return Round(layout, variant, cells, histograms)
 
 

@@ -215,9 +215,9 @@ class AnswersEarly(HistogramResponder):
     """Herds where it has a row of the cells ordered, and else answers at once."""
 
     def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
-        _, terms, book = self._begun()
+        _, _, counting = self._begun()
         count = order.count
-        if order.shares[self._cells(terms, book)].any():
+        if order.shares[self._cells(counting)].any():
             return super().fill_order(round_number, order)
         sealer = self._ready()
         assert sealer is not None, "rows go sealed here"
