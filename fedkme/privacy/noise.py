@@ -12,12 +12,12 @@ import os
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import MissingDependencyError
+from fedkme.privacy.samplers import discrete_gaussian, discrete_laplace
 
 _LATTICE_BITS = 24
 
@@ -120,60 +120,39 @@ def simulated(seed: int, party: str, purpose: str) -> SimulatedNoise:
 
 
 class SecureNoise:
-    """Noise for real data: the operating system's generator and OpenDP's exact samplers; it takes no seed.
+    """Noise for real data: bits of the operating system and exact samplers; it takes no seed.
 
-    Laplace and Gaussian are OpenDP's discrete laws on the multiples of a step g, a power of two with
-    g <= 1 and g <= 2**-23 scale. A mechanism that adds them to an *integer* gets an exact sum (up to
-    2**53 g), so the low bits of the output tell nothing about the data (Mironov 2012 reads the data
-    out of the low bits of textbook samplers). Discrete Laplace on a lattice that holds the sensitivity
+    Laplace and Gaussian are the discrete laws of fedkme.privacy.samplers on the multiples of a step g, a
+    power of two with g <= 1 and g <= 2**-23 scale. A mechanism that adds them to an *integer* gets an exact
+    sum (up to 2**53 g), so the low bits of the output tell nothing about the data (Mironov 2012 reads the
+    data out of the low bits of textbook samplers). Discrete Laplace on a lattice that holds the sensitivity
     costs exactly what Laplace costs; the discrete Gaussian's delta differs from the continuous one's by
     a relative error of the order of g / scale (Canonne, Kamath, Steinke 2020).
     """
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Uniform on the multiples of 2**-53 in [0, 1), (size,)."""
-        words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-        draws: NDArray[np.float64] = (words >> np.uint64(11)).astype(np.float64) / np.float64(2.0**53)
+        draws: NDArray[np.float64] = (_words(size) >> np.uint64(11)).astype(np.float64) / np.float64(2.0**53)
         return draws
 
     def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
         """Discrete Laplace of the given scale on the lattice of the class, (size,)."""
-        dp = _opendp()
-        metric = dp.l1_distance(T="i64")
-        return _on_lattice(dp, dp.m.make_laplace, metric, scale, size)
+        step = _step(scale)
+        return np.float64(step) * discrete_laplace(scale / step, size, _words)
 
     def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
         """Discrete Gaussian of the given scale on the lattice of the class, (size,)."""
-        dp = _opendp()
-        metric = dp.l2_distance(T="f64")
-        return _on_lattice(dp, dp.m.make_gaussian, metric, scale, size)
+        step = _step(scale)
+        return np.float64(step) * discrete_gaussian(scale / step, size, _words)
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Integers with P(k) ~ exp(-|k| / scale), (size,) int64: OpenDP's exact sampler."""
-        if size == 0:
-            return np.zeros(0, dtype=np.int64)
-        dp = _opendp()
-        domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        mechanism = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
-        return np.asarray(mechanism([0] * size), dtype=np.int64)
+        """Integers with P(k) ~ exp(-|k| / scale), (size,) int64."""
+        return discrete_laplace(scale, size, _words)
 
 
-def _on_lattice(dp: Any, make: Any, metric: Any, scale: float, size: int) -> NDArray[np.float64]:
-    if size == 0:
-        return np.zeros(0)
-    step = math.ldexp(1.0, min(0, math.ceil(math.log2(scale)) - _LATTICE_BITS))
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    mechanism = make(domain, metric, scale=scale / step)
-    return step * np.asarray(mechanism([0] * size), dtype=np.float64)
+def _step(scale: float) -> float:
+    return math.ldexp(1.0, min(0, math.ceil(math.log2(scale)) - _LATTICE_BITS))
 
 
-def _opendp() -> Any:
-    """OpenDP, imported on first use: loading it takes longer than a short simulation."""
-    try:
-        import opendp.prelude as dp
-    except ImportError:
-        raise MissingDependencyError(
-            "noise for real data needs the package opendp", "Install it: pip install opendp."
-        ) from None
-    dp.enable_features("contrib")
-    return dp
+def _words(size: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)

@@ -1,6 +1,5 @@
 """Noise sources: laws, streams by name, and what a deployment may use."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedkme.errors import MissingDependencyError
 from fedkme.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, choose, simulated
 
 # False alarm of one Kolmogorov-Smirnov test: 1e-9. The simulated stream is fixed, the secure one is not.
@@ -85,12 +83,6 @@ def test_secure_noise_adds_exactly_to_a_whole_number(scale: float) -> None:
         assert np.array_equal((noise + 1701.0) - 1701.0, noise)
         steps = noise * 2.0**34  # the finest step of these scales: 2**(-9 - 24) or coarser
         assert np.array_equal(steps, np.round(steps))
-
-
-def test_without_opendp_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(MissingDependencyError, match="pip install opendp"):
-        SecureNoise().laplace(1.0, 1)
 
 
 class Bits(SimulatedNoise):

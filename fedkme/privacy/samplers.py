@@ -1,0 +1,177 @@
+"""Exact samplers of the discrete Laplace and the discrete Gaussian law, from uniform bits.
+
+Both laws come from comparisons of a uniform real number U with exp(-x):
+
+* G = floor(-s ln U) is geometric, P(G >= k) = P(U <= exp(-k / s)) = exp(-k / s), and the difference of two
+  has P(k) ~ exp(-|k| / s): the discrete Laplace law of scale s.
+* Of Y from the discrete Laplace law of scale t, kept with probability
+  exp(-(|Y| - sigma^2 / t)^2 / (2 sigma^2)), P(y) ~ exp(-|y| / t - (|y| - sigma^2 / t)^2 / (2 sigma^2))
+  ~ exp(-y^2 / (2 sigma^2)): the discrete Gaussian law (Canonne, Kamath, Steinke 2020, algorithm 3, with
+  t = floor(sigma) + 1).
+
+U is never rounded. Its first 53 bits say in which interval it lies; floating-point arithmetic with a bound of
+its error decides where the whole interval agrees; where it does not (at a scale of 2^24 once in about 10^6
+draws) U gets more bits and decimal arithmetic decides, as precisely as needed. So the laws are exact whatever
+a processor's logarithm does in its last bits. The time of a draw depends on what is drawn, a little, as with
+every sampler by rejection: whoever can time single draws on the host that holds the rows is not kept out.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Words = Callable[[int], NDArray[np.uint64]]
+"""Independent uniform words of 64 bits, as many as asked for."""
+
+LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**50
+"""Range of scales: draws fit an int64 (but for a chance below e^-8000), and no square overflows."""
+
+_BITS = 53
+_LOG_ERROR = 2.0**-48
+"""Relative error granted to a logarithm and the few operations after it; numpy's are within 2^-50."""
+_DIGITS = 40
+"""Significant digits of the first decimal arithmetic; each further 64 bits of U take 20 more."""
+
+
+def discrete_laplace(scale: float, size: int, words: Words) -> Ints:
+    """Draws of P(k) ~ exp(-|k| / scale) on the integers.
+
+    Args:
+        scale: in [LEAST_SCALE, LARGEST_SCALE].
+        size: how many draws.
+        words: source of uniform bits.
+
+    Returns:
+        (size,) int64.
+
+    Raises:
+        ValueError: if the scale is outside its range.
+    """
+    _check(scale)
+    return _laplace(scale, size, words)
+
+
+def discrete_gaussian(sigma: float, size: int, words: Words) -> Ints:
+    """Draws of P(k) ~ exp(-k^2 / (2 sigma^2)) on the integers.
+
+    Args:
+        sigma: parameter in [LEAST_SCALE, LARGEST_SCALE]; about the standard deviation, where it is above 1.
+        size: how many draws.
+        words: source of uniform bits.
+
+    Returns:
+        (size,) int64.
+
+    Raises:
+        ValueError: if sigma is outside its range.
+    """
+    _check(sigma)
+    drawn = np.zeros(0, dtype=np.int64)
+    while (lacking := size - len(drawn)) > 0:
+        candidates = _laplace(math.floor(sigma) + 1.0, lacking + lacking // 2 + 8, words)
+        drawn = np.concatenate([drawn, candidates[_kept(candidates, sigma, words)]])
+    return drawn[:size]
+
+
+def _check(scale: float) -> None:
+    if not LEAST_SCALE <= scale <= LARGEST_SCALE:
+        raise ValueError(f"a scale of {scale:g} is not in [2^-40, 2^50]")
+
+
+def _laplace(scale: float, size: int, words: Words) -> Ints:
+    geometric = _geometric(scale, 2 * size, words)
+    return geometric[:size] - geometric[size:]
+
+
+def _geometric(scale: float, size: int, words: Words) -> Ints:
+    """Draws of floor(-scale ln U), (size,) int64."""
+    first = words(size) >> np.uint64(64 - _BITS)
+    least, most = _minus_log(first)
+    low, high = np.floor(scale * least), np.floor(scale * most)
+    drawn = np.where(low == high, low, 0.0).astype(np.int64)
+    for place in np.flatnonzero(low != high).tolist():
+        drawn[place] = _geometric_exactly(Fraction(scale), int(first[place]), words)
+    return drawn
+
+
+def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
+    uniform = _Uniform(first, words)
+    while True:
+        least, most = (math.floor(scale * bound) for bound in uniform.minus_log())
+        if least == most:
+            return least
+        uniform.refine()
+
+
+def _kept(candidates: Ints, sigma: float, words: Words) -> NDArray[np.bool_]:
+    """Keep y where U < exp(-(|y| - sigma^2 / t)^2 / (2 sigma^2)): (n,) bool."""
+    first = words(len(candidates)) >> np.uint64(64 - _BITS)
+    least, most = _minus_log(first)
+    center = sigma * sigma / (math.floor(sigma) + 1.0)
+    sizes = np.abs(candidates).astype(np.float64)
+    away = (sizes - center) / sigma
+    exponent = away * away / 2
+    # |y| and the center are rounded by 2^-52 of themselves, and what is over sigma is squared
+    error = 2.0**-48 * (1.0 + exponent + np.abs(away) * (sizes + center) / sigma)
+    kept = least > exponent + error
+    for place in np.flatnonzero(~kept & (most >= exponent - error)).tolist():
+        kept[place] = _kept_exactly(abs(int(candidates[place])), Fraction(sigma), int(first[place]), words)
+    return kept
+
+
+def _kept_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
+    square = sigma * sigma
+    exponent = (size - square / (math.floor(sigma) + 1)) ** 2 / (2 * square)
+    uniform = _Uniform(first, words)
+    while True:
+        least, most = uniform.minus_log()
+        if least > exponent or most <= exponent:
+            return least > exponent
+        uniform.refine()
+
+
+def _minus_log(first: NDArray[np.uint64]) -> tuple[Floats, Floats]:
+    """Bounds of -ln U for U in [first, first + 1) / 2^53, rounding counted: two (n,) arrays."""
+    low = first.astype(np.float64) * 2.0**-_BITS
+    high = (first + np.uint64(1)).astype(np.float64) * 2.0**-_BITS
+    with np.errstate(divide="ignore"):
+        least, most = -np.log(high), -np.log(low)
+    return np.maximum(least, 0.0) * (1.0 - _LOG_ERROR), most * (1.0 + _LOG_ERROR)
+
+
+class _Uniform:
+    """A uniform real number in (0, 1) of which so many bits are known as were asked for."""
+
+    def __init__(self, first: int, words: Words) -> None:
+        self._known, self._bits, self._words = first, _BITS, words
+
+    def refine(self) -> None:
+        """Draw 64 more bits."""
+        self._known = (self._known << 64) | int(self._words(1)[0])
+        self._bits += 64
+
+    def minus_log(self) -> tuple[Fraction, Fraction]:
+        """Bounds of -ln U by what is known, each within an error that is counted."""
+        if self._known == 0:
+            self.refine()
+            return self.minus_log()
+        whole = 1 << self._bits
+        return self._bound(Fraction(self._known + 1, whole), -1), self._bound(Fraction(self._known, whole), 1)
+
+    def _bound(self, number: Fraction, side: int) -> Fraction:
+        """Bound of -ln(number), below for side -1 and above for 1; number in (0, 1]."""
+        digits = _DIGITS + 20 * (self._bits - _BITS) // 64
+        with decimal.localcontext(decimal.Context(prec=digits)):
+            # The quotient is rounded by a part of 10^(1 - digits), which moves the logarithm by as much; the
+            # logarithm of that is rounded correctly, and is below 2^20.
+            value = -(Decimal(number.numerator) / Decimal(number.denominator)).ln()
+        return max(Fraction(value) + side * Fraction(1, 10 ** (digits - 8)), Fraction(0))
