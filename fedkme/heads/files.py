@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.errors import ConfigError, LedgerError
+from fedkme.heads.export import export_ledger
 from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
 from fedkme.heads.notes import LEAF_BYTES, chains_of
 from fedkme.privacy.events import CURATOR
-from fedkme.heads.export import export_ledger
 from fedkme.store import Store
 from fedkme.store.reading import party_of, read_store
 
