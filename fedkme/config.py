@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,23 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check its permissions.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}", "Correct the line that it names.") from None
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds one object.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or not such.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}", "Correct the line that it names.") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds no object", "Put its keys between braces.")
+    return values
 
 
 def validate(model: type[SettingsT] | Kinds[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
@@ -141,14 +159,14 @@ def _dump_table(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str
     plain = {k: v for k, v in table.items() if not _is_table(v) and v is not None}
     if path and (plain or not table):
         lines.append(f"\n[{'.'.join(path)}]")
-    lines.extend(f"{_toml_key(key)} = {_toml_text(value)}" for key, value in plain.items())
+    lines.extend(f"{_toml_key(key)} = {toml_text(value)}" for key, value in plain.items())
     for key, value in table.items():
         if isinstance(value, Mapping):
             _dump_table(value, (*path, _toml_key(key)), lines)
         elif _is_table(value):
             for item in value:
                 lines.append(f"\n[[{'.'.join((*path, _toml_key(key)))}]]")
-                lines.extend(f"{_toml_key(k)} = {_toml_text(v)}" for k, v in item.items() if v is not None)
+                lines.extend(f"{_toml_key(k)} = {toml_text(v)}" for k, v in item.items() if v is not None)
 
 
 def _is_table(value: Any) -> bool:
@@ -159,18 +177,19 @@ def _is_table(value: Any) -> bool:
 
 def _toml_key(key: str) -> str:
     plain = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
-    return key if plain else _toml_text(key)
+    return key if plain else toml_text(key)
 
 
-def _toml_text(value: Any) -> str:
+def toml_text(value: Any) -> str:
+    """A plain value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml_text(item) for item in value) + "]"
+        return "[" + ", ".join(toml_text(item) for item in value) + "]"
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{_toml_key(k)} = {_toml_text(v)}" for k, v in value.items() if v is not None)
+        inner = ", ".join(f"{_toml_key(k)} = {toml_text(v)}" for k, v in value.items() if v is not None)
         return "{" + inner + "}"
     text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'

@@ -33,6 +33,7 @@ LAYERS = (
     "pki",
     "embeddings",
     "tables",
+    "drafts",
     "features",
     "privacy",
     "party",

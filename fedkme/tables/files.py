@@ -6,11 +6,12 @@ file holds what people write: a named column each, categories and classes by nam
 
 from __future__ import annotations
 
-import csv
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,54 +19,192 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.tables.conversion import (
+    NOBODY,
+    PLAIN,
+    Converted,
+    allowed_names,
+    check_names,
+    convert,
+    joined_parts,
+    named,
+    needed_names,
+    texts,
+)
+from fedkme.tables.csv_rows import Cells, Part, read_parts
+from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.persons import within_bound
-from fedkme.tables.schema import Label, Numeric, Person, Schema
+from fedkme.tables.schema import FaultyCells, Person, Schema
 from fedkme.tables.table import Table, table_from_arrays
 
-Cells = NDArray[Any] | list[str]
-"""A column of a file: numbers with NaN for an empty cell, or text with "" for one."""
+__all__ = [
+    "Cells",
+    "Examined",
+    "examine",
+    "load_rows",
+    "load_table",
+    "read_arrays",
+    "read_columns",
+    "save_table",
+    "table_bytes",
+    "table_from_columns",
+]
 
 
-def load_table(path: Path, schema: Schema, party: str, *, of_persons: bool = False) -> Table:
+@dataclass(frozen=True, eq=False, slots=True)
+class Examined:
+    """Rows of a file, and all that is to be said of its cells.
+
+    Attributes:
+        table: the rows, as many of a person as count; where there are faults, all of them, some made up.
+        unit: what `lines` count from 1: "line" of a .csv, "row" of other files.
+        lines: (m,) place of each row of the file.
+        ragged: lines with more or fewer cells than the header.
+        faults: cells that do not fit; names that are in no list are among them where they are too many.
+        swallowed: number of cells that `missing` and `clip` replace, by column and what they are.
+    """
+
+    table: Table
+    unit: str
+    lines: NDArray[np.int64]
+    ragged: Sequence[int]
+    faults: Sequence[FaultyCells]
+    swallowed: Counter[tuple[str, str]]
+
+
+def load_table(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Table:
     """Read a .npz, .csv or .parquet file and check it against the schema.
 
     Args:
-        path: the file.
+        source: the file.
         schema: of the rows.
         party: whose they are, for errors.
         of_persons: they are private: where the schema names a person, no more rows of one than it allows.
 
     Raises:
-        DataError: the file cannot be read or does not fit; names party and column, never a value.
+        DataError: the file cannot be read or does not fit; names party, column and line, never a value.
         MissingDependencyError: a .parquet file without pyarrow.
     """
-    if path.suffix == ".npz":
-        arrays = read_arrays(path, party)
-        needed = ["x", *_person(schema)] if of_persons else ["x"]
-        _check_names(arrays, needed, ["y", *_person(schema), *schema.ignore], "array", party)
-        table, cells = table_from_arrays(arrays["x"], arrays.get("y")), dict[str, Cells](arrays)
-    else:
-        cells = read_columns(path, party)
-        table = table_from_columns(cells, schema, party, of_persons=of_persons)
-    schema.check(table, party)
-    return bounded(table, schema, cells, party) if of_persons else table
+    return load_rows(source, schema, party, of_persons=of_persons).table
 
 
-def bounded(table: Table, schema: Schema, cells: Mapping[str, Cells], party: str) -> Table:
-    """Leave out rows beyond what the schema allows one person; `cells` has the column that tells them apart.
+def load_rows(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Examined:
+    """Read a file as `load_table` does, and tell what the schema and the file's settings swallowed.
 
     Raises:
-        DataError: it is empty in a row, or of another length.
+        DataError: see `load_table`.
+        MissingDependencyError: a .parquet file without pyarrow.
+    """
+    found = examine(source, schema, party, of_persons=of_persons)
+    if found.ragged:
+        where = f"{len(found.ragged)} lines with more or fewer cells than its header"
+        cause = f"{party}: {as_file(source).path} has {where}, the first is line {found.ragged[0]}"
+        raise DataError(cause, "Correct these lines; put a cell that holds a separator in double quotes.")
+    _refuse(found.faults, party, found.unit, found.lines)
+    return found
+
+
+def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Examined:
+    """Read a file and find every fault of its cells.
+
+    Raises:
+        DataError: the file cannot be read, or has other columns than the schema.
+        MissingDependencyError: a .parquet file without pyarrow.
+    """
+    file = as_file(source)
+    if file.path.suffix == ".npz":
+        return _examined_arrays(file.path, schema, party, of_persons)
+    parts: list[Converted] = []
+    lines: list[NDArray[np.int64]] = []
+    ragged: list[int] = []
+    persons: list[str] = []
+    for part in read_parts_of(file, party):
+        columns = named(part.columns, schema, file, party)
+        if not parts:
+            needed = needed_names(schema, of_persons=of_persons)
+            check_names(columns, needed, allowed_names(schema), "column", party)
+        parts.append(convert(columns, schema, file, of_persons=of_persons))
+        lines.append(np.asarray(part.lines, dtype=np.int64))
+        ragged += part.ragged
+        persons += _persons(columns, schema) if of_persons else []
+    unit = "line" if file.path.suffix == ".csv" else "row"
+    joined = joined_parts(parts, file.unknown)
+    if of_persons and not joined.faults:
+        joined = replace(joined, table=_bounded(joined.table, schema, persons, party))
+    return Examined(joined.table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed)
+
+
+def table_from_columns(
+    columns: Mapping[str, Cells],
+    schema: Schema,
+    party: str,
+    *,
+    of_persons: bool = False,
+    file: DataFile = PLAIN,
+) -> Table:
+    """Build a table from the columns of a file: names become indices, the dtype the narrowest common one.
+
+    Args:
+        columns: all of the file.
+        schema: of the rows.
+        party: whose they are, for errors.
+        of_persons: see `load_table`.
+        file: how it says them.
+
+    Raises:
+        DataError: a missing or undescribed column, or a cell that does not fit.
+    """
+    own = named(columns, schema, file, party)
+    check_names(own, needed_names(schema, of_persons=of_persons), allowed_names(schema), "column", party)
+    found = joined_parts([convert(own, schema, file, of_persons=of_persons)], file.unknown)
+    _refuse(found.faults, party, "row", np.arange(1, len(found.table) + 1))
+    return _bounded(found.table, schema, _persons(own, schema), party) if of_persons else found.table
+
+
+def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -> Examined:
+    arrays = read_arrays(path, party)
+    person = [schema.person.column] if schema.person else []
+    needed = ["x", *person] if of_persons else ["x"]
+    check_names(arrays, needed, ["y", *person, *schema.ignore], "array", party)
+    table = table_from_arrays(arrays["x"], arrays.get("y"))
+    schema.check_form(table, party)
+    faults = list(schema.faults(table.values))
+    swallowed, lines = schema.swallowed(table.values), np.arange(1, len(table) + 1)
+    if of_persons and not faults:
+        table = _bounded(table, schema, _persons(arrays, schema), party)
+    return Examined(table, "row", lines, [], faults, swallowed)
+
+
+def _refuse(faults: Sequence[FaultyCells], party: str, unit: str, lines: NDArray[np.int64]) -> None:
+    if faults:
+        first, others = faults[0], faults[1:]
+        cause = f"{party}: column '{first.column}': {first.what}, rows: {len(first.rows)}"
+        place = f"{'the first in ' if len(first.rows) > 1 else ''}{unit} {lines[first.rows[0]]}"
+        more = f"; and {len(others)} more: `fedkme schema check` lists all faults" if others else ""
+        raise DataError(f"{cause}, {place}{more}", first.remedy)
+
+
+def _persons(columns: Mapping[str, Cells], schema: Schema) -> list[str]:
+    return list(texts(columns[schema.person.column])) if schema.person else []
+
+
+def _bounded(table: Table, schema: Schema, persons: Sequence[str], party: str) -> Table:
+    """Leave out rows beyond what the schema allows one person.
+
+    Args:
+        table: the rows.
+        schema: of them.
+        persons: of each row; "" is nobody.
+        party: whose they are, for errors.
+
+    Raises:
+        DataError: a row is nobody's, or there are more or fewer persons than rows.
     """
     if schema.person is None:
         return table
-    persons = cells[schema.person.column]
-    unknown = np.asarray(persons) == "" if isinstance(persons, list) else persons != persons
-    if len(persons) != len(table) or np.any(unknown):
-        raise DataError(
-            f"{party}: column '{schema.person.column}' does not tell of each row whose it is",
-            "Fill the empty cells: a row of nobody could be anybody's.",
-        )
+    if len(persons) != len(table) or "" in persons:
+        cause = f"{party}: column '{schema.person.column}' does not tell of each row whose it is"
+        raise DataError(cause, NOBODY)
     kept = within_bound(persons, schema.person.rows)
     return table if kept.all() else table.take(kept)
 
@@ -110,46 +249,46 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
         ) from None
 
 
-def read_columns(path: Path, party: str) -> dict[str, Cells]:
-    """Columns of a .csv or .parquet file, by name.
+def read_columns(source: Source, party: str) -> dict[str, Cells]:
+    """Columns of a .csv or .parquet file, by the names and with the cells that it has.
 
     Raises:
         DataError: the file is missing, of another kind, or its lines do not match its header.
         MissingDependencyError: a .parquet file without pyarrow.
     """
-    if path.suffix not in (".csv", ".parquet"):
-        cause = f"{party}: {path} is neither a .npz, a .csv nor a .parquet file"
+    file = as_file(source)
+    columns: dict[str, Any] = {}
+    seen: dict[str, str] = {}  # one string object per distinct text: a cell then costs one pointer
+    for part in read_parts_of(file, party):
+        if part.ragged:
+            cause = f"{party}: {file.path} has lines with more or fewer cells than its header"
+            raise DataError(f"{cause}, the first is line {part.ragged[0]}", "Correct these lines.")
+        if not isinstance(part.lines, list):
+            return dict(part.columns)
+        for name, cells in part.columns.items():
+            columns.setdefault(name, []).extend(map(seen.setdefault, cells, cells))
+    return columns
+
+
+def read_parts_of(file: DataFile, party: str) -> Iterator[Part]:
+    """Rows of a .csv or .parquet file, a part at a time.
+
+    Raises:
+        DataError: see `read_columns`.
+        MissingDependencyError: a .parquet file without pyarrow.
+    """
+    if file.path.suffix not in (".csv", ".parquet"):
+        cause = f"{party}: {file.path} is neither a .npz, a .csv nor a .parquet file"
         raise DataError(cause, "Convert it to one of them.")
     try:
-        return _read_csv(path, party) if path.suffix == ".csv" else _read_parquet(path, party)
+        if file.path.suffix == ".csv":
+            yield from read_parts(file, party)
+        else:
+            columns = _read_parquet(file.path, party)
+            rows = len(next(iter(columns.values()), ()))
+            yield Part(columns, range(1, rows + 1), [])
     except OSError as error:
-        raise _unreadable(path, party, error) from None
-
-
-def _read_csv(path: Path, party: str) -> dict[str, Cells]:
-    seen: dict[str, str] = {}  # one string object per distinct text: a cell then costs one pointer
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = csv.reader(file, strict=True)
-            header = [name.strip() for name in next(lines, [])]
-            columns: list[list[str]] = [[] for _ in header]
-            ragged = 0
-            for line in lines:
-                if len(line) != len(header):
-                    ragged += bool(line)  # an empty line is no row
-                    continue
-                for column, cell in zip(columns, line, strict=True):
-                    text = cell.strip()
-                    column.append(seen.setdefault(text, text))
-    except (csv.Error, UnicodeDecodeError):
-        raise DataError(f"{party}: {path} is not a CSV file in UTF-8", "Export it again as CSV.") from None
-    if len(set(header)) < len(header) or not header:
-        cause = f"{party}: {path} has no header or one that names a column twice"
-        raise DataError(cause, "Make the first line the names of the columns.")
-    if ragged:
-        cause = f"{party}: {path} has {ragged} lines with more or fewer cells than its header"
-        raise DataError(cause, "Correct these lines; put a cell that holds a comma in double quotes.")
-    return dict(zip(header, columns, strict=True))
+        raise _unreadable(file.path, party, error) from None
 
 
 def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
@@ -174,106 +313,6 @@ def _arrow_cells(column: Any) -> Cells:
         numbers: NDArray[Any] = column.to_numpy()  # null becomes NaN
         return numbers
     return ["" if cell is None else str(cell).strip() for cell in column.to_pylist()]
-
-
-def _person(schema: Schema) -> list[str]:
-    return [schema.person.column] if schema.person else []
-
-
-def table_from_columns(
-    columns: Mapping[str, Cells], schema: Schema, party: str, *, of_persons: bool = False
-) -> Table:
-    """Build a table from the columns of a file: names become indices, the dtype the narrowest common one.
-
-    Raises:
-        DataError: a missing or undescribed column, text for a number, an unknown category or class.
-    """
-    label = [schema.label.name] if schema.label else []
-    person = _person(schema)
-    needed = [*schema.names, *person] if of_persons else schema.names
-    _check_names(columns, needed, [*label, *person, *schema.ignore], "column", party)
-    parts: list[NDArray[Any]] = []
-    for spec in schema.columns:
-        for name in spec.names:
-            if isinstance(spec, Numeric):
-                parts.append(_numbers(columns[name], name, party))
-            else:
-                parts.append(_indices(columns[name], spec.categories, spec.missing, name, party))
-    values = np.empty((len(parts[0]), schema.width), dtype=np.result_type(*parts))
-    for position, part in enumerate(parts):
-        values[:, position] = part
-    labels = None
-    if schema.label and schema.label.name in columns:
-        labels = _labels(columns[schema.label.name], schema.label, party)
-    return Table(values, labels)
-
-
-def _check_names(
-    present: Iterable[str], needed: Iterable[str], allowed: Iterable[str], what: str, party: str
-) -> None:
-    # Missing names, the schema's own, come first: without a header the names of the file are a row of it.
-    missing = sorted(set(needed) - set(present))
-    if missing:
-        cause = f"{party}: the file has no {what} {_some(missing)}"
-        raise DataError(cause, f"Add what is missing, or give the {what} the name that the schema has.")
-    extra = sorted(set(present) - set(needed) - set(allowed))
-    if extra:
-        cause = f"{party}: the schema does not describe {what} {_some(extra)} of the file"
-        raise DataError(cause, "Remove it from the file or list it under 'ignore' in the schema.")
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(f"'{name}'" for name in names[:3]) + more
-
-
-def _numbers(cells: Cells, name: str, party: str) -> NDArray[Any]:
-    if isinstance(cells, np.ndarray):
-        return cells
-    numbers = [_number(cell) for cell in cells]
-    wrong = numbers.count(None)
-    if wrong:
-        cause = f"{party}: column '{name}': text where a number belongs, rows: {wrong}"
-        raise DataError(cause, "Correct these rows; leave a cell empty where the value is missing.")
-    return np.array(numbers, dtype=np.float64)
-
-
-def _number(cell: str) -> float | None:
-    if not cell:
-        return float("nan")
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def _indices(
-    cells: Cells, names: tuple[str, ...], missing: str | None, column: str, party: str
-) -> NDArray[Any]:
-    index = {name: position for position, name in enumerate(names)}
-    default = None if missing is None else index[missing]
-    found = [index.get(cell, index.get(_text(cell), default)) for cell in list(cells)]
-    wrong = found.count(None)
-    if wrong:
-        cause = f"{party}: column '{column}': an empty cell or a name not in the schema, rows: {wrong}"
-        raise DataError(cause, f"The names are {_some(list(names))}; correct the rows or extend the schema.")
-    return np.array(found, dtype=np.min_scalar_type(len(names)))
-
-
-def _text(cell: str | float) -> str:
-    """Name that a cell stands for: tools write a whole number as 1.0 once its column has a gap."""
-    number = _number(str(cell))
-    return str(cell) if number is None or not number.is_integer() else str(int(number))
-
-
-def _labels(cells: Cells, label: Label, party: str) -> NDArray[np.int64]:
-    if label.positive_above is None:
-        return _indices(cells, label.classes, None, label.name, party).astype(np.int64)
-    numbers = _numbers(cells, label.name, party)
-    wrong = int(np.isnan(numbers).sum())
-    if wrong:
-        raise DataError(f"{party}: label '{label.name}': an empty cell, rows: {wrong}", "Remove these rows.")
-    return (numbers > label.positive_above).astype(np.int64)
 
 
 def _unreadable(path: Path, party: str, error: OSError) -> DataError:

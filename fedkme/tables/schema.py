@@ -8,187 +8,47 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 
-from fedkme.config import Settings, dump_toml, load_toml, validate
+from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
+from fedkme.tables.columns import GAPS, Category, Floats, Label, Numeric, Person
 from fedkme.tables.table import Table
+from fedkme.tables.table_schema import from_table_schema
 
-Floats = NDArray[np.float64]
-Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool
+__all__ = ["Category", "Label", "Numeric", "Person", "Schema", "load_schema", "rows_of_person", "schema_from"]
 
 _BLOCK_CELLS = 1 << 19  # cells converted at a time: 4 MiB of float64
 
-
-def _plain_name(name: str) -> str:
-    if not name or name != name.strip() or not name.isprintable():
-        raise ValueError("a name is printable text without spaces around it")
-    return name
-
-
-Name = Annotated[str, AfterValidator(_plain_name)]
-
-
-class Numeric(Settings):
-    """A number, or a block of like numbers such as the pixels of an image."""
-
-    kind: Literal["numeric"] = "numeric"
-    name: Name
-    bounds: tuple[FiniteFloat, FiniteFloat]
-    """Smallest and largest value there can be, known without looking at rows."""
-    count: int = Field(default=1, ge=1)
-    """Columns in the block; with more than one they are called name0, name1, ..."""
-    missing: FiniteFloat | None = None
-    """Public value in place of NaN, infinity, an empty cell or one of `missing_codes`; none: refuse them."""
-    missing_codes: tuple[FiniteFloat, ...] = ()
-    clip: bool = False
-    """Move a value outside the bounds to the nearest bound instead of refusing it."""
-    integer: bool = False
-    """Decoded values are whole numbers."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        low, high = self.bounds
-        if not (low < high and math.isfinite(high - low)):
-            raise ValueError(f"the bounds of column '{self.name}' are not [lower, upper]")
-        if self.missing is not None and not low <= self.missing <= high:
-            raise ValueError(f"'missing' of column '{self.name}' is outside its bounds")
-        if self.missing_codes and self.missing is None:
-            raise ValueError(f"column '{self.name}' has 'missing_codes' and no 'missing' in their place")
-        if self.integer and not (low.is_integer() and high.is_integer()):
-            raise ValueError(f"column '{self.name}' is 'integer' and its bounds are not whole numbers")
-        return self
-
-    @property
-    def names(self) -> list[str]:
-        """Name of each column of the block."""
-        return [self.name] if self.count == 1 else [f"{self.name}{i}" for i in range(self.count)]
-
-    @property
-    def encoded_width(self) -> int:
-        """Columns in model space."""
-        return self.count
-
-    def _filled(self, block: Floats) -> Floats:
-        if self.missing is None:
-            return block
-        absent = ~np.isfinite(block) | np.isin(block, self.missing_codes)
-        return np.where(absent, self.missing, block)
-
-    def encode(self, block: Floats) -> Floats:
-        """Scale (m, count) values to [0, 1] by the bounds."""
-        low, high = self.bounds
-        filled = self._filled(block)
-        return ((np.clip(filled, low, high) if self.clip else filled) - low) / (high - low)
-
-    def decode(self, block: Floats) -> Floats:
-        """Values of (m, count) points of model space, inside the bounds."""
-        low, high = self.bounds
-        values = np.clip(low + block * (high - low), low, high)
-        return np.rint(values) if self.integer else values
-
-    def faults(self, block: Floats) -> Iterator[Fault]:
-        """Faults that (m, count) values can have, and the values that have them."""
-        low, high = self.bounds
-        filled = self._filled(block)
-        finite = np.isfinite(filled)
-        remedy = "Remove these rows, or give the column a public 'missing' value in the schema."
-        yield "NaN, infinity or an empty cell", remedy, ~finite
-        if not self.clip:
-            remedy = "Correct or remove these rows, set 'clip = true' or agree on wider bounds."
-            yield "outside the public bounds", remedy, (filled < low) | (filled > high)
-
-
-class Category(Settings):
-    """One of a list of names. Rows hold the index of the name; a file holds the name."""
-
-    kind: Literal["category"] = "category"
-    name: Name
-    categories: tuple[Name, ...] = Field(min_length=1)
-    missing: str | None = None
-    """Category that stands for an empty cell or a name that is not in the list; none: refuse them."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.categories)) < len(self.categories):
-            raise ValueError(f"column '{self.name}' lists a category twice")
-        if self.missing is not None and self.missing not in self.categories:
-            raise ValueError(f"'missing' of column '{self.name}' is not one of its categories")
-        return self
-
-    @property
-    def names(self) -> list[str]:
-        """Name of the column."""
-        return [self.name]
-
-    @property
-    def count(self) -> int:
-        """Columns in a table."""
-        return 1
-
-    @property
-    def encoded_width(self) -> int:
-        """Columns in model space: one per category."""
-        return len(self.categories)
-
-    def _filled(self, block: Floats) -> Floats:
-        if self.missing is None:
-            return block
-        return np.where(np.isnan(block), self.categories.index(self.missing), block)
-
-    def encode(self, block: Floats) -> Floats:
-        """One-hot of (m, 1) indices over sqrt(2), so that two categories are at distance 1."""
-        hot = self._filled(block) == np.arange(self.encoded_width)
-        return np.where(hot, math.sqrt(0.5), 0.0)
-
-    def decode(self, block: Floats) -> Floats:
-        """Index of the largest of (m, categories) coordinates."""
-        return np.asarray(block.argmax(axis=1, keepdims=True), dtype=np.float64)
-
-    def faults(self, block: Floats) -> Iterator[Fault]:
-        """Faults that (m, 1) indices can have, and the indices that have them."""
-        known = np.isin(self._filled(block), np.arange(self.encoded_width))
-        remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
-        yield "an unknown category index", remedy, ~known
-
-
-class Label(Settings):
-    """Label that a model learns to predict; never part of model space."""
-
-    name: Name
-    classes: tuple[Name, ...] = Field(min_length=2)
-    positive_above: FiniteFloat | None = None
-    """Threshold of two classes whose file holds a number: the second class is every number above it."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.classes)) < len(self.classes):
-            raise ValueError("the label lists a class twice")
-        if self.positive_above is not None and len(self.classes) != 2:
-            raise ValueError("'positive_above' needs exactly two classes")
-        return self
-
-
-class Person(Settings):
-    """Column that tells whose a row is, with the bounds for statements about a person; it never leaves."""
-
-    column: Name
-    """Column of an owner's file and of D_v's; equal cells are one person."""
-    rows: int = Field(ge=1)
-    """Rows of one person that count at an owner, or in D_v: the first in the file."""
-    owners: int = Field(1, ge=1)
-    """Owners at which the same person may be."""
-
+_LATER = {"nullable": False, "gaps_of": None}
+"""Keys of columns that came later: left out of the digest where they say nothing, so that digests stay."""
 
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FaultyCells:
+    """Cells of a column that do not fit.
+
+    Attributes:
+        column: its name.
+        what: what is wrong with them.
+        remedy: what to do, a sentence.
+        rows: (faults,) indices of the rows that have them.
+    """
+
+    column: str
+    what: str
+    remedy: str
+    rows: NDArray[np.int64]
 
 
 class Schema(Settings):
@@ -201,8 +61,27 @@ class Schema(Settings):
     ignore: tuple[str, ...] = ()
     """Columns of a file that are not used; any other column that is not described above is an error."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_gaps(cls, values: Any) -> Any:
+        """Put the column that marks its gaps beside each nullable number that has none yet."""
+        if not isinstance(values, Mapping) or not isinstance(values.get("columns"), list | tuple):
+            return values
+        marked = {_key(column, "gaps_of") for column in values["columns"]}
+        columns: list[Any] = []
+        for column in values["columns"]:
+            columns.append(column)
+            name = _key(column, "name")
+            if _key(column, "nullable") is True and _key(column, "kind") != "category" and name not in marked:
+                marks = {"name": f"{name}_missing", "categories": GAPS, "gaps_of": name}
+                columns.append({"kind": "category", **marks})
+        return {**values, "columns": tuple(columns)}
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        marked = {column.gaps_of for column in self.columns if isinstance(column, Category)} - {None}
+        if strangers := marked - {c.name for c in self.columns if isinstance(c, Numeric) and c.nullable}:
+            raise ValueError(f"'gaps_of' names '{min(map(str, strangers))}', which is no nullable number")
         label = [self.label.name] if self.label else []
         person = [self.person.column] if self.person else []
         used = Counter([*self.names, *label, *person, *self.ignore])
@@ -237,6 +116,9 @@ class Schema(Settings):
             {"ignore"} if self.person else {"ignore", "person"}
         )  # the digests of schemas that name nobody stay
         domain = self.model_dump(mode="json", exclude=own)
+        for column in domain["columns"]:
+            for key in [key for key, silent in _LATER.items() if column.get(key, ...) == silent]:
+                del column[key]
         canonical = json.dumps(domain, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -280,17 +162,42 @@ class Schema(Settings):
         Raises:
             DataError: shape, NaN or infinity without `missing`, bounds, unknown category index or class.
         """
+        self.check_form(table, party)
+        for fault in self.faults(table.values):
+            cause = f"{party}: column '{fault.column}': {fault.what}, rows: {len(fault.rows)}"
+            raise DataError(cause, fault.remedy)
+
+    def check_form(self, table: Table, party: str) -> None:
+        """Refuse a table of another shape or type, or with labels that are no classes of the schema.
+
+        Raises:
+            DataError: names the party.
+        """
         self._check_shape(table.values, party)
-        for column, source, _ in self._layout():
-            counts: Counter[tuple[str, str]] = Counter()
-            for rows in self._blocks(len(table)):
-                for what, remedy, wrong in column.faults(table.values[rows, source].astype(np.float64)):
-                    counts[what, remedy] += int(wrong.any(axis=1).sum())
-            for (what, remedy), wrong_rows in counts.items():
-                if wrong_rows:
-                    raise DataError(f"{party}: column '{column.name}': {what}, rows: {wrong_rows}", remedy)
         if table.labels is not None:
             self._check_labels(table.labels, len(table), party)
+
+    def faults(self, values: NDArray[Any]) -> Iterator[FaultyCells]:
+        """Faults of (m, width) values, column by column, each kind once."""
+        for column, source, _ in self._layout():
+            found: dict[tuple[str, str], list[NDArray[np.int64]]] = {}
+            for rows in self._blocks(len(values)):
+                for what, remedy, wrong in column.faults(values[rows, source].astype(np.float64)):
+                    found.setdefault((what, remedy), []).append(
+                        np.flatnonzero(wrong.any(axis=1)) + rows.start
+                    )
+            for (what, remedy), parts in found.items():
+                if len(wrong_rows := np.concatenate(parts)):
+                    yield FaultyCells(column.name, what, remedy, wrong_rows)
+
+    def swallowed(self, values: NDArray[Any]) -> Counter[tuple[str, str]]:
+        """Count the cells of (m, width) values that `missing` and `clip` replace, by column and kind."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for column, source, _ in self._layout():
+            for rows in self._blocks(len(values)):
+                for what, cells in column.swallowed(values[rows, source].astype(np.float64)):
+                    counts[column.name, what] += int(cells.sum())
+        return +counts
 
     def _check_shape(self, values: NDArray[Any], party: str) -> None:
         if values.ndim != 2 or values.shape[1] != self.width:
@@ -326,20 +233,38 @@ class Schema(Settings):
             target += column.encoded_width
 
 
+def _key(column: Any, key: str) -> Any:
+    """Value of a column's key, whether the column is settings already or what a file says of one."""
+    return column.get(key) if isinstance(column, Mapping) else getattr(column, key, None)
+
+
 def rows_of_person(schema: Schema) -> int:
     """Count the rows that one person may have in all; 1 where the schema names nobody."""
     return 1 if schema.person is None else schema.person.rows * schema.person.owners
 
 
 def load_schema(path: Path) -> Schema:
-    """Read a schema file.
+    """Read a schema file: TOML, the same as JSON, or a Table Schema of Frictionless in JSON.
 
     Raises:
-        ConfigError: the file is missing or not TOML.
+        ConfigError: the file is missing, or neither TOML nor JSON.
         SchemaError: the schema is inconsistent.
     """
-    values = load_toml(path)
+    values = load_json(path) if path.suffix == ".json" else load_toml(path)
+    return schema_from(values, str(path))
+
+
+def schema_from(values: Mapping[str, Any], source: str = "the schema") -> Schema:
+    """Build a schema from plain values: keys of a schema file, or a Table Schema of Frictionless.
+
+    Args:
+        values: as a file of it is read.
+        source: what to call it in errors.
+
+    Raises:
+        SchemaError: the schema is inconsistent.
+    """
     try:
-        return validate(Schema, values, str(path))
+        return validate(Schema, from_table_schema(values) if "fields" in values else values, source)
     except ConfigError as error:
         raise SchemaError(error.cause, error.remedy) from None

@@ -22,7 +22,7 @@ from pydantic import (
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
-from fedkme.tables.files import Cells, bounded, load_table, read_columns, table_from_columns
+from fedkme.tables.files import Cells, load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
 from sim.scenarios.base import Rows, Scenario, generator, locate, random_rows
@@ -140,7 +140,10 @@ def tables_of_sites(path: Path, site_column: str, least_rows: int, schema: Schem
     described = {*schema.names, *(part.name for part in [schema.label] if part), *schema.ignore}
     if site_column not in described | {part.column for part in [schema.person] if part}:
         del columns[site_column]
-    return {name: _table_of(_taken(columns, rows), schema, name) for name, rows in sites.items()}
+    return {
+        name: table_from_columns(_taken(columns, rows), schema, name, of_persons=True)
+        for name, rows in sites.items()
+    }
 
 
 def _taken(columns: Mapping[str, Cells], rows: Rows) -> dict[str, Cells]:
@@ -148,9 +151,3 @@ def _taken(columns: Mapping[str, Cells], rows: Rows) -> dict[str, Cells]:
         name: cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
         for name, cells in columns.items()
     }
-
-
-def _table_of(columns: Mapping[str, Cells], schema: Schema, owner: str) -> Table:
-    table = table_from_columns(columns, schema, owner, of_persons=True)
-    schema.check(table, owner)
-    return bounded(table, schema, columns, owner)

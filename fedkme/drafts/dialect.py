@@ -1,0 +1,146 @@
+"""Detection of how a .csv file is written: encoding, separator, decimal sign, dates, words for nothing."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from fedkme.errors import DataError
+from fedkme.tables.data_file import DataFile
+
+NOTHING = frozenset(
+    (
+        "na",
+        "n/a",
+        "#n/a",
+        "n.a.",
+        "k.a.",
+        "<na>",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        "missing",
+        "?",
+        ".",
+        "-",
+        "--",
+    )
+)
+"""Words that stand for an empty cell, in small letters."""
+CODES = frozenset((-1, -7, -8, -9, -99, -999, -9999, 99, 999, 9999, 99999))
+"""Numbers that may: where no other value of a column is like them."""
+DATE_FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
+"""Forms of dates that are told apart, the first that fits all cells is taken; the first is ISO 8601."""
+
+_SEPARATORS = ",;\t|"
+_LINES = 200
+_COMMA = re.compile(r"[+-]?\d+,\d+")
+_POINT = re.compile(r"[+-]?\d+\.\d+")
+
+
+def detect_file(path: Path) -> DataFile:
+    """Encoding, separator and decimal sign of a .csv; other files say everything themselves.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    if path.suffix != ".csv":
+        return DataFile(path=path)
+    try:
+        encoding = _encoding(path)
+        with path.open(newline="", encoding=encoding) as text:
+            lines = list(islice(text, _LINES))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
+    sep = _separator(lines)
+    cells = [cell.strip() for row in _rows(lines, sep) for cell in row]
+    commas, points = (sum(bool(form.fullmatch(cell)) for cell in cells) for form in (_COMMA, _POINT))
+    name = "utf-8" if encoding == "utf-8-sig" else encoding
+    return DataFile(path=path, sep=sep, decimal="," if sep != "," and commas > points else ".", encoding=name)
+
+
+def _encoding(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(4)
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while block := file.read(1 << 20):
+                decoder.decode(block)
+        except UnicodeDecodeError:
+            file.seek(0)
+            undefined = set(b"\x81\x8d\x8f\x90\x9d")  # bytes that cp1252 leaves out, and Latin-1 has
+            return (
+                "latin-1"
+                if any(undefined & set(block) for block in iter(lambda: file.read(1 << 20), b""))
+                else "cp1252"
+            )
+    return "utf-8-sig"
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """The character by which most lines have as many cells as the first, and that more than one."""
+
+    def fit(sep: str) -> tuple[float, int]:
+        widths = [len(row) for row in _rows(lines, sep) if row]
+        width = widths[0] if widths else 1
+        alike = sum(each == width for each in widths) / max(1, len(widths))
+        return (alike if width > 1 else 0.0), width
+
+    return max(_SEPARATORS, key=fit)
+
+
+def _rows(lines: Sequence[str], sep: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(lines, delimiter=sep))
+    except csv.Error:
+        return []
+
+
+def form_of_dates(texts: Iterable[str]) -> str | None:
+    """The first form of dates that all texts have; None if there is none, or no text."""
+    fitting = list(DATE_FORMS)
+    some = False
+    for text in texts:
+        some = True
+        fitting = [form for form in fitting if _fits(text, form)]
+        if not fitting:
+            return None
+    return fitting[0] if some else None
+
+
+def _fits(text: str, form: str) -> bool:
+    if form == DATE_FORMS[0]:
+        text = text[:10]  # a time may follow
+    if form == "%Y%m%d" and len(text) != 8:
+        return False
+    try:
+        datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
+
+
+def words_for_nothing(counts: Counter[str]) -> list[str]:
+    """Texts of a column that stand for an empty cell."""
+    return sorted(text for text in counts if text.lower() in NOTHING)
+
+
+def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
+    """Numbers of a column that are codes for a gap: far from all others, or the only ones below zero."""
+    values = sorted(set(numbers))
+    found = [value for value in values if value in CODES]
+    others = [value for value in values if value not in found]
+    if not others or len(others) < 3:
+        return []
+    low, high = others[0], others[-1]
+    return [value for value in found if (value < 0 <= low) or value > high + 2 * (high - low)]

@@ -1,0 +1,228 @@
+"""Draft of a schema from public rows: kinds, bounds and names of columns as they are seen.
+
+Bounds and names that come from rows disclose those rows without any epsilon: each is marked `FROM_DATA`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedkme.drafts.dialect import codes_for_nothing, detect_file, form_of_dates, words_for_nothing
+from fedkme.drafts.samples import ColumnSample, columns_of
+from fedkme.errors import DataError
+from fedkme.tables.columns import date_of, days_of
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import read_parts_of
+from fedkme.tables.schema import Schema, schema_from
+
+MOST_NAMES = 50
+"""Different names of a column that is drafted as a category."""
+_FEW_NUMBERS = 6
+_ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftColumn:
+    """A column of the draft.
+
+    Attributes:
+        name: of the column.
+        spec: keys of the schema file; empty for a column that is left out.
+        why: remark for whoever reads the draft.
+        na: texts of the file that mean an empty cell.
+        format: form of its dates in the file; "" where they are as the schema has them.
+    """
+
+    name: str
+    spec: Mapping[str, Any]
+    why: str = ""
+    na: tuple[str, ...] = ()
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Draft of a schema, and of how the file that it was made from says it.
+
+    Attributes:
+        columns: in the order of the file.
+        file: encoding, separator, decimal sign.
+        label: column that a model learns to predict; "" for none.
+        from_data: bounds and names were seen in rows.
+    """
+
+    columns: tuple[DraftColumn, ...]
+    file: DataFile
+    label: str = ""
+    from_data: bool = True
+
+    def schema(self) -> Schema:
+        """The schema that the draft writes."""
+        return schema_from(self._values(), "the draft")
+
+    def reading(self) -> DataFile:
+        """Settings by which the file is read through the schema."""
+        own = {
+            each.name: {k: v for k, v in (("na", each.na), ("format", each.format or None)) if v}
+            for each in self.columns
+            if each.spec and (each.na or each.format)
+        }
+        return DataFile.model_validate({**self.file.model_dump(), "columns": own})
+
+    def _values(self) -> dict[str, Any]:
+        kept = [each for each in self.columns if each.spec]
+        values: dict[str, Any] = {"columns": [each.spec for each in kept if each.name != self.label]}
+        for each in kept:
+            if each.name == self.label:
+                values["label"] = {"name": each.name, "classes": each.spec["categories"]}
+        if left := [each.name for each in self.columns if not each.spec]:
+            values["ignore"] = left
+        return values
+
+
+def draft_schema(rows: Any, label: str | None = None) -> Schema:
+    """Draft a schema from public rows: a pandas DataFrame, columns by name, or .csv or .parquet files.
+
+    Bounds are rounded outwards and names are those seen; both disclose the rows: give public ones.
+
+    Args:
+        rows: the sample; a path or a sequence of paths for files.
+        label: column that a model learns to predict; it is left out of model space.
+
+    Raises:
+        DataError: there are no rows, no column can be used, or a file cannot be read.
+    """
+    return draft(rows, label).schema()
+
+
+def draft(rows: Any, label: str | None = None) -> Draft:
+    """Draft a schema as `draft_schema` does, with remarks and with how the files say it.
+
+    Raises:
+        DataError: see `draft_schema`.
+    """
+    if isinstance(rows, str | Path):
+        rows = [rows]
+    if isinstance(rows, Sequence):
+        return _of_files([Path(each) for each in rows], label or "")
+    columns = columns_of(rows)
+    samples = {name: ColumnSample() for name in columns}
+    for name, cells in columns.items():
+        samples[name].add(cells, ".")
+    return _of_samples(samples, DataFile(path=Path()), label or "")
+
+
+def _of_files(paths: Sequence[Path], label: str) -> Draft:
+    samples: dict[str, ColumnSample] = {}
+    files = [detect_file(path) for path in paths]
+    for file in files:
+        for part in read_parts_of(file, file.path.name):
+            for name, cells in part.columns.items():
+                samples.setdefault(name, ColumnSample()).add(cells, file.decimal)
+    return _of_samples(samples, files[0], label)
+
+
+def _of_samples(samples: Mapping[str, ColumnSample], file: DataFile, label: str) -> Draft:
+    if label and label not in samples:
+        raise DataError(f"there is no column '{label}'", f"The columns are {', '.join(samples)}.")
+    if not any(sample.rows for sample in samples.values()):
+        raise DataError("there are no rows to draft a schema from", "Give a public sample with some rows.")
+    columns = tuple(_column(name, sample, file, name == label) for name, sample in samples.items())
+    if not any(column.spec for column in columns if column.name != label):
+        raise DataError("no column can be used: each differs in every row", "Give a larger sample.")
+    return Draft(columns, file, label)
+
+
+def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> DraftColumn:
+    na = words_for_nothing(sample.counts)
+    counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
+    filled = sample.rows if sample.many else counts.total()
+    nullable = {"nullable": True} if (na or "" in sample.counts) and not label else {}
+    if not counts:
+        return DraftColumn(name, {}, "empty in every row", tuple(na))
+    if label:
+        listed = _sorted_names(counts)
+        if sample.many or not 2 <= len(listed) <= MOST_NAMES:
+            remedy = "A label has 2 to 50 classes; a number can be cut in two by 'positive_above'."
+            raise DataError(
+                f"column '{name}' has {len(counts)} different values and cannot be the label", remedy
+            )
+        return DraftColumn(name, {"categories": listed}, "", tuple(na))
+    distinct = sample.many or len(counts) == filled
+    numeric = sample.numbers >= filled
+    if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
+        return DraftColumn(name, {}, "another in every row: a name of rows?", tuple(na))
+    if len(counts) == 1 and filled >= 20:
+        return DraftColumn(name, {}, "the same in every row", tuple(na))
+    if not sample.many and (form := form_of_dates(counts)) and not (numeric and form != "%Y%m%d"):
+        return _date(name, counts, form, tuple(na), nullable)
+    if numeric and not (sample.whole and len(counts) <= _FEW_NUMBERS and filled >= 5 * len(counts)):
+        return _number(name, sample, counts, file, tuple(na), nullable)
+    listed = _sorted_names(counts)
+    if len(listed) > MOST_NAMES:
+        remark = "names of persons or of rows?" if _ID.search(name) else "too many different names"
+        return DraftColumn(name, {}, remark, tuple(na))
+    return DraftColumn(
+        name, {"kind": "category", "name": name, "categories": listed, **nullable}, "", tuple(na)
+    )
+
+
+def _sorted_names(counts: Iterable[str]) -> list[str]:
+    def place(text: str) -> tuple[int, float, str]:
+        try:
+            return 0, float(text), text
+        except ValueError:
+            return 1, 0.0, text
+
+    return sorted(counts, key=place)
+
+
+def _date(
+    name: str, counts: Iterable[str], form: str, na: tuple[str, ...], nullable: Mapping[str, Any]
+) -> DraftColumn:
+    iso = form == "%Y-%m-%d"
+    days = [days_of(text) if iso else days_of(datetime.strptime(text, form).date()) for text in counts]
+    years = sorted(int(date_of(float(str(day)))[:4]) for day in days)
+    bounds = [f"{years[0]}-01-01", f"{years[-1]}-12-31"]
+    spec = {"kind": "date", "name": name, "bounds": bounds, **nullable}
+    return DraftColumn(name, spec, "", na, "" if iso else form)
+
+
+def _number(
+    name: str,
+    sample: ColumnSample,
+    counts: Iterable[str],
+    file: DataFile,
+    na: tuple[str, ...],
+    nullable: Mapping[str, Any],
+) -> DraftColumn:
+    low, high, why = sample.low, sample.high, ""
+    if not sample.many:
+        point = [float(text.replace(",", ".") if file.decimal == "," else text) for text in counts]
+        if codes := codes_for_nothing(point):
+            kept = [value for value in point if value not in codes]
+            low, high, nullable = min(kept), max(kept), {"nullable": True}
+            nullable = {**nullable, "missing_codes": codes}
+            why = f"{', '.join(f'{code:g}' for code in codes)} taken as no value"
+    low, high = _outwards(low, high)
+    bounds = [int(low), int(high)] if sample.whole else [low, high]
+    spec = {"kind": "numeric", "name": name, "bounds": bounds, **({"integer": True} if sample.whole else {})}
+    return DraftColumn(name, {**spec, **nullable}, why, na)
+
+
+def _outwards(low: float, high: float) -> tuple[float, float]:
+    """Bounds rounded outwards, to the power of ten of their distance; from zero if that is near."""
+    step = 10.0 ** (math.floor(math.log10(high - low)) if high > low else 0)
+    lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
+    if 0 < low < high - low:
+        lower = 0.0
+    if lower == upper:
+        upper += step
+    return float(f"{lower:.12g}"), float(f"{upper:.12g}")

@@ -1,0 +1,70 @@
+"""Text of a draft: a schema file with remarks for whoever edits it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fedkme.config import toml_text
+from fedkme.drafts.drafting import Draft
+from fedkme.tables.data_file import DataFile
+
+FROM_DATA = "# FROM DATA: replace if private"
+
+
+def text_of(made: Draft) -> str:
+    """The text of a schema file with remarks, which `load_schema` reads."""
+    return "\n".join(_lines(made)) + "\n"
+
+
+def _lines(made: Draft) -> Iterator[str]:
+    mark = f"  {FROM_DATA}" if made.from_data else ""
+    yield "# Draft of a public schema, through which all parties read their rows: agree on it in public."
+    if made.from_data:
+        yield "# Bounds and names marked FROM DATA were seen in rows. If these are private, put in their"
+        yield "# place what is known without looking at them: a form, a code book, what is possible at all."
+    if left := [each for each in made.columns if not each.spec]:
+        yield ""
+        yield "ignore = [ # columns that are not used"
+        yield from (f"    {toml_text(each.name)}, # {each.why}" for each in left)
+        yield "]"
+    for each in made.columns:
+        if each.spec and each.name != made.label:
+            yield ""
+            yield "[[columns]]" + (f" # {each.why}" if each.why else "")
+            for key, value in each.spec.items():
+                yield f"{key} = {toml_text(value)}{mark if key in ('bounds', 'categories') else ''}"
+            if each.spec.get("nullable"):
+                yield "# an empty cell is told apart; `missing` in place of `nullable` fills it"
+    for each in made.columns:
+        if each.name == made.label:
+            yield from ("", "[label]", f"name = {toml_text(each.name)}")
+            yield f"classes = {toml_text(each.spec['categories'])}{mark}"
+    if not made.label:
+        yield from (
+            "",
+            "# [label] # a column that a model learns to predict: take it out of the columns above",
+        )
+        yield from ('# name = "ill"', '# classes = ["no", "yes"]')
+    yield from _reading_lines(made)
+
+
+def _reading_lines(made: Draft) -> Iterator[str]:
+    file = made.reading()
+    lines = [
+        f"{key} = {toml_text(value)}"
+        for key, value in (("sep", file.sep), ("decimal", file.decimal), ("encoding", file.encoding))
+        if value != DataFile.model_fields[key].default
+    ]
+    for name, column in file.columns.items():
+        lines += [f"columns.{_key(name)}.na = {toml_text(column.na)}"] if column.na else []
+        lines += [f"columns.{_key(name)}.format = {toml_text(column.format)}"] if column.format else []
+    if lines:
+        yield ""
+        yield "# The sample does not say everything as the schema does. A party whose file is like it says so"
+        yield "# beside the file's path: in [data] of OWNER.toml, or at the owner's name in a csv scenario."
+        yield from (f"# {line}" for line in lines)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)

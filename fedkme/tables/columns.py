@@ -1,0 +1,267 @@
+"""Columns of a schema: numbers, dates, categories; the label; the person whose rows are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, FiniteFloat, field_serializer, model_validator
+
+from fedkme.config import Settings
+
+Floats = NDArray[np.float64]
+Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool
+Swallowed = tuple[str, Any]  # what was put in place of cells, and of which: bool
+
+GAP, NO_GAP, GAPS = "yes", "no", ("no", "yes")
+"""Categories of the column that marks the gaps of a nullable number."""
+EPOCH = date(1970, 1, 1)
+
+
+def _plain_name(name: str) -> str:
+    if not name or name != name.strip() or not name.isprintable():
+        raise ValueError("a name is printable text without spaces around it")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_plain_name)]
+
+
+def days_of(value: object) -> object:
+    """Days from 1970-01-01 to a date, or to what ISO 8601 writes of one; anything else as it is."""
+    try:
+        day = date.fromisoformat(value[:10]) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(f"{str(value)[:20]!r} is no date; write it as 2024-12-31") from None
+    return float(day.toordinal() - EPOCH.toordinal()) if isinstance(day, date) else value
+
+
+def date_of(days: float) -> str:
+    """Date so many days after 1970-01-01, as ISO 8601 writes it."""
+    return (EPOCH + timedelta(days=round(days))).isoformat()
+
+
+class Numeric(Settings):
+    """A number, a date, or a block of like numbers such as the pixels of an image."""
+
+    kind: Literal["numeric", "date"] = "numeric"
+    """`date`: a day. Bounds, `missing` and `missing_codes` are dates; a table holds days since 1970-01-01."""
+    name: Name
+    bounds: tuple[FiniteFloat, FiniteFloat]
+    """Smallest and largest value, or date, that there can be, known without looking at rows."""
+    count: int = Field(default=1, ge=1)
+    """Columns in the block; with more than one they are called name0, name1, ..."""
+    missing: FiniteFloat | None = None
+    """Public value in place of NaN, infinity, an empty cell or one of `missing_codes`; none: refuse them."""
+    missing_codes: tuple[FiniteFloat, ...] = ()
+    clip: bool = False
+    """Move a value outside the bounds to the nearest bound instead of refusing it."""
+    integer: bool = False
+    """Decoded values are whole numbers; those of dates always are."""
+    nullable: bool = False
+    """Empty cells are told apart: a category NAME_missing of no and yes stands beside the column, which has
+    `missing`, by default the middle of the bounds, in its gaps."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        filled = dict(values)
+        if filled.get("kind") == "date":
+            for key in ("bounds", "missing_codes"):
+                if isinstance(given := filled.get(key), list | tuple):
+                    filled[key] = tuple(map(days_of, given))
+            filled |= {"missing": days_of(filled.get("missing")), "integer": True}
+        if filled.get("nullable") is True and filled.get("missing") is None:
+            filled["missing"] = _middle(filled.get("bounds"), bool(filled.get("integer")))
+        return filled
+
+    @field_serializer("bounds", "missing", "missing_codes")
+    def _written(self, value: Any) -> Any:
+        if self.kind != "date" or value is None:
+            return value
+        return date_of(value) if isinstance(value, float) else tuple(map(date_of, value))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        low, high = self.bounds
+        if not (low < high and math.isfinite(high - low)):
+            raise ValueError(f"the bounds of column '{self.name}' are not [lower, upper]")
+        if self.missing is not None and not low <= self.missing <= high:
+            raise ValueError(f"'missing' of column '{self.name}' is outside its bounds")
+        if self.missing_codes and self.missing is None:
+            raise ValueError(f"column '{self.name}' has 'missing_codes' and no 'missing' in their place")
+        if self.integer and not (low.is_integer() and high.is_integer()):
+            raise ValueError(f"column '{self.name}' is 'integer' and its bounds are not whole numbers")
+        if self.count > 1 and (self.nullable or self.kind == "date"):
+            raise ValueError(f"column '{self.name}' is a block: a date or a nullable number stands by itself")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """Name of each column of the block."""
+        return [self.name] if self.count == 1 else [f"{self.name}{i}" for i in range(self.count)]
+
+    @property
+    def encoded_width(self) -> int:
+        """Columns in model space."""
+        return self.count
+
+    def gaps(self, block: Floats) -> NDArray[np.bool_]:
+        """Mark the cells of (m, count) values that `missing` would fill."""
+        return np.asarray(~np.isfinite(block) | np.isin(block, self.missing_codes))
+
+    def _filled(self, block: Floats) -> Floats:
+        return block if self.missing is None else np.where(self.gaps(block), self.missing, block)
+
+    def encode(self, block: Floats) -> Floats:
+        """Scale (m, count) values to [0, 1] by the bounds."""
+        low, high = self.bounds
+        filled = self._filled(block)
+        return ((np.clip(filled, low, high) if self.clip else filled) - low) / (high - low)
+
+    def decode(self, block: Floats) -> Floats:
+        """Values of (m, count) points of model space, inside the bounds."""
+        low, high = self.bounds
+        values = np.clip(low + block * (high - low), low, high)
+        return np.rint(values) if self.integer else values
+
+    def faults(self, block: Floats) -> Iterator[Fault]:
+        """Faults that (m, count) values can have, and the values that have them."""
+        low, high = self.bounds
+        filled = self._filled(block)
+        finite = np.isfinite(filled)
+        remedy = "Remove these rows, or give the column a public 'missing' value in the schema."
+        yield "NaN, infinity or an empty cell", remedy, ~finite
+        if not self.clip:
+            remedy = "Correct or remove these rows, set 'clip = true' or agree on wider bounds."
+            yield "outside the public bounds", remedy, (filled < low) | (filled > high)
+
+    def swallowed(self, block: Floats) -> Iterator[Swallowed]:
+        """Cells of (m, count) values in whose place `missing` and `clip` put another value."""
+        low, high = self.bounds
+        if self.missing is not None and not self.nullable:
+            yield "empty, taken as the public 'missing'", self.gaps(block)
+        if self.clip:
+            filled = self._filled(block)
+            yield "outside the bounds, moved to the nearest", (filled < low) | (filled > high)
+
+
+def _middle(bounds: Any, whole: bool) -> Any:
+    """Public value for the gaps of a column: the middle of its bounds, if those are two numbers."""
+    if not (isinstance(bounds, list | tuple) and len(bounds) == 2):
+        return None
+    low, high = bounds
+    if not (isinstance(low, int | float) and isinstance(high, int | float)):
+        return None
+    return math.floor((low + high) / 2) if whole else (low + high) / 2
+
+
+class Category(Settings):
+    """One of a list of names. Rows hold the index of the name; a file holds the name."""
+
+    kind: Literal["category"] = "category"
+    name: Name
+    categories: tuple[Name, ...] = Field(min_length=1)
+    missing: str | None = None
+    """Category that stands for an empty cell, and for the few names that are not in the list: a party's file
+    with more than its `unknown` of them is refused; none: refuse all."""
+    nullable: bool = False
+    """Empty cells are a category of their own, "missing", unless `missing` says which."""
+    gaps_of: Name | None = None
+    """Nullable number whose empty cells this column marks; written out for each when a schema is read."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("nullable") is not True or values.get("missing"):
+            return values
+        listed = values.get("categories")
+        if not isinstance(listed, list | tuple) or "missing" in listed:
+            return values
+        return {**values, "missing": "missing", "categories": (*listed, "missing")}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.categories)) < len(self.categories):
+            raise ValueError(f"column '{self.name}' lists a category twice")
+        if self.missing is not None and self.missing not in self.categories:
+            raise ValueError(f"'missing' of column '{self.name}' is not one of its categories")
+        if self.nullable and self.missing is None:
+            raise ValueError(f"column '{self.name}' is nullable: name with 'missing' which category a gap is")
+        if self.gaps_of is not None and self.categories != GAPS:
+            raise ValueError(f"column '{self.name}' marks gaps: its categories are {list(GAPS)}")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """Name of the column."""
+        return [self.name]
+
+    @property
+    def count(self) -> int:
+        """Columns in a table."""
+        return 1
+
+    @property
+    def encoded_width(self) -> int:
+        """Columns in model space: one per category."""
+        return len(self.categories)
+
+    def _filled(self, block: Floats) -> Floats:
+        if self.missing is None:
+            return block
+        return np.where(np.isnan(block), self.categories.index(self.missing), block)
+
+    def encode(self, block: Floats) -> Floats:
+        """One-hot of (m, 1) indices over sqrt(2), so that two categories are at distance 1."""
+        hot = self._filled(block) == np.arange(self.encoded_width)
+        return np.where(hot, math.sqrt(0.5), 0.0)
+
+    def decode(self, block: Floats) -> Floats:
+        """Index of the largest of (m, categories) coordinates."""
+        return np.asarray(block.argmax(axis=1, keepdims=True), dtype=np.float64)
+
+    def faults(self, block: Floats) -> Iterator[Fault]:
+        """Faults that (m, 1) indices can have, and the indices that have them."""
+        known = np.isin(self._filled(block), np.arange(self.encoded_width))
+        remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
+        yield "an unknown category index", remedy, ~known
+
+    def swallowed(self, block: Floats) -> Iterator[Swallowed]:
+        """Cells of (m, 1) indices in whose place `missing` puts another."""
+        if self.missing is not None and not self.nullable:
+            yield "empty, taken as the public 'missing'", np.isnan(block)
+
+
+class Label(Settings):
+    """Label that a model learns to predict; never part of model space."""
+
+    name: Name
+    classes: tuple[Name, ...] = Field(min_length=2)
+    positive_above: FiniteFloat | None = None
+    """Threshold of two classes whose file holds a number: the second class is every number above it."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError("the label lists a class twice")
+        if self.positive_above is not None and len(self.classes) != 2:
+            raise ValueError("'positive_above' needs exactly two classes")
+        return self
+
+
+class Person(Settings):
+    """Column that tells whose a row is, with the bounds for statements about a person; it never leaves."""
+
+    column: Name
+    """Column of an owner's file and of D_v's; equal cells are one person."""
+    rows: int = Field(ge=1)
+    """Rows of one person that count at an owner, or in D_v: the first in the file."""
+    owners: int = Field(1, ge=1)
+    """Owners at which the same person may be."""

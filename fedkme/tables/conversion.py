@@ -1,0 +1,322 @@
+"""Cells of a file to rows of a table: names become indices, dates numbers; every fault is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import DataError
+from fedkme.tables.columns import GAP, GAPS, Category, Label, Numeric, days_of
+from fedkme.tables.csv_rows import Cells
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.schema import FaultyCells, Schema
+from fedkme.tables.table import Table, joined
+
+PLAIN = DataFile(path=Path())
+"""File that says everything as the schema does."""
+
+NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
+"""Remedy where rows do not tell whose they are."""
+
+_CORRECT = "Correct these rows; leave a cell empty where the value is missing."
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Converted:
+    """Rows of a file, or of a part of one, through the schema.
+
+    Attributes:
+        table: the rows; a cell that has a fault holds a value of the domain.
+        faults: cells that do not fit.
+        unknown: cells with names that are not in a list, which were taken as the missing category.
+        swallowed: cells that `missing` and `clip` replace, by column and what they are.
+    """
+
+    table: Table
+    faults: Sequence[FaultyCells]
+    unknown: Sequence[FaultyCells]
+    swallowed: Counter[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class _Found:
+    """Faults and unknown names of the cells of a part, as they are found."""
+
+    faults: list[FaultyCells] = field(default_factory=list)
+    unknown: list[FaultyCells] = field(default_factory=list)
+    swallowed: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(
+        self, column: str, what: str, remedy: str, rows: Sequence[int], *, harmless: bool = False
+    ) -> None:
+        if len(rows):
+            found = FaultyCells(column, what, remedy, np.asarray(rows, dtype=np.int64))
+            (self.unknown if harmless else self.faults).append(found)
+
+
+def convert(
+    columns: Mapping[str, Cells], schema: Schema, file: DataFile = PLAIN, *, of_persons: bool = False
+) -> Converted:
+    """Rows of the columns of a file, which are all there; the dtype is the narrowest common one.
+
+    Args:
+        columns: by the schema's names, see `named`.
+        schema: of the rows.
+        file: how it says them.
+        of_persons: a row of nobody is a fault, where the schema names a person.
+    """
+    found = _Found()
+    parts: list[NDArray[Any]] = []
+    for spec in schema.columns:
+        for name in spec.names:
+            if isinstance(spec, Numeric):
+                parts.append(_inside(_numbers(columns[name], name, file, spec, found), name, spec, found))
+            elif name in columns or spec.gaps_of is None:
+                parts.append(_categories(columns[name], spec, file, found))
+            else:
+                parts.append(_gaps(parts[schema.names.index(spec.gaps_of)], spec.gaps_of, schema))
+    values = np.empty((len(parts[0]), schema.width), dtype=np.result_type(*parts))
+    for position, part in enumerate(parts):
+        values[:, position] = part
+    labels = None
+    if schema.label and schema.label.name in columns:
+        labels = _labels(columns[schema.label.name], schema.label, file, found)
+    if schema.person and of_persons:
+        persons = texts(columns[schema.person.column])
+        nobody = [row for row, person in enumerate(persons) if not person]
+        found.add(schema.person.column, "an empty cell, which does not tell whose it is", NOBODY, nobody)
+    faults = [*found.faults, *schema.faults(values)]
+    return Converted(Table(values, labels), faults, found.unknown, found.swallowed + schema.swallowed(values))
+
+
+def joined_parts(parts: Sequence[Converted], unknown: float) -> Converted:
+    """Rows of all parts of a file; of a column with more than a share `unknown` of strange names, faults."""
+    table = parts[0].table if len(parts) == 1 else joined([part.table for part in parts])
+    starts = np.cumsum([0, *(len(part.table) for part in parts)]).tolist()
+    faults = _merged((part.faults for part in parts), starts)
+    strange = _merged((part.unknown for part in parts), starts)
+    few = [cells for cells in strange if len(cells.rows) <= unknown * len(table)]
+    swallowed: Counter[tuple[str, str]] = Counter(
+        {(cells.column, cells.what): len(cells.rows) for cells in few}
+    )
+    for part in parts:
+        swallowed.update(part.swallowed)
+    return Converted(table, [*faults, *(cells for cells in strange if cells not in few)], few, swallowed)
+
+
+def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> list[FaultyCells]:
+    """Faults of the same kind as one, with their rows counted over all parts."""
+    rows: dict[tuple[str, str, str], list[NDArray[np.int64]]] = {}
+    for faults, start in zip(parts, starts, strict=False):
+        for fault in faults:
+            rows.setdefault((fault.column, fault.what, fault.remedy), []).append(fault.rows + start)
+    return [FaultyCells(*kind, np.concatenate(places)) for kind, places in rows.items()]
+
+
+def named(columns: Mapping[str, Cells], schema: Schema, file: DataFile, party: str) -> dict[str, Cells]:
+    """Columns of a file by the names that the schema gives them.
+
+    Raises:
+        DataError: two columns would have the same name.
+    """
+    given = {own.source: name for name, own in file.columns.items() if own.source is not None}
+    if strangers := sorted(set(file.columns) - set(_described(schema))):
+        cause = f"{party}: the schema has no column {some(strangers)}, of which the file's settings tell"
+        raise DataError(cause, "Name columns there as the schema does, and with 'from' as the file does.")
+    renamed: dict[str, Cells] = {}
+    for name, cells in columns.items():
+        new = given.get(name, name)
+        if new in renamed or (new != name and new in columns):
+            cause = f"{party}: two columns of the file are '{new}'"
+            raise DataError(cause, "Remove one, or correct 'from'.")
+        renamed[new] = cells
+    return renamed
+
+
+def check_names(
+    present: Iterable[str], needed: Iterable[str], allowed: Iterable[str], what: str, party: str
+) -> None:
+    """Refuse a file that lacks a column, or has one that the schema does not describe.
+
+    Raises:
+        DataError: names up to three; missing ones first: without a header, names of the file are a row of it.
+    """
+    missing = sorted(set(needed) - set(present))
+    if missing:
+        cause = f"{party}: the file has no {what} {some(missing)}"
+        raise DataError(
+            cause, f"Add what is missing, or say with 'from' what the file calls the {what} of the schema."
+        )
+    extra = sorted(set(present) - set(needed) - set(allowed))
+    if extra:
+        cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
+        raise DataError(cause, "Remove it from the file or list it under 'ignore' in the schema.")
+
+
+def some(names: Sequence[str]) -> str:
+    """Up to three names in quotes, and how many more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"'{name}'" for name in names[:3]) + more
+
+
+def needed_names(schema: Schema, *, of_persons: bool) -> list[str]:
+    """Columns that a file must have."""
+    derived = {
+        spec.name for spec in schema.columns if isinstance(spec, Category) and spec.gaps_of is not None
+    }
+    person = [schema.person.column] if schema.person and of_persons else []
+    return [name for name in schema.names if name not in derived] + person
+
+
+def allowed_names(schema: Schema) -> list[str]:
+    """Columns that a file may have."""
+    return [*_described(schema), *schema.ignore]
+
+
+def _described(schema: Schema) -> list[str]:
+    label = [schema.label.name] if schema.label else []
+    person = [schema.person.column] if schema.person else []
+    return [*schema.names, *label, *person]
+
+
+def texts(cells: Cells) -> Sequence[str]:
+    """Text of each cell; "" for an empty one."""
+    if not isinstance(cells, np.ndarray):
+        return cells
+    return ["" if cell != cell else str(cell) for cell in cells.tolist()]
+
+
+def _said(cells: Cells, name: str, file: DataFile) -> Cells:
+    """Cells of a column with the file's own words for them replaced by the schema's."""
+    own = file.column(name)
+    words = {**dict.fromkeys([*file.na, *own.na], ""), **own.map}
+    if not words:
+        return cells
+    return [words.get(text, text) for text in texts(cells)]
+
+
+def _inside(numbers: NDArray[Any], name: str, spec: Numeric, found: _Found) -> NDArray[Any]:
+    """Numbers with a bound in place of text, so that a cell has one fault."""
+    for fault in found.faults:
+        if fault.column == name:
+            numbers[fault.rows] = spec.bounds[0]
+    return numbers
+
+
+def _numbers(cells: Cells, name: str, file: DataFile, spec: Numeric | Label, found: _Found) -> NDArray[Any]:
+    cells = _said(cells, name, file)
+    dates = isinstance(spec, Numeric) and spec.kind == "date"
+    if isinstance(cells, np.ndarray) and not dates:
+        return cells
+    said = texts(cells)
+    read = _date_reader(file.column(name).format) if dates else _number_reader(file.decimal)
+    try:
+        return np.fromiter(map(read, said), np.float64, len(said))
+    except (ValueError, OverflowError):
+        return _numbers_with_faults(said, name, read, "a date" if dates else "a number", found)
+
+
+def _numbers_with_faults(
+    cells: Sequence[str], name: str, read: Callable[[str], float], what: str, found: _Found
+) -> NDArray[np.float64]:
+    numbers, wrong = np.full(len(cells), np.nan), []
+    for row, cell in enumerate(cells):
+        try:
+            numbers[row] = read(cell)
+        except (ValueError, OverflowError):
+            wrong.append(row)
+    found.add(name, f"text where {what} belongs", _CORRECT, wrong)
+    return numbers
+
+
+def _number_reader(decimal: str) -> Callable[[str], float]:
+    def number(cell: str) -> float:
+        return float(cell or "nan")
+
+    def with_comma(cell: str) -> float:
+        if "." in cell:  # 1.234 may be meant as 1234
+            raise ValueError
+        return float(cell.replace(",", ".") or "nan")
+
+    return number if decimal == "." else with_comma
+
+
+def _date_reader(form: str | None) -> Callable[[str], float]:
+    known: dict[str, float] = {"": float("nan")}
+
+    def read(cell: str) -> float:
+        if cell not in known:
+            day = cell if form is None else datetime.strptime(cell, form).date()
+            days = days_of(day)
+            assert isinstance(days, float)
+            known[cell] = days
+        return known[cell]
+
+    return read
+
+
+def _categories(cells: Cells, spec: Category, file: DataFile, found: _Found) -> NDArray[Any]:
+    """Indices of (m,) names; those that are in no list are taken as the missing category, and counted."""
+    index = {name: place for place, name in enumerate(spec.categories)}
+    default = None if spec.missing is None else index[spec.missing]
+    known = _Places({"": -1, **index})
+    places = [known[cell] for cell in texts(_said(cells, spec.name, file))]
+    empty = [row for row, place in enumerate(places) if place == -1] if -1 in places else []
+    strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []
+    names = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
+    if default is None:
+        what = "an empty cell or a name not in the schema"
+        found.add(
+            spec.name, what, f"{names}, correct the rows, or extend the schema.", sorted(empty + strange)
+        )
+    else:
+        what = f"a name not in the schema, taken as '{spec.missing}'"
+        remedy = f"{names}, with 'na' that it means an empty one, or allow more with 'unknown'."
+        found.add(spec.name, what, remedy, strange, harmless=True)
+        if empty and not spec.nullable:
+            found.swallowed[spec.name, "empty, taken as the public 'missing'"] += len(empty)
+    indices = np.array(places, dtype=np.int64)
+    indices[indices < 0] = default or 0
+    return indices.astype(np.min_scalar_type(len(spec.categories)))
+
+
+class _Places(dict[str, int]):
+    """Index of each name; -1 for an empty cell, -2 for a name that is not in the list."""
+
+    def __missing__(self, cell: str) -> int:
+        place = self[cell] = self.get(_whole(cell), -2)
+        return place
+
+
+def _whole(cell: str) -> str:
+    """Name that a cell stands for: tools write a whole number as 1.0 once its column has a gap."""
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return str(int(number)) if number.is_integer() else cell
+
+
+def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:
+    """Indices of the categories that mark the gaps of a nullable number."""
+    spec = next(column for column in schema.columns if column.name == name)
+    assert isinstance(spec, Numeric)
+    return spec.gaps(numbers.astype(np.float64)).astype(np.uint8) * GAPS.index(GAP)
+
+
+def _labels(cells: Cells, label: Label, file: DataFile, found: _Found) -> NDArray[np.int64]:
+    if label.positive_above is None:
+        spec = Category(name=label.name, categories=label.classes)
+        return _categories(cells, spec, file, found).astype(np.int64)
+    numbers = _numbers(cells, label.name, file, label, found)
+    wrong = {row for fault in found.faults if fault.column == label.name for row in fault.rows}
+    empty = [row for row in np.flatnonzero(np.isnan(numbers)).tolist() if row not in wrong]
+    found.add(label.name, "an empty cell", "Remove these rows.", empty)
+    return (numbers > label.positive_above).astype(np.int64)

@@ -1,0 +1,84 @@
+"""Settings of a party's own file of rows: where it is, and how it says what the public schema means.
+
+They are private: each party has its own, in its configuration, and nobody else hears of them.
+"""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from fedkme.config import Settings
+
+
+def _known_encoding(name: str) -> str:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        raise ValueError(f"{name!r} is no encoding; usual are utf-8, latin-1 and cp1252") from None
+    return name
+
+
+class FileColumn(Settings):
+    """Column of a file, as it says one of the schema."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    source: str | None = Field(None, alias="from")
+    """Name of the column in the file; none: the schema's name."""
+    map: dict[str, str] = Field({})
+    """Cells of the file, and the category, class or number that each stands for: Y = "yes"."""
+    na: tuple[str, ...] = ()
+    """Cells that mean an empty one, besides those of the whole file."""
+    format: str | None = None
+    """Form of dates, such as "%d.%m.%Y" (Python's strptime); none: 2024-12-31, with or without a time."""
+
+
+class DataFile(Settings):
+    """A file of rows, and how to read it; an .npz needs the path alone."""
+
+    path: Path
+    """The file."""
+    sep: str = Field(",", min_length=1, max_length=1)
+    """Character between the cells of a line of a .csv: "," or ";" or "\\t"."""
+    decimal: Literal[".", ","] = "."
+    """Sign before the decimals of a number."""
+    encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8"
+    """Encoding of a .csv: utf-8, latin-1, cp1252."""
+    na: tuple[str, ...] = ()
+    """Cells that mean an empty one, such as "NA" or "?"."""
+    unknown: float = Field(0.01, ge=0, le=1)
+    """Share of a column's rows that may have names which are not in the schema's list, where the schema has a
+    category for missing ones: they become it. A file with more is refused when it is loaded."""
+    columns: dict[str, FileColumn] = Field({})
+    """Columns of the schema that the file says otherwise, by the schema's name."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.sep == self.decimal:
+            raise ValueError(f"'sep' and 'decimal' are both {self.sep!r}")
+        sources = [column.source for column in self.columns.values() if column.source is not None]
+        if twice := {source for source in sources if sources.count(source) > 1}:
+            raise ValueError(f"two columns are 'from' {min(twice)!r}")
+        return self
+
+    def column(self, name: str) -> FileColumn:
+        """Settings of a column of the schema."""
+        return self.columns.get(name, FileColumn())
+
+
+Source = Path | DataFile
+"""A file of rows that says everything as the schema does, or one with settings."""
+
+
+def as_file(source: Source) -> DataFile:
+    """Settings of a file of rows; the defaults where there is only its path."""
+    return source if isinstance(source, DataFile) else DataFile(path=source)
+
+
+def path_of(source: Source) -> Path:
+    """Path of a file of rows."""
+    return source.path if isinstance(source, DataFile) else source

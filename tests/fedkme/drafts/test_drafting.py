@@ -1,0 +1,123 @@
+"""Drafts of schemas from public rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.writing import FROM_DATA, text_of
+from fedkme.errors import DataError
+from fedkme.tables.files import load_table
+from fedkme.tables.schema import Category, Numeric, load_schema, schema_from
+
+HEADER = "PatNr;Alter;Blutdruck;Raucher;Aufnahme;krank"
+ROWS = [
+    (
+        f"P{n:03}",
+        20 + n % 70,
+        f"{100 + n % 50},5",
+        "ja" if n % 3 else "nein",
+        f"{1 + n % 28:02}.05.2021",
+        n % 2,
+    )
+    for n in range(60)
+]
+LINES = [HEADER, *(";".join(map(str, row)) for row in ROWS)]
+LINES[5] = "P004;?;-9;?;03.12.2020;1"
+GERMAN = "\r\n".join(LINES).replace("Aufnahme", "Aufnahme für") + "\r\n"
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    path = tmp_path / "nord.csv"
+    path.write_bytes(GERMAN.encode("cp1252"))
+    return path
+
+
+def test_a_draft_loads_at_once_and_reads_the_file_it_was_made_from(sample: Path, tmp_path: Path) -> None:
+    # Issue 14, item 2: draft detects separator, decimal, encoding, NA tokens, dates, ids, categories.
+    made = draft(sample, label="krank")
+    file = tmp_path / "schema.toml"
+    file.write_text(text_of(made), encoding="utf-8")
+    schema = load_schema(file)
+    assert schema == made.schema()
+    assert schema.ignore == ("PatNr",)
+    assert [column.name for column in schema.columns] == [
+        *("Alter", "Alter_missing", "Blutdruck", "Blutdruck_missing", "Raucher", "Aufnahme für")
+    ]
+    assert schema.classes == ("0", "1")
+    reading = made.reading()
+    assert (reading.sep, reading.decimal, reading.encoding) == (";", ",", "cp1252")
+    table = load_table(reading, schema, "north")
+    assert len(table) == 60
+    assert np.isnan(table.values[4]).tolist() == [True, False, False, False, False, False]
+    assert table.values[4, 1:5].tolist() == [1, -9, 1, 2]
+    assert schema.encode(table.values).max() <= 1
+
+
+def test_every_bound_and_name_that_was_seen_in_rows_is_marked(sample: Path) -> None:
+    # Issue 14, item 2: "bounds that come from these rows are marked `# FROM DATA: replace if private`".
+    lines = text_of(draft(sample, label="krank")).splitlines()
+    learnt = [line for line in lines if line.startswith(("bounds", "categories", "classes"))]
+    assert len(learnt) == 5
+    assert all(line.endswith(FROM_DATA) for line in learnt)
+
+
+def test_a_data_frame_is_drafted_as_its_file_is(tmp_path: Path) -> None:
+    # Issue 14, item 1: `fk.summarize(frames, schema=s)` with the same schema as files have.
+    pandas = pytest.importorskip("pandas", reason="pandas makes the frame")
+    frame = pandas.DataFrame(
+        {
+            "age": [20.0, None, *range(30, 58)],
+            "seen": pandas.to_datetime(["2021-03-04"] * 30),
+            "smoker": pandas.array([True, False] * 15, dtype="boolean"),
+            "sex": pandas.Categorical(["f", "m", "f"] * 10),
+        }
+    )
+    schema = draft_schema(frame[["age", "sex", "smoker"]])
+    assert [column.name for column in schema.columns] == ["age", "age_missing", "sex", "smoker"]
+    path = tmp_path / "rows.csv"
+    frame[["age", "sex", "smoker"]].to_csv(path, index=False)
+    assert draft_schema(path).columns[:3] == schema.columns[:3]
+    assert draft(frame).columns[1].spec == {}
+    assert draft({"age": [str(n) for n in range(9)]}).schema().names == ("age",)
+
+
+def test_columns_that_tell_rows_apart_are_left_out() -> None:
+    # Issue 14, item 2: "ids (columns to leave out)": text that differs in every row, numbers so called.
+    rows = range(40)
+    made = draft(
+        {
+            "patient_id": [str(1000 + n) for n in rows],
+            "mail": [f"a{n}@example.org" for n in rows],
+            "weight": [str(50 + 1.5 * n) for n in rows],
+            "site": ["north"] * 40,
+            "bare": [""] * 40,
+        }
+    )
+    assert made.schema().names == ("weight",)
+    assert made.schema().ignore == ("patient_id", "mail", "site", "bare")
+
+
+@pytest.mark.parametrize(
+    ("rows", "label", "message"),
+    [
+        ({"a": []}, None, "no rows"),
+        ({"a": ["1", "2"]}, "b", "no column 'b'"),
+        ({"a": ["1", "2"], "b": ["1", "1"]}, "b", "cannot be the label"),
+        ({"a": [f"x{n}" for n in range(30)]}, None, "no column can be used"),
+    ],
+)
+def test_what_cannot_be_drafted(rows: dict[str, list[str]], label: str | None, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        draft_schema(rows, label)
+
+
+def test_a_schema_comes_from_plain_values() -> None:
+    # For the Python API: a schema as a dictionary.
+    schema = schema_from({"columns": [{"kind": "numeric", "name": "age", "bounds": [0, 120]}]})
+    assert schema.columns == (Numeric(name="age", bounds=(0, 120)),)
+    assert not any(isinstance(column, Category) for column in schema.columns)
