@@ -134,6 +134,8 @@ class Plan:
         secret_draw: whether h1 is drawn from the group secret, so that the curator chooses among hashes.
         offers: keys of the owners, for which the consumer seals the group secret.
         choice: of the protocol; None from an earlier release, and before owners are here.
+        landmarks: public rows in whose kernels g~ is to be measured, encoded, little-endian
+            float32, one after another; empty: in coordinates of h1.
     """
 
     run: str
@@ -144,6 +146,7 @@ class Plan:
     secret_draw: bool = False
     offers: tuple[KeyOffer, ...] = ()
     choice: SummaryChoice | None = None
+    landmarks: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import check_target
 from fedkme.privacy.events import OWNERS, validation_of
+from fedkme.privacy.landmarks import landmarks_of
 from fedkme.privacy.settings import release_target, target_event
 from fedkme.sealed import AnyRow, Gift
 from fedkme.tables.schema import Schema
@@ -132,7 +133,10 @@ def make_offer(
             whose = f"{validation_of(gate.consumer)} towards {OWNERS}"
             check_target(request.privacy, whose, [target_event(request.target)])
         encoded, noise = schema.encode(validation.values), noise_for("target")
-        target, cost = release_target(request.target, h1 or RandomFourier(plan.features), encoded, noise)
+        draw, landmarks = h1 or RandomFourier(plan.features), None
+        if plan.landmarks:
+            landmarks = landmarks_of(plan.landmarks, plan.features.gamma, schema)
+        target, cost = release_target(request.target, draw, encoded, noise, landmarks)
         gate.pass_target(plan.run, target, cost)
     if request.share == "rows":
         rows = validation.values.astype(np.float64)

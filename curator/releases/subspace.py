@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dpstrf
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Units
-from fedkme.features.kernel_points import PointsSpec, rbf
+from fedkme.features.kernel_points import PointsSpec, principal_basis, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
 
 FloatArray = NDArray[np.float64]
@@ -105,10 +105,7 @@ def subspace(
         raise DataError("the public points are not an (M, n) matrix of finite numbers", "Correct them.")
     gram: FloatArray = rbf(points, points, gamma)
     if method == "eigen":
-        values, vectors = np.linalg.eigh(gram)
-        kept = values > tolerance
-        whitening = vectors[:, kept].T / np.sqrt(values[kept])[:, None]
-        return PointsSpec.of(points, gamma, whitening, units)
+        return PointsSpec.of(points, gamma, principal_basis(gram, tolerance), units)
     factor, pivots, rank, _ = dpstrf(gram, tol=tolerance, lower=1, overwrite_a=1)
     order = pivots[:rank] - 1
     lower = np.tril(factor[:rank, :rank])

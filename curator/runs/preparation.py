@@ -212,7 +212,11 @@ class Preparation:
     def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:
         """Put a choice into the plan, on disk and in memory, and report it."""
         context = self._context
-        document = replace(run.document, plan=replace(run.document.planned, choice=choice))
+        settings = context.settings.summary.resolved(choice)
+        plan = replace(
+            run.document.planned, choice=choice, landmarks=settings.landmarks_of(context.encoded_seeds)
+        )
+        document = replace(run.document, plan=plan)
         with context.store.transaction():
             context.store.update_run(run.name, document=document.to_bytes())
         run.document = document

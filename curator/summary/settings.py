@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from curator.cells.settings import CellsSettings
@@ -14,6 +16,7 @@ from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice
 from fedkme.privacy.events import Event
+from fedkme.privacy.landmarks import MOST, some_of
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
 from fedkme.protocols import ALGORITHM3, AUTO, Protocol, summaries, variant
@@ -62,6 +65,10 @@ class SummarySettings(Settings):
     seed_set: Literal["counted", "subtracted"] = "subtracted"
     """The paper matches D_v with the summary *and* its seed set and returns the summary alone. `subtracted`
     takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
+    landmarks: int = Field(0, ge=0, le=MOST)
+    """Public seed rows in whose kernels Algorithm 3 has D_v's mean measured; 0: h1's coordinates. Worth it
+    where the seeds are rows of D_v's kind and D_v is small (docs/decisions/004). Where h1 is secret it
+    stays so, and there are none."""
     auction: AnyAuction = ClockSettings()
     quorum: int = Field(1, ge=1)
     """Fewest owners: with less the run stops and keeps what it has."""
@@ -109,6 +116,11 @@ class SummarySettings(Settings):
         elif choice.protocol == "cells":
             changes["cells"] = self.cells.model_copy(update={"rho": choice.ratio})
         return self.model_copy(update=changes)
+
+    def landmarks_of(self, seeds: NDArray[np.float32]) -> bytes:
+        """Landmarks that a plan names, of encoded public rows."""
+        named = self.row.family == "auction" and not self.sealed
+        return some_of(seeds, self.landmarks).astype("<f4").tobytes() if named else b""
 
     def drawn(self, rows: int) -> int:
         """Rows that uniform sampling asks owners for, for a summary of so many."""

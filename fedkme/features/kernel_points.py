@@ -121,6 +121,14 @@ class PointsMap(EmbeddingMap):
         return kernel @ xp.asarray(self.whitening.T, dtype=dtype)
 
 
+def principal_basis(gram: FloatArray, tolerance: float) -> FloatArray:
+    """W = D^-1/2 V^T, (J, M), of K_zz = V D V^T over eigenvalues above `tolerance`, ascending."""
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > tolerance
+    basis: FloatArray = vectors[:, kept].T / np.sqrt(values[kept])[:, None]
+    return basis
+
+
 def rbf(x: Any, y: Any, gamma: float, xp: Any = np) -> Any:
     """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m)."""
     squares = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1) - 2.0 * (x @ y.T)

@@ -228,6 +228,7 @@ class GaussianMean:
         epsilon: float,
         delta: float,
         releases: int,
+        diameter: float | None = None,
     ) -> None:
         """Start with no rows.
 
@@ -236,6 +237,8 @@ class GaussianMean:
             noise: source of the noise.
             norm_bound: B, bound of ||h1(x)||: 1 for paired random Fourier features, sqrt(2) for the
                 printed form.
+            diameter: bound of the distance of two rows u once they are cut to fixed point; None: that of
+                the ball of the norm bound.
             epsilon: of all releases together.
             delta: of all releases together.
             releases: how many releases are planned, at most.
@@ -243,8 +246,9 @@ class GaussianMean:
         self._noise = noise
         self._largest = norm_bound * math.sqrt(dimension / 2.0) * _NORM_SLACK
         multiplier = gaussian_sigma(epsilon, delta, releases)
-        self._scale = 2.0 * self._largest * multiplier
-        self._cost = Cost(Gaussian(multiplier), 2.0 * self._largest)
+        sensitivity = 2.0 * self._largest if diameter is None else diameter
+        self._scale = sensitivity * multiplier
+        self._cost = Cost(Gaussian(multiplier), sensitivity)
         self._planned = self._left = releases
         self._steps = np.zeros(dimension, dtype=np.int64)  # the sum of rows in units of FEATURE_UNIT
         self._size = 0
@@ -256,8 +260,13 @@ class GaussianMean:
 
     @property
     def cost(self) -> Cost:
-        """The calibrated noise multiplier and the norm's diameter."""
+        """The calibrated noise multiplier and the rows' diameter."""
         return self._cost
+
+    @property
+    def deviation(self) -> float:
+        """Deviation of the noise in a coordinate of the next release."""
+        return self._scale / max(self._size, 1)
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1].

@@ -21,6 +21,7 @@ from fedkme.extensions import MECHANISMS, Kinds, beside
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import FourierFeatures
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall
+from fedkme.privacy.landmarks import Landmarks, release_by_landmarks
 from fedkme.privacy.means import Cost, ExactMean, GaussianMean, MeanRelease, MwemMean
 from fedkme.privacy.noise import NoiseSource, SecureNoise
 
@@ -155,6 +156,7 @@ def release_target(
     h1: FourierFeatures,
     validation: NDArray[np.float32],
     noise: NoiseSource,
+    landmarks: Landmarks | None = None,
 ) -> tuple[MeanVector, Cost]:
     """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,), and what it costs D_v.
 
@@ -163,7 +165,10 @@ def release_target(
         h1: the run's draw.
         validation: encoded rows of D_v, (m, n).
         noise: private randomness of the party that holds D_v.
+        landmarks: public rows in whose kernels a Gaussian may measure D_v, as the run's plan says.
     """
+    if landmarks is not None and isinstance(settings, GaussianSettings):
+        return release_by_landmarks(settings.epsilon, settings.delta, landmarks, h1, validation, noise)
     release = settings.make(h1.dimension, h1.norm_bound, 1, noise)
     release.add(normalised_features(h1.fixed_point(validation)))
     cost = release.cost

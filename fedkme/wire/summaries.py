@@ -66,6 +66,7 @@ def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
         secret_draw=plan.secret_draw,
         offers=[OFFER.to_wire(offer) for offer in plan.offers],
         choice=None if plan.choice is None else CHOICE.to_wire(plan.choice),
+        landmarks=plan.landmarks,
     )
 
 
@@ -84,6 +85,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
         message.secret_draw,
         tuple(OFFER.from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
         CHOICE.from_wire(message.choice) if message.HasField("choice") else None,
+        message.landmarks,
     )
 
 

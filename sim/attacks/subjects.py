@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks.consumers import landmarks
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
 from sim.attacks.owners import books, coalitions, limits, timing
@@ -19,6 +20,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "h2": h2.h2,
     "h2-published": h2.h2_published,
     "gaussian": means.gaussian,
+    "landmarks": landmarks.by_landmarks,
     "exact": means.exact,
     "clock": clock.clock,
     "clock-broadcasts": joint.clock_and_broadcasts,

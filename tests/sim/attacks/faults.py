@@ -24,6 +24,7 @@ from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import CURATOR, Laplace, MwemCall
+from fedkme.privacy.landmarks import Landmarks
 from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
@@ -38,6 +39,7 @@ from owner.runs import RunManager
 from owner.settings import PolicySettings
 from owner.summary.bidder import Bidder
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks.consumers import landmarks
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Claim, Subject
 from sim.attacks.owners import books, coalitions, limits, timing
@@ -365,6 +367,14 @@ def planned_for_all(*args: Any, **given: Any) -> NoisePlan:
     return plan_noise(*args, **(given | {"dropouts": 0, "colluders": 0}))
 
 
+class OfOneLandmark(Landmarks):
+    """Counts what a row moves as the distance of one kernel function from its half."""
+
+    @property
+    def sensitivity(self) -> float:
+        return super().sensitivity / math.sqrt(2.0)
+
+
 def unbudgeted(party: OwnerParty, make: type[RunManager]) -> RunManager:
     """An owner that does not look at its budget before its bytes leave."""
     return replace(party, policy=PolicySettings()).open(make=make)
@@ -396,6 +406,10 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "Gaussian sigma 1 % too small": (
         "law",
         lambda: means.gaussian(make=gaussian_with(lambda noise: ScaledNoise(noise, 0.99))),
+    ),
+    "landmarks with the norm for the diameter": (
+        "sensitivity",
+        lambda: landmarks.by_landmarks(OfOneLandmark),
     ),
     "the same noise at every release": ("law", lambda: means.gaussian(make=gaussian_with(ReplayedNoise))),
     "mean of batch means": ("sensitivity", lambda: means.gaussian(make=BatchMean)),

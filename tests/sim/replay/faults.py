@@ -173,7 +173,9 @@ CONSUMER_SIDE: Mapping[str, Fault] = {
         _around(
             consumer.summary.offers,
             "release_target",
-            lambda before, settings, h1, rows, noise: before(settings, h1, rows, _scaled(noise, 0.5)),
+            lambda before, settings, h1, rows, noise, *more: before(
+                settings, h1, rows, _scaled(noise, 0.5), *more
+            ),
         ),
     ),
     "g~ with a tenth less noise": Fault(
@@ -181,7 +183,19 @@ CONSUMER_SIDE: Mapping[str, Fault] = {
         _around(
             consumer.summary.offers,
             "release_target",
-            lambda before, settings, h1, rows, noise: before(settings, h1, rows, _scaled(noise, 0.9)),
+            lambda before, settings, h1, rows, noise, *more: before(
+                settings, h1, rows, _scaled(noise, 0.9), *more
+            ),
+        ),
+    ),
+    "g~ by landmarks with a tenth less noise": Fault(
+        ("clock", "g~ by landmarks"),
+        _around(
+            consumer.summary.offers,
+            "release_target",
+            lambda before, settings, h1, rows, noise, *more: before(
+                settings, h1, rows, _scaled(noise, 0.9), *more
+            ),
         ),
     ),
     "no line of g~ towards owners": Fault(

@@ -1,0 +1,153 @@
+"""g~ by landmarks: D_v's mean in the span of the kernels of public rows, and what it is in coordinates of h1.
+
+z_1, ..., z_M are public rows, phi(x) the coordinates of k(x, .) in an orthonormal basis of the span of the
+k(z_m, .) (`PointsMap`). **Relation**: one row of D_v replaced, |D_v| public. **Sensitivity** of the sum of
+phi: ||phi(x) - phi(y)||^2 <= ||k_x - k_y||^2 = 2 - 2 k(x, y) < 2, since a projection lengthens nothing and
+k > 0; so sqrt 2, where h1 has 2 B, for any landmarks, also those of a curator that names odd ones. Cutting
+a coordinate towards zero brings numbers of unlike signs closer and like ones apart by less than a unit, which
+adds less than unit sqrt J. **Release**: one Gaussian, calibrated exactly, on the J coordinates.
+
+All else reads this release and public values. A coordinate is drawn to the landmarks' own mean by as much as
+its noise is larger than what a target is expected to differ by there, and sum_i w_i k(z_i, .) becomes
+sum_i w_i h1(z_i), which is what everybody else computes with.
+
+It is no default: what of D_v is not in the span is lost, and the rows of a curator's seed set may be of
+another kind than D_v (docs/decisions/004, "g~ by landmarks").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ProtocolError
+from fedkme.features.fixed_point import FEATURE_UNIT, MeanVector, quantize_mean
+from fedkme.features.fourier import FourierFeatures
+from fedkme.features.kernel_points import PointsMap, PointsSpec, principal_basis, rbf
+from fedkme.privacy.means import Cost, GaussianMean
+from fedkme.privacy.noise import NoiseSource
+from fedkme.tables.schema import Schema
+
+FloatArray = NDArray[np.float64]
+
+MOST = 256
+"""Largest number of landmarks."""
+_MOST_NUMBERS = 2**18  # 1 MiB in a plan
+_TOLERANCE = 1e-6
+"""Part of the kernel matrix' trace below which a direction is left out."""
+_SPREAD = 0.2
+"""What a target is expected to differ from the landmarks' mean by, as a part of what one landmark does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Public rows in model space and the kernel of a run.
+
+    Attributes:
+        rows: z, (M, n) float32, M >= 1.
+        gamma: of the kernel.
+        schema: of the rows.
+    """
+
+    rows: NDArray[np.float32]
+    gamma: float
+    schema: Schema
+
+    @cached_property
+    def map(self) -> PointsMap:
+        """Phi, in the basis of principal directions."""
+        points = self.rows.astype(np.float64)
+        gram = rbf(points, points, self.gamma)
+        basis = principal_basis(gram, _TOLERANCE * len(points))
+        spec = PointsSpec.of(points, self.gamma, basis)
+        return spec.make(self.schema)
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest distance of two rows' phi in fixed point."""
+        return self.map.spread + FEATURE_UNIT * math.sqrt(self.map.dimension)
+
+    def mean(self, epsilon: float, delta: float, noise: NoiseSource) -> GaussianMean:
+        """The mechanism of one release of a mean of phi."""
+        dimension = self.map.dimension
+        bound = self.map.norm_bound * math.sqrt(2.0 / dimension)  # in the units of h1
+        return GaussianMean(
+            dimension,
+            noise,
+            norm_bound=bound,
+            epsilon=epsilon,
+            delta=delta,
+            releases=1,
+            diameter=self.sensitivity,
+        )
+
+    def features(self, rows: NDArray[np.float32]) -> FloatArray:
+        """Phi of encoded rows, (m, n) -> (m, J), in [-1, 1]: it may leave it by rounding alone."""
+        features: FloatArray = np.clip(self.map.of_model(rows.astype(np.float64)), -1.0, 1.0)
+        return features
+
+    def in_h1(self, mean: FloatArray, deviation: float, h1: FourierFeatures) -> FloatArray:
+        """A noisy mean of phi as a mean of h1, (J,) -> (d,) in normalised units; post-processing.
+
+        Args:
+            mean: as released.
+            deviation: of the noise in each coordinate.
+            h1: the run's draw.
+        """
+        landmarks = self.features(self.rows)
+        expected = _SPREAD * np.square(landmarks).mean(axis=0)
+        kept = expected / (expected + deviation**2)
+        centre = landmarks.mean(axis=0)
+        weights = (centre + kept * (mean - centre)) @ self.map.whitening
+        found: FloatArray = weights @ h1.normalised(self.rows)
+        return found
+
+
+def landmarks_of(data: bytes, gamma: float, schema: Schema) -> Landmarks:
+    """Landmarks that a plan names.
+
+    Raises:
+        ProtocolError: they are no finite rows of the schema's width, or too many.
+    """
+    width = schema.encoded_width
+    rows = np.frombuffer(data[: len(data) // 4 * 4], dtype="<f4").astype(np.float32)
+    if len(data) % (4 * width) or not 0 < len(rows) <= MOST * width or not np.isfinite(rows).all():
+        raise ProtocolError(
+            "the landmarks of a plan are no rows of its schema", "Check the curator's software."
+        )
+    return Landmarks(rows.reshape(-1, width), gamma, schema)
+
+
+def some_of(seeds: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """Take at most `count` public rows, spread evenly over their order, and no more than a plan carries."""
+    fit = max(_MOST_NUMBERS // max(seeds.shape[1], 1), 1)
+    places = np.linspace(0, len(seeds) - 1, min(count, fit, MOST, len(seeds))).round().astype(np.intp)
+    return seeds[places]
+
+
+def release_by_landmarks(
+    epsilon: float,
+    delta: float,
+    landmarks: Landmarks,
+    h1: FourierFeatures,
+    validation: NDArray[np.float32],
+    noise: NoiseSource,
+) -> tuple[MeanVector, Cost]:
+    """g~ in fixed point, (d,), and what it costs D_v; see the head of this module.
+
+    Args:
+        epsilon: of the release.
+        delta: of the release.
+        landmarks: of the plan.
+        h1: the run's draw.
+        validation: encoded rows of D_v, (m, n).
+        noise: private randomness of the party that holds D_v.
+    """
+    release = landmarks.mean(epsilon, delta, noise)
+    release.add(landmarks.features(validation))
+    mean, deviation = release.release(), release.deviation
+    return quantize_mean(landmarks.in_h1(mean, deviation, h1)), release.cost

@@ -1,0 +1,1 @@
+"""Attacks on what a consumer discloses of D_v."""
