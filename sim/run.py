@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from consumer.results import EVALUATION, SUMMARY
+from consumer.summary.evaluation import require_models
 from consumer.summary.judging import judge_tables
 from consumer.summary.offers import pruned
 from curator.runs.record_files import write_run
@@ -113,6 +114,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
         The run's folder and its metrics.
 
     Raises:
+        MissingDependencyError: the summary could not be judged on this machine.
         InterruptedRunError: ctrl-C; the folder holds the partial run with its metrics and report.
         FedkmeError: the run failed; whatever there was of it is in the folder.
     """
@@ -120,6 +122,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
         started = time.monotonic()
         scenario = build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
+        require_models(settings.downstream, scenario.test.labels is not None and len(scenario.test) > 0)
         warn_of_large(settings, progress.note)
         directory = make_run_directory(out, scenario.name)
         write_configuration(directory, settings)

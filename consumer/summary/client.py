@@ -16,6 +16,7 @@ from consumer.results import SUMMARY, make_folder
 from consumer.sealed.boxes import keys_for
 from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings
+from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish
 from consumer.summary.received import judge_received, keep_received, load_validation
 from fedkme.errors import (
@@ -173,9 +174,13 @@ def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: Status
     Raises:
         BudgetError: D_v cannot pay for a new one.
         ConfigError: another one is open in the folder.
+        MissingDependencyError: a new one could not be judged here.
     """
     document = party.document(settings.output)
     kept = party.requests.going_on(document)
+    if kept is None:
+        tested = settings.test is not None and party.schema.label is not None
+        require_models(settings.downstream, tested)
     if kept is None or (kept.status == RECEIVED and not (settings.output / SUMMARY).exists()):
         return party.ask(document)
     plan = kept.document.plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,27 @@ class Evaluation:
             "mmd2_counted": self.mmd2_counted,
             "downstream": dict(self.downstream),
         }
+
+
+def require_models(downstream: bool, test_labels: bool) -> None:
+    """Refuse to begin what could not be judged in the end.
+
+    Args:
+        downstream: whether models are to be trained on the summary.
+        test_labels: whether there are test rows with labels, without which none are.
+
+    Raises:
+        MissingDependencyError: scikit-learn is needed and is not installed.
+    """
+    if downstream and test_labels and importlib.util.find_spec("sklearn") is None:
+        raise _no_models()
+
+
+def _no_models() -> MissingDependencyError:
+    return MissingDependencyError(
+        "training models on the summary needs scikit-learn, which is not installed",
+        "Run `pip install 'fedkme[sim]'`, or set `downstream` to false.",
+    )
 
 
 def evaluate(
@@ -105,10 +127,7 @@ def _accuracies(
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import LinearSVC
     except ImportError:
-        raise MissingDependencyError(
-            "training models on the summary needs scikit-learn, which is not installed",
-            "Run `pip install 'fedkme[sim]'`, or switch the downstream evaluation off.",
-        ) from None
+        raise _no_models() from None
     models: dict[str, Any] = {
         "linear_svm": LinearSVC(random_state=seed, max_iter=5000),
         "mlp_32": DropoutNetwork(seed=seed),

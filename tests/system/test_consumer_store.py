@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import importlib.util
 import itertools
 import os
 import re
@@ -22,18 +23,27 @@ from consumer.runs import cancelling
 from consumer.summary import judging
 from consumer.summary.forms import REPEATS, WEIGHTED
 from fedkme.durable import replace
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, LedgerError, NotJudgedError, StoreError
+from fedkme.errors import (
+    BudgetError,
+    ConfigError,
+    FedkmeError,
+    LedgerError,
+    MissingDependencyError,
+    NotJudgedError,
+    StoreError,
+)
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import GaussianSettings, target_event
 from fedkme.tables.files import read_arrays, save_table
+from fedkme.tables.schema import Label, Schema
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2
 from tests.hostile.labs import Hostile, lab, plan
 from tests.places import ROOT
 from tests.system.launches import Start, read_json
-from tests.system.market import Ear, market, rows
+from tests.system.market import SCHEMA, Ear, market, rows
 from tests.system.test_verbs import Deployment, only_run
 
 NOISY = GaussianSettings(epsilon=0.7)
@@ -157,6 +167,20 @@ def test_a_summary_that_cannot_be_judged_is_there_and_is_judged_later(begin: Sta
     assert set(read_json(out / "evaluation.json")["downstream"]) == {"linear_svm", "mlp_32"}
     assert draws(at.folder) == 1
     only_run(at.folder)
+
+
+async def test_what_could_not_be_judged_is_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without scikit-learn the consumer paid for rows first and heard of the package afterwards.
+    schema = Schema(columns=SCHEMA.columns, label=Label(name="y", classes=("no", "yes")))
+    save_table(tmp_path / "test.npz", rows(5, 3, schema))
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.util, "find_spec", lambda name: None)
+        async with market(tmp_path, ["a"], schema) as at:
+            with pytest.raises(MissingDependencyError, match=r"fedkme\[sim\]"):
+                await at.consumer(target=NOISY, downstream=True, test=tmp_path / "test.npz")
+    assert draws(tmp_path) == 0
 
 
 async def test_no_failure_of_judging_is_one_of_the_request(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 from pathlib import Path
 
+import pytest
+
+from fedkme.errors import MissingDependencyError
 from sim.config import load_simulation
 from sim.report.progress import make_progress
 from sim.run import simulate
@@ -24,3 +29,12 @@ def test_the_example_runs(tmp_path: Path) -> None:
         one["epsilon"] for one in metrics["privacy"][:2] if one["epsilon"] <= 1.0 + 1e-9
     ]
     assert (directory / "report.html").is_file()
+
+
+def test_what_could_not_be_judged_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The base installation ran the whole protocol, and ended with an error about scikit-learn.
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    settings = load_simulation(str(EXAMPLE), ())
+    with pytest.raises(MissingDependencyError, match="downstream"):
+        simulate(settings, tmp_path / "run", make_progress(io.StringIO()))
+    assert not (tmp_path / "run").exists()
