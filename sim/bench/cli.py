@@ -99,7 +99,7 @@ def run_benchmarks(names: Sequence[Benchmark], settings: BenchSettings, console:
 
 def _run(name: Benchmark, settings: BenchSettings) -> Result:
     done = subprocess.run(
-        [sys.executable, "-m", "sim.bench", name, settings.model_dump_json()],
+        [sys.executable, "-P", "-m", "sim.bench", name, settings.model_dump_json()],
         stdout=subprocess.PIPE,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         check=False,

@@ -42,6 +42,7 @@ class Child:
         with errors.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # an owner.py in the working folder is not executed in place of ours
                 "-m",
                 *command,
                 "--supervised",

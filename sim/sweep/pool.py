@@ -67,7 +67,7 @@ def _start() -> subprocess.Popen[str]:
     environment = os.environ | dict.fromkeys(THREADS, "1")
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return subprocess.Popen(
-        [sys.executable, "-m", "sim.sweep.worker"],
+        [sys.executable, "-P", "-m", "sim.sweep.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import re
 import socket
@@ -27,6 +29,7 @@ def check_installation() -> Iterator[Finding]:
     yield from _packages("packages", needed[""], "fail", "fedkme")
     for extra in _OPTIONAL:
         yield from _packages(extra, needed.get(extra, []), "warn", f"fedkme[{extra}]")
+    yield from _own_files(importlib.metadata.distribution("fedkme"))
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
@@ -36,6 +39,29 @@ def check_installation() -> Iterator[Finding]:
     except OSError as error:
         line = f"loopback takes no connections: {error.strerror}"
         yield Finding("fail", "ports", line, "Look at this host's firewall.", 34)
+
+
+def _own_files(installed: importlib.metadata.Distribution) -> Iterator[Finding]:
+    """Find modules that another package wrote over; an editable installation lists none."""
+    changed = [str(file) for file in installed.files or () if file.suffix == ".py" and _is_changed(file)]
+    if not changed:
+        yield Finding("ok", "files", "modules are as they were installed")
+        return
+    owners = importlib.metadata.packages_distributions()
+    rivals = sorted({name for file in changed for name in owners.get(file.split("/")[0], ())} - {"fedkme"})
+    by = f", also of {', '.join(rivals)}" if rivals else ""
+    line = f"{len(changed)} modules are not as they were installed, {changed[0]} among them{by}"
+    yield Finding("fail", "files", line, "Install fedkme again, in an environment of its own.", 13)
+
+
+def _is_changed(file: importlib.metadata.PackagePath) -> bool:
+    if file.hash is None:
+        return False
+    try:
+        found = hashlib.new(file.hash.mode, file.read_binary()).digest()
+    except OSError:
+        return True
+    return base64.urlsafe_b64encode(found).decode().rstrip("=") != file.hash.value
 
 
 def _packages(check: str, needed: Sequence[tuple[str, str]], state: str, extra: str) -> Iterator[Finding]:
