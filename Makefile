@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: venv demo test test-fast lint format protos bench clean
+.PHONY: venv demo test test-fast lint format protos bench dist clean
 
 venv: $(VENV)/.ready
 
@@ -39,5 +39,14 @@ protos: venv
 bench: venv
 	$(BIN)/fedkme bench
 
+# The wheel is the same, bit for bit, wherever a commit is built with the locked tools.
+dist: build/dist/.ready
+	build/dist/bin/python tools/dist.py $(URL)
+
+build/dist/.ready: constraints.txt
+	$(PYTHON) -m venv build/dist
+	build/dist/bin/pip install --quiet --constraint constraints.txt build cyclonedx-bom
+	touch $@
+
 clean:
-	rm -rf $(VENV) build *.egg-info runs
+	rm -rf $(VENV) build dist *.egg-info runs

@@ -5,4 +5,4 @@ import os
 # gRPC writes lines of its own to standard error, about connections that ended as they should.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,0 +1,56 @@
+"""What is published: the README as a package index shows it, metadata, the licence."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+
+from fedkme import __version__
+from tests.places import ROOT
+from tools.dist import absolute_links, project_urls
+
+URL, TAG = "https://example.org/fedkme", f"v{__version__}"
+
+
+def test_every_link_of_the_readme_is_absolute_where_it_is_published() -> None:
+    published = absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), URL, TAG)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", published)
+    assert len(links) > 20
+    for picture, target in links:
+        assert target.startswith("https://"), target
+        if target.startswith(URL):
+            kind, tag, path = target.removeprefix(f"{URL}/").split("/", 2)
+            assert (kind, tag) == ("raw" if picture else "blob", TAG)
+            assert (ROOT / path).exists(), path
+    assert (
+        f"![what make demo runs: sums, noisy counts by cell, orders, rows, the consumer keeps the best]({URL}/raw/"
+        in published
+    )
+
+
+def test_metadata_stand_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "fedkme.__version__"}
+    assert tomllib.loads(project_urls(URL, TAG))["project"]["urls"]["Homepage"] == URL
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(__version__)} - 20\d\d-\d\d-\d\d$", changelog, re.MULTILINE)
+    for name in ("LICENSE", "SECURITY.md", "CONTRIBUTING.md"):
+        assert (ROOT / name).is_file()
+
+
+def test_every_package_says_that_it_is_typed() -> None:
+    assert all(
+        (ROOT / name / "py.typed").is_file() for name in ("fedkme", "curator", "owner", "consumer", "sim")
+    )
+
+
+def test_no_commit_names_a_registry() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "*.txt", "*.toml", "Makefile"], cwd=ROOT, capture_output=True
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "index-url" not in text, name
+        assert "find-links" not in text, name
