@@ -1,4 +1,4 @@
-"""What is published: the README as a package index shows it, metadata, the licence."""
+"""Publication: the README as a package index shows it, metadata, the licence."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ URL, TAG = "https://example.org/fedkme", f"v{__version__}"
 def test_every_link_of_the_readme_is_absolute_where_it_is_published() -> None:
     published = absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), URL, TAG)
     links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", published)
-    assert len(links) > 20
+    assert len(links) > 10
     for picture, target in links:
         assert target.startswith("https://"), target
         if target.startswith(URL):
             kind, tag, path = target.removeprefix(f"{URL}/").split("/", 2)
             assert (kind, tag) == ("raw" if picture else "blob", TAG)
             assert (ROOT / path).exists(), path
-    assert (
-        f"![what make demo runs: sums, noisy counts by cell, orders, rows, the consumer keeps the best]({URL}/raw/"
-        in published
-    )
+    assert f"consumer keeps the best]({URL}/raw/" in published
 
 
 def test_metadata_stand_in_one_place() -> None:

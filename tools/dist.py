@@ -1,8 +1,8 @@
 """Build what is published: wheel, source archive, list of components; `make dist URL=https://...` calls it.
 
-The package is built from the last commit, not from the folder: the README gets absolute links to the project's
-address at the version's tag, so that it reads the same on a package index, and every file carries the commit's
-time, so that whoever builds the same commit gets the same wheel, bit for bit.
+The package is built from the last commit, not from the folder: the README gets absolute links to the
+project's address at the version's tag, so that it reads the same on a package index, and every file carries
+the commit's time, so that whoever builds the same commit gets the same wheel, bit for bit.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def build(url: str, commit: str, to: Path) -> None:
         readme.write_text(absolute_links(readme.read_text(encoding="utf-8"), url, tag), encoding="utf-8")
         with project.open("a", encoding="utf-8") as file:
             file.write(project_urls(url, tag))
+        locked = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
         command = [sys.executable, "-m", "build", "--outdir", str(to.resolve())]
-        subprocess.run(command, cwd=source, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": time})
+        subprocess.run(command, cwd=source, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": time, **locked})
 
 
 def list_components(to: Path) -> None:

@@ -1,4 +1,4 @@
-"""What doctor says of an installation."""
+"""Checks of an installation."""
 
 from __future__ import annotations
 
