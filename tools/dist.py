@@ -68,7 +68,9 @@ def build(url: str, commit: str, to: Path) -> None:
             file.write(project_urls(url, tag))
         locked = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
         command = [sys.executable, "-m", "build", "--outdir", str(to.resolve())]
-        subprocess.run(command, cwd=source, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": time, **locked})
+        subprocess.run(
+            command, cwd=source, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": time, **locked}
+        )
 
 
 def list_components(to: Path) -> None:

@@ -49,7 +49,7 @@ def clone(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in SOURCES:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "constraints.txt", "README.md"):
+    for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
 
 

@@ -154,8 +154,10 @@ def test_the_image_is_built_of_what_is_copied_into_it(tmp_path: Path) -> None:
     source.mkdir()
     first = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[1]
     environment = offline()
-    for word, rest in re.findall(r"^(COPY|RUN) (.*)$", first, re.M):
-        if word == "COPY":
+    for word, rest in re.findall(r"^(ARG|COPY|RUN) (.*)$", first, re.M):
+        if word == "ARG":
+            environment |= dict([rest.split("=")])
+        elif word == "COPY":
             *files, to = rest.split()
             subprocess.run(
                 ["cp", "-rT" if len(files) == 1 else "-r", *files, source / to],
