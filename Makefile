@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: venv demo test test-fast lint format protos bench dist clean
 

@@ -52,7 +52,7 @@ class CuratorSettings(ServicePartySettings):
     """Stop after this many runs; by default serve until told to stop."""
     budget: Budget | None = None
     """Most that owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
-    summary: SummarySettings = SummarySettings()
+    summary: SummarySettings = Field(default_factory=SummarySettings)
     release: SumSettings = SumSettings()
 
     def quota_of(self, consumer: str) -> Quota:

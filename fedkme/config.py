@@ -18,7 +18,7 @@ from fedkme.extensions import Kinds
 class Settings(BaseModel):
     """Base of all settings: immutable, and a key it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
@@ -48,7 +47,9 @@ def status(
     config: Config, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False
 ) -> None:
     """Print what left, to whom, what the policy still allows, and which runs wait for approval."""
-    from owner.consent.status import read_status, show  # it imports accountants
+    from rich.console import Console
+
+    from owner.consent.status import read_status, show  # neither is needed to join
 
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:

@@ -11,8 +11,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpstrf
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Units
@@ -97,6 +95,9 @@ def subspace(
         ConfigError: the tolerance is out of its range.
         DataError: a point is not finite, or there are no points.
     """
+    from scipy.linalg import solve_triangular
+    from scipy.linalg.lapack import dpstrf
+
     if not 1e-10 <= tolerance < 1:
         raise ConfigError(
             f"a tolerance of {tolerance} leaves no stable basis", "Take one in [1e-10, 1), such as 1e-5."

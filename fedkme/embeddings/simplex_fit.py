@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -138,7 +137,7 @@ class _Problem:
         gram = self.gram[np.ix_(support, support)] + self.scale  # a constant, since the sum is fixed
         gram[np.diag_indices(len(support))] += self.ridge
         both = np.column_stack([self.target[support], np.ones(len(support))])
-        solved = cho_solve(_factor(gram, self.scale), both)
+        solved = _solve(gram, self.scale, both)
         free, pull = solved[:, 0], solved[:, 1]
         found: FloatArray = free + (1.0 - free.sum()) / pull.sum() * pull
         return found
@@ -156,15 +155,17 @@ class _Problem:
         return weights
 
 
-def _factor(gram: FloatArray, scale: float) -> tuple[FloatArray, bool]:
-    """The Cholesky factor of a Gram matrix, with the first ridge that rounding lets it have."""
+def _solve(gram: FloatArray, scale: float, right: FloatArray) -> FloatArray:
+    """Solve for a Gram matrix, by its Cholesky factor with the first ridge that rounding lets it have."""
+    from scipy.linalg import cho_factor, cho_solve  # a fifth of a second that a start need not wait for
+
     ridged = gram.copy()
     for floor in _FLOORS:
         np.fill_diagonal(ridged, np.diagonal(gram) + floor * scale)
-        with contextlib.suppress(LinAlgError):
-            factor: tuple[FloatArray, bool] = cho_factor(ridged, lower=True, check_finite=False)
-            return factor
-    raise LinAlgError("this is no Gram matrix")
+        with contextlib.suppress(np.linalg.LinAlgError):
+            solved: FloatArray = cho_solve(cho_factor(ridged, lower=True, check_finite=False), right)
+            return solved
+    raise np.linalg.LinAlgError("this is no Gram matrix")
 
 
 def _gap(weights: FloatArray, slope: FloatArray) -> float:

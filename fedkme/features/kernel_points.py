@@ -18,7 +18,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
-from scipy.linalg import solve_triangular
 from typing_extensions import override
 
 from fedkme.errors import ConfigError
@@ -149,6 +148,8 @@ def _largest_norm2(whitening: FloatArray, gram: FloatArray) -> float:
 
 def _inverse_factor(gram: FloatArray) -> FloatArray:
     """L^-1, (M, M)."""
+    from scipy.linalg import solve_triangular  # a fifth of a second that a start need not wait for
+
     try:
         factor = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:

@@ -33,7 +33,7 @@ from sim.replay.tap import open_tapped
 _OURS = ("consumer", "curator", "fedkme", "owner", "sim")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # asyncio.run spells its result out, a quarter of the time
 class Played:
     """Run of a case.
 

@@ -35,7 +35,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, ndtri
 
 from fedkme.errors import BudgetError
 from fedkme.features.counts import L1_STEP, L2_STEP
@@ -48,11 +47,15 @@ _ROUNDING = 1e-9
 
 def selection_cost(span: float) -> float:
     """Least mu^2 of which every choice of bounded range `span` is mu-GDP."""
+    from scipy.special import expit, ndtri  # a fifth of a second that a start need not wait for
+
     return float(2.0 * ndtri(expit(span / 2.0))) ** 2
 
 
 def selection_range(cost: float) -> float:
     """The bounded range whose `selection_cost` this is."""
+    from scipy.special import log_ndtr
+
     half = math.sqrt(cost) / 2.0
     return 2.0 * float(log_ndtr(half) - log_ndtr(-half))
 

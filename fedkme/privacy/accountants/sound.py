@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from scipy.optimize import minimize_scalar
-
 from fedkme.privacy.accountants.bound import Accountant, Bound, Support, check_delta, check_epsilon
 from fedkme.privacy.accountants.pld import (
     Counts,
@@ -261,6 +259,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         rho: > 0.
         epsilon: >= 0.
     """
+    from scipy.optimize import minimize_scalar  # a fifth of a second that a start need not wait for
 
     def log_bound(log_excess: float) -> float:
         excess = math.exp(log_excess)  # a - 1
