@@ -38,15 +38,17 @@ def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
     return Candidates(rbf(rows, rows, gamma), kernel_mean_at(rows, validation, gamma))
 
 
-def prune(rows: Rows, validation: Rows, p: int, gamma: float, swaps: bool = True) -> IntArray:
+def prune(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray:
+    """Keep p of the rows (r, n), those closest to D_v (m, n) together; see `pruned`."""
+    return pruned(candidates(rows, validation, gamma), p)
+
+
+def pruned(seen: Candidates, p: int) -> IntArray:
     """Keep p of the rows: exact greedy on J (Sarpatwar 2019, eq. 3), then the best swaps until none helps.
 
     Args:
-        rows: received, (r, n), in an order that carries no secret (owners' names, then as sent).
-        validation: D_v, (m, n).
+        seen: rows received, in an order that carries no secret (owners' names, then as sent).
         p: rows to keep.
-        gamma: of the kernel.
-        swaps: False for plain greedy.
 
     Returns:
         (p,) indices in the order of picking; all r, in order, where r <= p.
@@ -56,11 +58,9 @@ def prune(rows: Rows, validation: Rows, p: int, gamma: float, swaps: bool = True
     """
     if p < 1:
         raise NotEnoughRowsError(f"a summary of {p} rows was asked for", "Ask for at least one row.")
-    if len(rows) <= p:
-        return np.arange(len(rows), dtype=np.int64)
-    seen = candidates(rows, validation, gamma)
-    chosen = greedy(seen, p)
-    return swapped(seen, chosen) if swaps else chosen
+    if len(seen.closeness) <= p:
+        return np.arange(len(seen.closeness), dtype=np.int64)
+    return swapped(seen, greedy(seen, p))
 
 
 def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False) -> IntArray:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import mean_kernel
-from fedkme.embeddings.prune import Candidates, candidates, greedy, prune, swapped
+from fedkme.embeddings.prune import Candidates, candidates, greedy, pruned, swapped
 from fedkme.embeddings.simplex_fit import Fit, fit_simplex
 
 FloatArray = NDArray[np.float64]
@@ -93,7 +93,8 @@ class Received:
     @property
     def least(self) -> float:
         """MMD^2 to D_v of the best weights over all rows, however many they need."""
-        return self.mmd2(np.arange(len(self.nearest.weights)), self.nearest.weights)
+        some = np.flatnonzero(self.nearest.weights)
+        return self.mmd2(some, self.nearest.weights[some])
 
     def mmd2(self, rows: IntArray, weights: FloatArray) -> float:
         """MMD^2 to D_v of some of the rows with weights that sum to 1."""
@@ -141,7 +142,8 @@ def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray
         p: rows of a summary.
         gamma: of the kernel.
     """
-    kept, about = prune(rows, validation, p, gamma), received(rows, validation, gamma)
+    about = received(rows, validation, gamma)
+    kept = pruned(about.seen, p)
     weighted = np.union1d(weigh(about, p, kept).indices, np.flatnonzero(repeat(about, p)))
     return np.concatenate([kept, np.setdiff1d(weighted, kept)])
 

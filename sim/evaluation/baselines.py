@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from consumer.summary.evaluation import Evaluation, evaluate_tables
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
-from fedkme.embeddings.prune import prune
+from fedkme.embeddings.prune import prune, pruned
 from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table, joined
@@ -129,7 +129,8 @@ async def _uniform_weighted(
     p = settings.summary.p
     table, accessed = await _uniform(market, scenario, settings, max(drawn, p))
     rows, validation = (scenario.schema.encode(of.values) for of in (table, scenario.validation))
-    fit = weigh(received(rows, validation, gamma), p, prune(rows, validation, p, gamma))
+    about = received(rows, validation, gamma)
+    fit = weigh(about, p, pruned(about.seen, p))
     return table.take(fit.indices), fit.weights, accessed
 
 

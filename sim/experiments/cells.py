@@ -31,7 +31,7 @@ from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.plan import bits_for, labels_help, owner_noise, share_for
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.embeddings.kernels import kernel_mean_at, rbf
-from fedkme.embeddings.prune import prune
+from fedkme.embeddings.prune import pruned
 from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated
@@ -67,7 +67,6 @@ class Variant:
     """Rows are counted by their own class where D_v has labels."""
     bits: int | None = None
     """Bits of the code book; None: by the rule."""
-    swaps: bool = True
     fill: Fill = "design"
     """How owners pick rows."""
     uniform: float = 0.0
@@ -244,9 +243,8 @@ def rivals(layout: ExperimentDraw, seed: int, sizes: Sequence[int]) -> Iterator[
         yield score(layout, seed, p, "exact greedy", len(pooled), pooled[greedy[:p]], labels[greedy[:p]])
         for ratio in (1.0, 2.0, 3.0, 5.0):
             rows, classes = uniform(layout, min(round(ratio * p), len(pooled)), seed)
-            kept = prune(rows, layout.validation, p, layout.gamma)
             name = "uniform" if ratio == 1.0 else f"uniform {ratio:g}p + prune"
-            yield from both(layout, seed, p, name, rows, classes, kept)
+            yield from both(layout, seed, p, name, rows, classes)
 
 
 def both(
@@ -256,11 +254,12 @@ def both(
     method: str,
     rows: FloatArray,
     labels: IntArray,
-    kept: IntArray,
 ) -> Iterator[SummaryScore]:
     """The summary of the rows received that pruning keeps, and the one with weights."""
+    about = received(rows, layout.validation, layout.gamma)
+    kept = pruned(about.seen, p)
     yield score(layout, seed, p, method, len(rows), rows[kept], labels[kept])
-    fit = weigh(received(rows, layout.validation, layout.gamma), p, kept)
+    fit = weigh(about, p, kept)
     mine, classes = rows[fit.indices], labels[fit.indices]
     yield score(layout, seed, p, f"{method} + weights", len(rows), mine, classes, fit.weights)
 
@@ -277,8 +276,7 @@ def cells(
     available = sum(len(rows) for rows in layout.owners)
     for p, ratio in itertools.product(sizes, ratios):
         rows, labels = collect(first, min(round(ratio * p), available), seed)
-        kept = prune(rows, layout.validation, p, layout.gamma, variant.swaps)
-        yield from both(layout, seed, p, f"{variant.name} rho={ratio:g}", rows, labels, kept)
+        yield from both(layout, seed, p, f"{variant.name} rho={ratio:g}", rows, labels)
 
 
 def table(scores: Sequence[SummaryScore]) -> str:

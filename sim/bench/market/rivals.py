@@ -17,8 +17,8 @@ from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.plan import bits_for
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.prune import prune
-from fedkme.embeddings.summary_weights import received, weigh
+from fedkme.embeddings.prune import pruned
+from fedkme.embeddings.summary_weights import Received, received, weigh
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.noise import simulated
 from sim.bench.market.pool import Chosen, FloatArray, IntArray, PooledRows, SummaryQuestion, equal
@@ -42,7 +42,7 @@ def exact_greedy(market: PooledRows, question: SummaryQuestion) -> Mapping[str, 
     everything = len(market.rows)
     return {
         "exact greedy": equal(rows, labels, everything),
-        "exact greedy + weights": weighted(market, rows, labels, np.arange(len(rows)), everything),
+        "exact greedy + weights": weighted(market, rows, labels),
     }
 
 
@@ -86,7 +86,7 @@ def experimental_design(market: PooledRows, question: SummaryQuestion) -> Mappin
     everything = len(market.rows)
     return {
         "DAVED": equal(rows, labels, everything),
-        "DAVED + weights": weighted(market, rows, labels, np.arange(len(rows)), everything),
+        "DAVED + weights": weighted(market, rows, labels),
     }
 
 
@@ -127,17 +127,23 @@ def kmeans_cells(market: PooledRows, question: SummaryQuestion) -> Mapping[str, 
 def both(name: str, market: PooledRows, rows: FloatArray, labels: IntArray, p: int) -> Mapping[str, Chosen]:
     """Summaries of the rows received: the best p with equal weights, and at most p of them with weights."""
     draw = market.draw
-    kept = prune(rows, draw.validation, p, draw.gamma)
+    about = received(rows, draw.validation, draw.gamma)
+    kept = pruned(about.seen, p)
     return {
         f"{name} + prune": equal(rows[kept], labels[kept], len(rows)),
-        f"{name} + weights": weighted(market, rows, labels, kept, len(rows)),
+        f"{name} + weights": _weighted(about, rows, labels, kept, len(rows)),
     }
 
 
-def weighted(market: PooledRows, rows: FloatArray, labels: IntArray, kept: IntArray, accessed: int) -> Chosen:
+def weighted(market: PooledRows, rows: FloatArray, labels: IntArray) -> Chosen:
+    """Weigh rows chosen with all rows in one place."""
+    about = received(rows, market.draw.validation, market.draw.gamma)
+    return _weighted(about, rows, labels, np.arange(len(rows)), len(market.rows))
+
+
+def _weighted(about: Received, rows: FloatArray, labels: IntArray, kept: IntArray, accessed: int) -> Chosen:
     """Weigh at most as many of the rows as pruning kept, as the product's consumer does."""
-    draw = market.draw
-    fit = weigh(received(rows, draw.validation, draw.gamma), len(kept), kept)
+    fit = weigh(about, len(kept), kept)
     return Chosen(rows[fit.indices], labels[fit.indices], fit.weights, accessed)
 
 

@@ -85,7 +85,7 @@ def test_scores_do_not_depend_on_blocks() -> None:
 def test_pruning_starts_as_exact_greedy() -> None:
     validation = RNG.normal(size=(30, 3)) * 0.5
     expected = exact_kernel_greedy(ROWS, validation, None, 8, GAMMA)
-    assert prune(ROWS, validation, 8, GAMMA, swaps=False).tolist() == expected.tolist()
+    assert greedy(candidates(ROWS, validation, GAMMA), 8).tolist() == expected.tolist()
 
 
 def test_swaps_end_where_no_exchange_helps() -> None:
