@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.summary.network import DropoutNetwork
-from fedkme.embeddings.mmd import mmd2
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import MissingDependencyError
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -70,49 +70,73 @@ def _no_models() -> MissingDependencyError:
     )
 
 
-def evaluate(
-    summary_rows: Rows,
-    summary_labels: Labels | None,
-    validation: Rows,
-    test: Rows | None,
-    test_labels: Labels | None,
-    seeds: Rows | None,
-    gamma: float,
-    seed: int,
-    downstream: bool = True,
-    weights: FloatArray | None = None,
-) -> Evaluation:
-    """Judge a summary; every array is in model space.
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """Evaluation of summaries against the same rows; every array is in model space.
 
-    Args:
-        summary_rows: the returned rows, (p, n), p >= 1.
-        summary_labels: their classes, (p,), or None.
-        validation: D_v, (m, n).
+    Attributes:
+        validation: D_v.
         test: held-back rows, (t, n), or None.
         test_labels: their classes, (t,), or None.
         seeds: D_init, (s, n), or None.
-        gamma: of the RBF kernel.
-        seed: for the models' own random start.
         downstream: whether to train models, where both sides have labels.
-        weights: of the returned rows, (p,), sum 1; None: alike.
-
-    Raises:
-        DataError: a set of rows is empty.
-        MissingDependencyError: models are to be trained and scikit-learn is not installed.
+        seed: for the models' own random start.
     """
-    against_test = counted = None
-    accuracies: dict[str, float] = {}
-    if test is not None and len(test):
-        against_test = mmd2(summary_rows, test, gamma, weights)
-        if downstream and summary_labels is not None and test_labels is not None:
-            accuracies = _accuracies(summary_rows, summary_labels, test, test_labels, seed, weights)
-    if seeds is not None and len(seeds) and weights is None:
-        counted = mmd2(np.concatenate([summary_rows, seeds]), validation, gamma)
-    return Evaluation(
-        mmd2=mmd2(summary_rows, validation, gamma, weights),
-        mmd2_test=against_test,
-        mmd2_counted=counted,
-        downstream=accuracies,
+
+    validation: ReferenceRows
+    test: ReferenceRows | None = None
+    test_labels: Labels | None = None
+    seeds: Rows | None = None
+    downstream: bool = True
+    seed: int = 0
+
+    def evaluate(self, rows: Rows, labels: Labels | None, weights: FloatArray | None = None) -> Evaluation:
+        """Judge a summary.
+
+        Args:
+            rows: the returned rows, (p, n), p >= 1.
+            labels: their classes, (p,), or None.
+            weights: of the returned rows, (p,), sum 1; None: alike.
+
+        Raises:
+            DataError: a set of rows is empty.
+            MissingDependencyError: models are to be trained and scikit-learn is not installed.
+        """
+        against_test = counted = None
+        accuracies: dict[str, float] = {}
+        if self.test is not None:
+            against_test = self.test.mmd2(rows, weights)
+            if self.downstream and labels is not None and self.test_labels is not None:
+                accuracies = _accuracies(rows, labels, self.test.rows, self.test_labels, self.seed, weights)
+        if self.seeds is not None and len(self.seeds) and weights is None:
+            counted = self.validation.mmd2(np.concatenate([rows, self.seeds]))
+        return Evaluation(
+            mmd2=self.validation.mmd2(rows, weights),
+            mmd2_test=against_test,
+            mmd2_counted=counted,
+            downstream=accuracies,
+        )
+
+    def evaluate_table(self, schema: Schema, summary: Table, weights: FloatArray | None = None) -> Evaluation:
+        """Judge a summary in schema columns."""
+        return self.evaluate(schema.encode(summary.values), summary.labels, weights)
+
+
+def evaluator(
+    schema: Schema,
+    validation: Table,
+    test: Table | None,
+    seeds: Table | None,
+    gamma: float,
+    downstream: bool,
+) -> Evaluator:
+    """Encode rows that summaries are judged against; models start from seed 0, so that runs compare."""
+    return Evaluator(
+        ReferenceRows(schema.encode(validation.values), gamma),
+        None if test is None or not len(test) else ReferenceRows(schema.encode(test.values), gamma),
+        None if test is None else test.labels,
+        None if seeds is None else schema.encode(seeds.values),
+        downstream,
     )
 
 
@@ -146,32 +170,3 @@ def _accuracies(
             model.fit(rows, labels, **fitted)
         accuracies[name] = float(model.score(test, test_labels))
     return accuracies
-
-
-def evaluate_tables(
-    schema: Schema,
-    summary: Table,
-    validation: Table,
-    test: Table | None,
-    seeds: Table | None,
-    gamma: float,
-    downstream: bool,
-    weights: FloatArray | None = None,
-) -> Evaluation:
-    """`evaluate` for tables in schema columns; models start from seed 0, so that runs compare."""
-
-    def rows(table: Table | None) -> Rows | None:
-        return None if table is None else schema.encode(table.values)
-
-    return evaluate(
-        schema.encode(summary.values),
-        summary.labels,
-        schema.encode(validation.values),
-        rows(test),
-        None if test is None else test.labels,
-        rows(seeds),
-        gamma,
-        seed=0,
-        downstream=downstream,
-        weights=weights,
-    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import WeightedRows, received, repeat, weigh
 from fedkme.tables.files import table_bytes
 from fedkme.tables.npz import npz_bytes
@@ -59,20 +60,19 @@ class Forms:
         return {WEIGHTED: npz_bytes(arrays), REPEATS: table_bytes(self.repeats)}
 
 
-def make_forms(schema: Schema, came: Table, summary: Table, validation: Table, p: int, gamma: float) -> Forms:
+def make_forms(schema: Schema, came: Table, summary: Table, validation: ReferenceRows, p: int) -> Forms:
     """Weigh and repeat the rows that came.
 
     Args:
         schema: of the rows.
         came: all rows received.
         summary: those of them that pruning kept, at least one.
-        validation: D_v.
+        validation: D_v, encoded.
         p: rows that were asked for.
-        gamma: of the kernel.
     """
     order = joined([summary, rest(came, summary)])
     order = order.take(np.arange(min(len(order), MOST_ROWS)))
-    about = received(schema.encode(order.values), schema.encode(validation.values), gamma)
+    about = received(schema.encode(order.values), validation)
     fit = weigh(about, p, np.arange(min(len(summary), MOST_ROWS)))
     counts = repeat(about, p)
     repeats = order.take(np.repeat(np.arange(len(order)), counts))

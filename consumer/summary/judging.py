@@ -9,7 +9,7 @@ from typing import Any
 
 from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
-from consumer.summary.evaluation import Evaluation, evaluate_tables
+from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
 from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
 from fedkme.errors import FedkmeError, NotJudgedError
@@ -84,11 +84,11 @@ def judge_tables(
         gamma: of the kernel.
         downstream: whether to train models.
     """
-    forms = make_forms(schema, came, summary, validation, p, gamma)
-    about = (validation, test, seeds, gamma, downstream)
-    alike = evaluate_tables(schema, forms.summary, *about)
-    weighted = evaluate_tables(schema, forms.weighted, *about, weights=forms.fit.weights)
-    repeats = evaluate_tables(schema, forms.repeats, *about)
+    against = evaluator(schema, validation, test, seeds, gamma, downstream)
+    forms = make_forms(schema, came, summary, against.validation, p)
+    alike = against.evaluate_table(schema, forms.summary)
+    weighted = against.evaluate_table(schema, forms.weighted, forms.fit.weights)
+    repeats = against.evaluate_table(schema, forms.repeats)
     by = yardstick(forms.own, len(validation), p)
     found = (alike, weighted, repeats)
     qualities = [FormQuality(of.mmd2, size) for of, size in zip(found, forms.effective, strict=True)]

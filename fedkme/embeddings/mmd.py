@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,26 +16,51 @@ from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 FloatArray = NDArray[np.floating[Any]]
 
 
-def mmd2(x: FloatArray, y: FloatArray, gamma: float, weights: NDArray[np.float64] | None = None) -> float:
-    """Squared MMD of two sets of rows, the V-statistic (Sarpatwar 2019, eq. 1).
+@dataclass(frozen=True, eq=False)
+class ReferenceRows:
+    """Rows that others are compared with, any number of times: the kernel of all their pairs is read once.
 
-    Args:
-        x: (m, n) in model space, m >= 1.
-        y: (k, n), k >= 1.
+    Attributes:
+        rows: (k, n) in model space, k >= 1.
         gamma: of the RBF kernel.
-        weights: of the rows of x, (m,), sum 1; None: alike.
-
-    Returns:
-        A number in [0, 2]: 0 when both sets have the same distribution of rows.
-
-    Raises:
-        DataError: one of the sets is empty.
     """
-    if weights is not None:
-        return distance_to_rows(WeightedPoints(np.asarray(x, np.float64), weights), y, gamma) ** 2
-    value = mean_kernel(x, x, gamma) - 2.0 * mean_kernel(x, y, gamma) + mean_kernel(y, y, gamma)
-    # A squared norm, so only rounding can make it negative.
-    return max(value, 0.0)
+
+    rows: FloatArray
+    gamma: float
+
+    @cached_property
+    def own(self) -> float:
+        """Mean of the kernel over all pairs of the rows.
+
+        Raises:
+            DataError: there are none.
+        """
+        return mean_kernel(self.rows, self.rows, self.gamma)
+
+    def mmd2(self, x: FloatArray, weights: NDArray[np.float64] | None = None) -> float:
+        """Squared MMD between other rows and these, the V-statistic (Sarpatwar 2019, eq. 1).
+
+        Args:
+            x: (m, n) in model space, m >= 1.
+            weights: of the rows of x, (m,), sum 1; None: alike.
+
+        Returns:
+            A number in [0, 2]: 0 when both sets have the same distribution of rows.
+
+        Raises:
+            DataError: one of the sets is empty.
+        """
+        if weights is not None:
+            points = WeightedPoints(np.asarray(x, np.float64), weights)
+            return distance_to_rows(points, self.rows, self.gamma, self.own) ** 2
+        value = mean_kernel(x, x, self.gamma) - 2.0 * mean_kernel(x, self.rows, self.gamma) + self.own
+        # A squared norm, so only rounding can make it negative.
+        return max(value, 0.0)
+
+
+def mmd2(x: FloatArray, y: FloatArray, gamma: float, weights: NDArray[np.float64] | None = None) -> float:
+    """Squared MMD of two sets of rows, the first with weights or alike: `ReferenceRows.mmd2`, once."""
+    return ReferenceRows(y, gamma).mmd2(x, weights)
 
 
 def objective(summary: FloatArray, validation: FloatArray, gamma: float) -> float:

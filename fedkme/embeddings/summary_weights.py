@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.embeddings.kernels import mean_kernel
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import Candidates, candidates, greedy, pruned, swapped
 from fedkme.embeddings.simplex_fit import Fit, fit_simplex
 
@@ -103,10 +103,11 @@ class Received:
         return max(float(value), 0.0)
 
 
-def received(rows: Rows, validation: Rows, gamma: float) -> Received:
-    """Kernel values of received rows (r, n), r >= 1, and D_v (m, n), m >= 1; memory r^2."""
-    seen, own = candidates(rows, validation, gamma), mean_kernel(validation, validation, gamma)
-    return Received(seen, own, len(validation), fit_simplex(seen.gram, seen.closeness))
+def received(rows: Rows, validation: ReferenceRows) -> Received:
+    """Kernel values of received rows (r, n), r >= 1, and D_v; memory r^2."""
+    seen = candidates(rows, validation.rows, validation.gamma)
+    fit = fit_simplex(seen.gram, seen.closeness)
+    return Received(seen, validation.own, len(validation.rows), fit)
 
 
 def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
@@ -142,7 +143,7 @@ def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray
         p: rows of a summary.
         gamma: of the kernel.
     """
-    about = received(rows, validation, gamma)
+    about = received(rows, ReferenceRows(validation, gamma))
     kept = pruned(about.seen, p)
     weighted = np.union1d(weigh(about, p, kept).indices, np.flatnonzero(repeat(about, p)))
     return np.concatenate([kept, np.setdiff1d(weighted, kept)])

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.summary.evaluation import Evaluation, evaluate_tables
+from consumer.summary.evaluation import Evaluation, evaluator
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune, pruned
 from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.privacy.settings import ExactSettings
@@ -67,11 +68,13 @@ async def run_baselines(
     """
     market = market_of(scenario, settings.seed)
     results: dict[Baseline, BaselineResult] = {}
+    rows = (scenario.schema, scenario.validation, scenario.test, scenario.seeds)
+    against = evaluator(*rows, gamma, settings.downstream)
     for name in settings.baselines:
         weights = None
         if name == "uniform_weighted":
             table, weights, accessed = await _uniform_weighted(
-                market, scenario, settings, gamma, accessed_by_run
+                market, scenario, settings, against.validation, accessed_by_run
             )
         elif name in ("uniform_pruned", "uniform_5p_pruned"):
             table, accessed = await _uniform_pruned(
@@ -82,16 +85,7 @@ async def run_baselines(
         else:
             table, accessed = await _protocol(market, scenario, altered(settings.summary, name))
         if len(table):
-            evaluation = evaluate_tables(
-                scenario.schema,
-                table,
-                scenario.validation,
-                scenario.test,
-                scenario.seeds,
-                gamma,
-                settings.downstream,
-                weights,
-            )
+            evaluation = against.evaluate_table(scenario.schema, table, weights)
             results[name] = BaselineResult(evaluation, accessed)
     return results
 
@@ -123,13 +117,16 @@ async def _uniform_pruned(
 
 
 async def _uniform_weighted(
-    market: InProcessMarket, scenario: Scenario, settings: SimulationSettings, gamma: float, drawn: int
+    market: InProcessMarket,
+    scenario: Scenario,
+    settings: SimulationSettings,
+    validation: ReferenceRows,
+    drawn: int,
 ) -> tuple[Table, FloatArray, int]:
     """Draw so many rows, at least p, and weigh at most p of them: the rival at equal rows accessed."""
     p = settings.summary.p
     table, accessed = await _uniform(market, scenario, settings, max(drawn, p))
-    rows, validation = (scenario.schema.encode(of.values) for of in (table, scenario.validation))
-    about = received(rows, validation, gamma)
+    about = received(scenario.schema.encode(table.values), validation)
     fit = weigh(about, p, pruned(about.seen, p))
     return table.take(fit.indices), fit.weights, accessed
 

@@ -30,7 +30,6 @@ from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.plan import bits_for, labels_help, owner_noise, share_for
 from fedkme.cells.projection import Projection, spec_for
-from fedkme.embeddings.kernels import kernel_mean_at, rbf
 from fedkme.embeddings.prune import pruned
 from fedkme.embeddings.summary_weights import received, weigh
 from fedkme.errors import ConfigError
@@ -194,17 +193,10 @@ def score(
         p,
         method,
         accessed,
-        _mmd2(rows, weights, layout.validation, layout),
-        _mmd2(rows, weights, layout.test, layout),
+        layout.to_validation.mmd2(rows, weights),
+        layout.to_test.mmd2(rows, weights),
         _accuracy(rows, labels, weights, layout),
     )
-
-
-def _mmd2(rows: FloatArray, weights: FloatArray, points: FloatArray, layout: ExperimentDraw) -> float:
-    """Squared MMD of rows with weights, with the points' own mean kernel computed once."""
-    own = float(weights @ rbf(rows, rows, layout.gamma) @ weights)
-    cross = float(weights @ kernel_mean_at(rows, points, layout.gamma))
-    return max(own - 2.0 * cross + layout.self_kernel(points), 0.0)
 
 
 def _accuracy(rows: FloatArray, labels: IntArray, weights: FloatArray, layout: ExperimentDraw) -> float:
@@ -256,7 +248,7 @@ def both(
     labels: IntArray,
 ) -> Iterator[SummaryScore]:
     """The summary of the rows received that pruning keeps, and the one with weights."""
-    about = received(rows, layout.validation, layout.gamma)
+    about = received(rows, layout.to_validation)
     kept = pruned(about.seen, p)
     yield score(layout, seed, p, method, len(rows), rows[kept], labels[kept])
     fit = weigh(about, p, kept)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.embeddings.kernels import mean_kernel, median_gamma
+from fedkme.embeddings.kernels import median_gamma
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -51,13 +53,16 @@ class ExperimentDraw:
     gamma: float
     seeds: FloatArray
     scenario: Scenario
-    _known: dict[int, float] = field(default_factory=dict)
 
-    def self_kernel(self, points: FloatArray) -> float:
-        """Mean kernel over all pairs of D_v or of the test rows, computed once."""
-        if id(points) not in self._known:
-            self._known[id(points)] = mean_kernel(points, points, self.gamma)
-        return self._known[id(points)]
+    @cached_property
+    def to_validation(self) -> ReferenceRows:
+        """D_v, as a summary is compared with it."""
+        return ReferenceRows(self.validation, self.gamma)
+
+    @cached_property
+    def to_test(self) -> ReferenceRows:
+        """Test rows, likewise."""
+        return ReferenceRows(self.test, self.gamma)
 
     @property
     def classes(self) -> int:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.summary.evaluation import evaluate_tables
 from consumer.summary.offers import pruned
+from fedkme.embeddings.mmd import mmd2
 from fedkme.tables.files import read_columns
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -111,9 +111,8 @@ def measured(scenario: Scenario, protocol: str, ratio: float, p: int, seed: int)
     if made.outcome.prune:
         made = pruned(made, p, scenario.schema, scenario.validation)
     gamma = made.plan.features.gamma
-    return evaluate_tables(
-        scenario.schema, made.table, scenario.validation, None, None, gamma, downstream=False
-    ).mmd2
+    rows, validation = (scenario.schema.encode(of.values) for of in (made.table, scenario.validation))
+    return mmd2(rows, validation, gamma)
 
 
 def main() -> None:

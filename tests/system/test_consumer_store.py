@@ -134,7 +134,7 @@ async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
         at.owner("a")
         await at.consumer(target=NOISY)
         monkeypatch.setattr(consumer.results, "replace", full)
-        monkeypatch.setattr(judging, "evaluate_tables", fail)
+        monkeypatch.setattr(judging, "evaluator", fail)
         with pytest.raises(NotJudgedError if written else ConfigError):
             await at.consumer(target=NOISY)
     earlier = [(tmp_path / "consumer" / name).exists() for name in (WEIGHTED, REPEATS, EVALUATION)]
@@ -194,7 +194,7 @@ async def test_no_failure_of_judging_is_one_of_the_request(
     async with market(tmp_path, ["a"]) as at:
         at.owner("a")
         with monkeypatch.context() as patch:
-            patch.setattr(judging, "evaluate_tables", fail)
+            patch.setattr(judging, "evaluator", fail)
             for _ in range(2):
                 with pytest.raises(NotJudgedError, match="failed with ValueError") as caught:
                     await at.consumer(target=NOISY, ear=ear)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.embeddings.kernels import kernel_mean_at, rbf
+from fedkme.embeddings.kernels import kernel_mean_at, mean_kernel, rbf
 from sim.experiments.cells_draw import ExperimentDraw
 
 FloatArray = NDArray[np.float64]
@@ -85,7 +85,7 @@ class PooledRows:
         for owner, own in enumerate(draw.owners):
             if len(own):
                 cross = self.closeness[ends[owner] - len(own) : ends[owner]].mean()
-                found[owner] = draw.self_kernel(own) - 2.0 * cross + draw.self_kernel(draw.validation)
+                found[owner] = mean_kernel(own, own, draw.gamma) - 2.0 * cross + draw.to_validation.own
         return found
 
     def columns(self, chosen: IntArray) -> FloatArray:

@@ -126,8 +126,7 @@ def kmeans_cells(market: PooledRows, question: SummaryQuestion) -> Mapping[str, 
 
 def both(name: str, market: PooledRows, rows: FloatArray, labels: IntArray, p: int) -> Mapping[str, Chosen]:
     """Summaries of the rows received: the best p with equal weights, and at most p of them with weights."""
-    draw = market.draw
-    about = received(rows, draw.validation, draw.gamma)
+    about = received(rows, market.draw.to_validation)
     kept = pruned(about.seen, p)
     return {
         f"{name} + prune": equal(rows[kept], labels[kept], len(rows)),
@@ -137,7 +136,7 @@ def both(name: str, market: PooledRows, rows: FloatArray, labels: IntArray, p: i
 
 def weighted(market: PooledRows, rows: FloatArray, labels: IntArray) -> Chosen:
     """Weigh rows chosen with all rows in one place."""
-    about = received(rows, market.draw.validation, market.draw.gamma)
+    about = received(rows, market.draw.to_validation)
     return _weighted(about, rows, labels, np.arange(len(rows)), len(market.rows))
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkme.embeddings.kernels import kernel_mean_at, rbf
-from sim.bench.market.pool import Chosen, FloatArray
+from sim.bench.market.pool import Chosen
 from sim.experiments.cells_draw import ExperimentDraw
 
 
@@ -31,14 +30,11 @@ class Score:
 
 def score(draw: ExperimentDraw, chosen: Chosen) -> Score:
     """Score a summary."""
-    own = float(chosen.weights @ rbf(chosen.rows, chosen.rows, draw.gamma) @ chosen.weights)
-
-    def distance(points: FloatArray) -> float:
-        cross = float(chosen.weights @ kernel_mean_at(chosen.rows, points, draw.gamma))
-        return max(own - 2.0 * cross + draw.self_kernel(points), 0.0)
-
     effective = 1.0 / float(chosen.weights @ chosen.weights)
-    return Score(distance(draw.validation), distance(draw.test), accuracy(draw, chosen), effective)
+    to_validation, to_test = (
+        of.mmd2(chosen.rows, chosen.weights) for of in (draw.to_validation, draw.to_test)
+    )
+    return Score(to_validation, to_test, accuracy(draw, chosen), effective)
 
 
 def accuracy(draw: ExperimentDraw, chosen: Chosen) -> float:

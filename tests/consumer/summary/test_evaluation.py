@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consumer.summary.evaluation import Evaluation, Labels, Rows, evaluate
-from fedkme.embeddings.mmd import mmd2
+from consumer.summary.evaluation import Evaluation, Evaluator, Labels, Rows
+from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.errors import DataError, MissingDependencyError
 
 GAMMA = 0.2
@@ -25,14 +25,12 @@ def two_classes(seed: int, count: int) -> tuple[Rows, Labels]:
 def judge(rows: Rows, labels: Labels | None, **changes: Any) -> Evaluation:
     test, test_labels = two_classes(9, 200)
     arguments: dict[str, Any] = {
-        "validation": test[:20],
-        "test": test[20:],
+        "validation": ReferenceRows(test[:20], GAMMA),
+        "test": ReferenceRows(test[20:], GAMMA),
         "test_labels": test_labels[20:],
-        "seeds": None,
-        "gamma": GAMMA,
         "seed": 4,
     }
-    return evaluate(rows, labels, **(arguments | changes))
+    return Evaluator(**(arguments | changes)).evaluate(rows, labels)
 
 
 def test_each_mmd_is_against_the_rows_it_names() -> None:
@@ -41,7 +39,8 @@ def test_each_mmd_is_against_the_rows_it_names() -> None:
     validation, _ = two_classes(2, 25)
     test, test_labels = two_classes(3, 40)
     seeds = np.random.default_rng(4).normal(size=(10, 4))
-    found = judge(rows, labels, validation=validation, test=test, test_labels=test_labels, seeds=seeds)
+    references = {"validation": ReferenceRows(validation, GAMMA), "test": ReferenceRows(test, GAMMA)}
+    found = judge(rows, labels, **references, test_labels=test_labels, seeds=seeds)
     assert found.mmd2 == mmd2(rows, validation, GAMMA)
     assert found.mmd2_test == mmd2(rows, test, GAMMA)
     assert found.mmd2_counted == mmd2(np.vstack([rows, seeds]), validation, GAMMA)

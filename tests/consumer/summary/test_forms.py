@@ -11,7 +11,7 @@ import pytest
 from consumer.summary import forms as forms_module
 from consumer.summary.forms import REPEATS, WEIGHTED, make_forms, rest
 from consumer.summary.judging import judge_tables
-from fedkme.embeddings.mmd import mmd2
+from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import prune
 from fedkme.tables.files import load_table, read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
@@ -31,7 +31,8 @@ def table(seed: int, count: int) -> Table:
 
 
 CAME, VALIDATION = table(1, 60), table(2, 25)
-KEPT = prune(SCHEMA.encode(CAME.values), SCHEMA.encode(VALIDATION.values), P, GAMMA)
+ENCODED = ReferenceRows(SCHEMA.encode(VALIDATION.values), GAMMA)
+KEPT = prune(SCHEMA.encode(CAME.values), ENCODED.rows, P, GAMMA)
 
 
 def keys(of: Table) -> set[bytes]:
@@ -39,7 +40,7 @@ def keys(of: Table) -> set[bytes]:
 
 
 def test_every_form_is_of_rows_that_came_and_says_what_it_holds(tmp_path: Path) -> None:
-    made = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    made = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     for name, content in made.files().items():
         (tmp_path / name).write_bytes(content)
     weighted, repeats = read_arrays(tmp_path / WEIGHTED, "test"), load_table(tmp_path / REPEATS, SCHEMA, "t")
@@ -68,13 +69,13 @@ def test_rows_beside_the_summary_are_those_that_pruning_left() -> None:
 
 def test_all_rows_that_came_are_weighed_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     # Memory is bounded; then the p rows come first, so that the weighted form is not worse than they are.
-    whole = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    whole = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     monkeypatch.setattr(forms_module, "MOST_ROWS", 20)
-    part = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    part = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     assert not keys(whole.weighted) <= keys(CAME.take(KEPT))
     assert whole.least < part.least
     monkeypatch.setattr(forms_module, "MOST_ROWS", P)
-    least = make_forms(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, P, GAMMA)
+    least = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     assert keys(least.weighted) <= keys(CAME.take(KEPT))
 
 

@@ -14,6 +14,7 @@ from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
 from curator.summary.record import SummaryRecord
 from fedkme.cells.histogram import histogram_noise
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import received
 from fedkme.errors import OwnerFaultError
 from fedkme.party import noise_for
@@ -93,7 +94,10 @@ async def test_a_share_of_uniform_rows_bounds_the_error_whatever_the_histograms_
     assert (len(both.selected), both.status, alone.status) == (2 * P, "complete", "complete")
     assert rows_of(alone) < rows_of(both)  # the same draws, of the owners' own randomness
     validation = np.random.default_rng(5).random((20, 3)) * [0.3, 1.0, 1.0]
-    least = [received(np.array(sorted(rows_of(each))), validation, 1.0).least for each in (both, alone)]
+    least = [
+        received(np.array(sorted(rows_of(each))), ReferenceRows(validation, 1.0)).least
+        for each in (both, alone)
+    ]
     assert least[0] <= least[1]
 
 

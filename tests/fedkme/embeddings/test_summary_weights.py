@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedkme.embeddings.mmd import mmd2
+from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import prune
 from fedkme.embeddings.simplex_fit import GAP
 from fedkme.embeddings.summary_weights import RIDGES, SLACK, received, repeat, weigh
@@ -31,7 +31,7 @@ def layout(seed: int, rows: int, whole: bool = False) -> tuple[FloatArray, Float
 def test_more_rows_are_never_worse(seed: int, few: int, more: int, whole: bool) -> None:
     # Least(T) <= least(S) where S is contained in T: the squared distance to a convex hull.
     pool, validation = layout(seed, few + more, whole)
-    small, large = (received(rows, validation, GAMMA) for rows in (pool[:few], pool))
+    small, large = (received(rows, ReferenceRows(validation, GAMMA)) for rows in (pool[:few], pool))
     assert large.least <= small.least + GAP + ROUNDING
 
 
@@ -44,8 +44,8 @@ def test_a_share_of_uniform_rows_bounds_the_rest(seed: int, total: int, share: f
     random = np.random.default_rng(seed + 1)
     uniform = pool[random.choice(200, size=max(1, round(share * total)), replace=False)]
     worst = pool[np.argsort(pool.sum(axis=1))[: total - len(uniform)]]
-    both = received(np.concatenate([worst, uniform]), validation, GAMMA)
-    assert both.least <= received(uniform, validation, GAMMA).least + GAP + ROUNDING
+    both = received(np.concatenate([worst, uniform]), ReferenceRows(validation, GAMMA))
+    assert both.least <= received(uniform, ReferenceRows(validation, GAMMA)).least + GAP + ROUNDING
     assert both.least <= mmd2(uniform, validation, GAMMA) + ROUNDING
 
 
@@ -55,7 +55,7 @@ def test_a_weighted_summary_keeps_p_rows_and_is_not_worse_than_they_are_alike(
     seed: int, rows: int, p: int, whole: bool
 ) -> None:
     pool, validation = layout(seed, rows, whole)
-    about, kept = received(pool, validation, GAMMA), prune(pool, validation, p, GAMMA)
+    about, kept = received(pool, ReferenceRows(validation, GAMMA)), prune(pool, validation, p, GAMMA)
     found = weigh(about, p, kept)
     assert 1 <= len(found) <= p
     assert found.weights.min() > 0.0
@@ -68,7 +68,7 @@ def test_a_weighted_summary_keeps_p_rows_and_is_not_worse_than_they_are_alike(
 
 def test_the_ridge_spreads_weight_as_far_as_the_slack_allows() -> None:
     pool, validation = layout(8, 300)
-    about = received(pool, validation, GAMMA)
+    about = received(pool, ReferenceRows(validation, GAMMA))
     kept = prune(pool, validation, 100, GAMMA)
     found = weigh(about, 100, kept)
     assert found.ridge in RIDGES[1:]
@@ -80,7 +80,7 @@ def test_the_ridge_spreads_weight_as_far_as_the_slack_allows() -> None:
 @given(SEEDS, st.integers(1, 50), st.integers(1, 20))
 def test_repeats_are_p_rows_that_no_exchange_improves(seed: int, rows: int, p: int) -> None:
     pool, validation = layout(seed, rows)
-    counts = repeat(received(pool, validation, GAMMA), p)
+    counts = repeat(received(pool, ReferenceRows(validation, GAMMA)), p)
     assert counts.shape == (rows,)
     assert counts.sum() == p
     drawn = np.repeat(np.arange(rows), counts)
@@ -97,7 +97,7 @@ def test_repeats_and_weights_are_far_closer_where_few_rows_fit() -> None:
     random = np.random.default_rng(2)
     validation = random.normal(size=(40, 2))
     pool = np.concatenate([random.normal(size=(5, 2)), random.normal(size=(30, 2)) + 4.0])
-    about, kept = received(pool, validation, GAMMA), prune(pool, validation, 20, GAMMA)
+    about, kept = received(pool, ReferenceRows(validation, GAMMA)), prune(pool, validation, 20, GAMMA)
     alike = mmd2(pool[kept], validation, GAMMA)
     counts = repeat(about, 20)
     assert about.mmd2(np.arange(35), counts / 20) < alike / 3
