@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 
 import grpc.aio
 
@@ -19,11 +19,7 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish
 from consumer.summary.received import judge_received, keep_received, load_validation
-from fedkme.errors import (
-    ConnectionFailedError,
-    FedkmeError,
-    ProtocolError,
-)
+from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ops.supervision import StatusReporter
@@ -73,7 +69,7 @@ async def summarize(
             await stream.write(message)
     elif kept.document.offer is not None:
         party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for
-    keep = functools.partial(party.keep_head, plan.run)
+    keep = partial(party.keep_head, plan.run)
     return await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
 
 

@@ -17,6 +17,7 @@ from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.embeddings.kernels import median_gamma
+from fedkme.embeddings.prune import prune
 from fedkme.errors import ConfigError
 from fedkme.exchange import Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
@@ -161,8 +162,6 @@ def finish(
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
     """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
-    from fedkme.embeddings.prune import prune  # by the cells protocol alone
-
     if len(summary.table) <= p:
         return replace(summary, outcome=replace(summary.outcome, complete=len(summary.table) == p))
     rows = schema.encode(summary.table.values)

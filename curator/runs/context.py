@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from curator.owners.members import Membership
 from curator.owners.roster import Fault
+from curator.planning.choice import choose
 from curator.releases.record import ReleaseRecord, write_release
 from curator.runs.queue import Run
 from curator.runs.record_files import write_run
@@ -21,7 +22,7 @@ from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.errors import MissingOwnersError, StoreError
-from fedkme.exchange import SummaryChoice
+from fedkme.exchange import SummaryChoice, SummaryRequest
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
@@ -140,6 +141,16 @@ class RunContext:
             return settings
         protocol = ALGORITHM3 if plan.cells is None else "cells"  # begun by a release that chose nothing
         return settings.model_copy(update={"protocol": protocol})
+
+    def choice(
+        self, settings: SummarySettings, request: SummaryRequest, owners: Sequence[str]
+    ) -> SummaryChoice:
+        """Choose for these owners by the sizes that they said, or say what a named protocol will reach.
+
+        Raises:
+            NotEnoughRowsError: they have fewer rows than are asked for.
+        """
+        return choose(settings, self.schema, request, owners, self.members.sizes(), len(self.encoded_seeds))
 
     def say_choice(self, run: str, choice: SummaryChoice | None) -> None:
         """Report what is expected of a run, where owners are here and it can be said."""

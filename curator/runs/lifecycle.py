@@ -14,7 +14,6 @@ from typing import Protocol
 from curator.cells.family import CellsFamily
 from curator.owners.connection import Traffic
 from curator.owners.head_exchange import HeadExchange
-from curator.planning.choice import choose
 from curator.runs.context import RunContext
 from curator.runs.families import Family
 from curator.runs.queue import Run, Status
@@ -176,6 +175,5 @@ class Lifecycle:
         context, before = self.context, document.planned.choice
         if before is None or before.relative_mmd2:
             return document
-        settings, sizes, seeds = context.summary_of(document), context.members.sizes(), context.encoded_seeds
-        choice = choose(settings, context.schema, document.summary, document.owners, sizes, len(seeds))
+        choice = context.choice(context.summary_of(document), document.summary, document.owners)
         return replace(document, plan=replace(document.planned, choice=choice))

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from curator.owners.key_exchange import exchange_keys
-from curator.planning.choice import choose
 from curator.releases.method import make_method
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
@@ -22,14 +21,7 @@ from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import Run, RunQueue, next_run
 from curator.summary.settings import SummarySettings
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import (
-    CancelledRunError,
-    ConfigError,
-    FedkmeError,
-    ProtocolError,
-    SchemaError,
-    StoreError,
-)
+from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
@@ -201,11 +193,10 @@ class Preparation:
         here: Sequence[str] = ()
         if settings.asks_owners:
             here = await context.members.gather(settings.quorum, context.settings.connect_s)
-        sizes, seeds, asked = context.members.sizes(), len(context.encoded_seeds), run.document.summary
-        choice = choose(settings, context.schema, asked, here, sizes, seeds)
+        choice = context.choice(settings, run.document.summary, here)
         if run.status == "asked":  # else it was cancelled
             if settings.protocol == AUTO:
-                self._check_planned(settings.resolved(choice), asked.rows)
+                self._check_planned(settings.resolved(choice), run.document.summary.rows)
             self._keep_choice(run, choice)
         return here
 
