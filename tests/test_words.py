@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,14 +43,34 @@ def is_riddle(docstring: str) -> bool:
     return words[0] in OPENINGS.split() or words == ["the", "same"] or bare
 
 
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Docstrings with their lines: of modules, classes and functions, and of attributes below these."""
+    for node in ast.walk(tree):
+        if isinstance(node, Documented) and (docstring := ast.get_docstring(node)):
+            yield getattr(node, "lineno", 1), docstring
+        if isinstance(node, ast.Module | ast.ClassDef):
+            for attribute, below in itertools.pairwise(node.body):
+                match attribute, below:
+                    case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(docstring))):
+                        yield below.lineno, docstring
+
+
 def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
     wrong = [
-        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
+        f"{path.relative_to(ROOT)}:{line}: {docstring.splitlines()[0]}"
         for path in files()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, Documented) and (docstring := ast.get_docstring(node)) and is_riddle(docstring)
+        for line, docstring in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if is_riddle(docstring)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_of_attributes_are_read() -> None:
+    source = 'FAIR = 3.0\n"""The same of a fair one."""\nclass A:\n    name: str\n    """Of it."""\n'
+    assert [docstring for _, docstring in docstrings(ast.parse(source))] == [
+        "The same of a fair one.",
+        "Of it.",
+    ]
 
 
 @pytest.mark.parametrize(

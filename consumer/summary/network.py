@@ -24,7 +24,7 @@ BATCH = 128
 """Rows of one step; all of them where they are no more."""
 _RATE, _FIRST, _SECOND, _TINY = 0.01, 0.9, 0.999, 1e-8
 _DECAY = 1e-4
-"""Of weights, as scikit-learn's `alpha`."""
+"""Penalty on squared weights, as scikit-learn's `alpha`."""
 
 
 class DropoutNetwork:

@@ -18,11 +18,11 @@ Grade = Literal["good", "fair", "poor"]
 GOOD = 1.25
 """MMD^2 over the yardstick up to which a summary is good; docs/metrics.md has what was measured."""
 FAIR = 3.0
-"""The same of a fair one."""
+"""MMD^2 over the yardstick up to which a summary is fair, likewise."""
 LOSS = 1.1
 """MMD^2 over that of uniform rows from which a run is behind them: draws of these differ by as much."""
 LOST = 0.1
-"""By how much of the yardstick it has to be behind to have lost: less says nothing of the law of D_v."""
+"""Share of the yardstick by which a run that has lost is behind: less says nothing of the law of D_v."""
 
 
 @dataclass(frozen=True, slots=True)

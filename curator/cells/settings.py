@@ -19,8 +19,8 @@ class CellsSettings(Settings):
     """Share of these rows that owners draw uniformly, whatever histograms say: a summary with weights is then
     never worse than one of so many uniform rows alone. None: half where D_v looks like the pool, else 0."""
     fill: Fill = "design"
-    """How owners pick rows that fill an order: `design`, for a summary with weights; `herding`, for one whose
-    rows all count alike."""
+    """Rule by which owners pick rows that fill an order: `design`, for a summary with weights; `herding`, for
+    one whose rows all count alike."""
     code_book: Literal["auto", "seeds", "sketch"] = "auto"
     """Source of the public cells: `seeds`, k-means of the public seed set, at no cost; `sketch`, noisy
     second moments of owners' rows, for a part of their epsilon, with sums by class where labels help.
@@ -28,7 +28,7 @@ class CellsSettings(Settings):
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; none: as many as the noise of the histograms allows."""
     coalitions: bool | None = None
-    """Whether owners count in coalitions in place of histograms of their own (docs/decisions/019); it needs a
+    """Counts of whole coalitions in place of each owner's own histogram (docs/decisions/019); they need a
     sketch. None: where owners are many and small, by sizes that they say when they join."""
     dimension: int = Field(128, ge=2, le=512)
     """Coordinates that a code book measures rows in."""

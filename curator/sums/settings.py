@@ -35,7 +35,7 @@ class SumSettings(Settings):
     """Settings of releases that the curator decides; the method and its epsilon are the consumer's."""
 
     security: SecuritySettings | None = None
-    """None: owners trust the curator with plain sums of their rows."""
+    """Secure aggregation; None: owners trust the curator with plain sums of their rows."""
     quorum: int = Field(1, ge=1)
     """Owners that a release needs, at least."""
     most_epsilon: float | None = Field(None, gt=0)

@@ -29,7 +29,7 @@ Clique = tuple[int, ...]
 L1_STEP = 2.0
 """Distance by which a replaced row moves one marginal in L1."""
 L2_STEP = math.sqrt(2.0)
-"""The same in L2."""
+"""Distance by which it does in L2."""
 MARGINAL_CELLS = 1 << 20
 """Cells of one marginal, at most."""
 

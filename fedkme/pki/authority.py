@@ -16,7 +16,7 @@ from fedkme.pki.certificates import ROLE, Role, general_name, now
 from fedkme.pki.identity import Identity
 
 SKEW = datetime.timedelta(minutes=5)
-"""So far a certificate reaches back, for hosts whose clocks are late."""
+"""Time that a certificate reaches back, for hosts whose clocks are late."""
 
 _CLIENT, _SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 

@@ -20,7 +20,7 @@ ROLE = "fedkme:role:"
 """Begins the alternative name that says the role."""
 
 WARN = datetime.timedelta(days=14)
-"""So long before its end a certificate of a year is warned about; see `due`."""
+"""Time before the end of a certificate of a year from which it is warned about; see `due`."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _HOST = re.compile(

@@ -40,7 +40,7 @@ from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks
 from fedkme.pki.identity import Identity
 
 LIST_LIFETIME = datetime.timedelta(days=90)
-"""So long a list of revoked certificates holds, unless it is said otherwise."""
+"""Time that a list of revoked certificates holds, unless another is given."""
 
 Passphrase = Callable[[], bytes]
 

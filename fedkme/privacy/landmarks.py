@@ -40,7 +40,7 @@ _MOST_NUMBERS = 2**18  # 1 MiB in a plan
 _TOLERANCE = 1e-6
 """Part of the kernel matrix' trace below which a direction is left out."""
 _SPREAD = 0.2
-"""What a target is expected to differ from the landmarks' mean by, as a part of what one landmark does."""
+"""Expected difference of a target from the landmarks' mean, as a part of what one landmark does."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ class MechanismSettings(Settings):
     """Parameters of a mechanism."""
 
     mechanism: str = ""
-    """Its name in settings."""
+    """Name in settings."""
 
     @abstractmethod
     def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> MeanRelease:

@@ -274,11 +274,11 @@ class HermiteSettings(_Generated):
     sum_order: int = Field(60, ge=0, le=1000)
     """Highest order of the sum kernel (C)."""
     sum_length: float = Field(0.05, ge=1e-3, le=1e3)
-    """Its length scale, in units of a column's range."""
+    """Length scale of the sum kernel, in units of a column's range."""
     product_order: int = Field(5, ge=0, le=1000)
     """Highest order of a product kernel."""
     product_length: float = Field(0.3, ge=1e-3, le=1e3)
-    """Its length scale."""
+    """Length scale of a product kernel."""
     sum_share: float = Field(0.5, gt=0, lt=1)
     """Part of the budget for the sum kernel; the products share the rest."""
     gamma: float = Field(1.0, ge=0, le=1e6)

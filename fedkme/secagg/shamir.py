@@ -17,7 +17,7 @@ SECRET_BYTES = 32
 SHARE_BYTES = 66
 
 Entropy = Callable[[int], bytes]
-"""So many random bytes."""
+"""Source of so many random bytes."""
 
 
 def split(

@@ -19,7 +19,7 @@ from fedkme.wire.tls import Identity
 LOOK_AGAIN_S = 0.5
 """Time to wait for a connection before asking again why there is none."""
 HANG_UPS = 4
-"""So many looks in a row at a curator that hangs up during the handshake are enough: it will not change."""
+"""Looks in a row at a curator that hangs up during the handshake that are enough: it will not change."""
 
 _SAME_AUTHORITY = "Use certificates of one authority on both sides, and none that has expired."
 _REFUSALS = {

@@ -48,7 +48,7 @@ CANDIDATES = 2000
 """Rows that are looked at; twice the order where that is more."""
 ANCHORS = 700
 NEARBY = 1e-7
-"""What m(x) k_S(x, x) adds to a gain: once S holds all rows of the law, an order is filled with the rows that
+"""Weight of m(x) k_S(x, x) in a gain: once S holds all rows of the law, an order is filled with the rows that
 are most like them."""
 _ELSEWHERE = 1e-9
 """Weight of a row of no cell ordered among candidates: drawn where the cells' rows are too few."""

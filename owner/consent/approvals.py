@@ -71,7 +71,7 @@ class Asked:
     at: float
     """Unix seconds."""
     expected: str = ""
-    """What the curator's plan expects of it, in its words."""
+    """Expectation of the run, in the words of the curator's plan."""
 
     @property
     def command(self) -> str:

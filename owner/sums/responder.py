@@ -52,7 +52,7 @@ class _Aggregation:
     vector: SumVector
     parameters: Parameters
     signing_key: Ed25519PrivateKey | None
-    """None: it was proposed to a process that died."""
+    """Key of this owner's messages; None: it was proposed to a process that died."""
     party: OwnerAggregator | None = None
 
     @property

@@ -67,7 +67,7 @@ class Variant:
     bits: int | None = None
     """Bits of the code book; None: by the rule."""
     fill: Fill = "design"
-    """How owners pick rows."""
+    """Rule by which owners pick rows."""
     uniform: float = 0.0
     """Share of the rows that owners draw uniformly."""
 

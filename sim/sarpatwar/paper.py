@@ -18,7 +18,7 @@ class PaperPanel(Settings):
     name: str
     title: str
     x: str = ""
-    """Of its own axis; default the figure's."""
+    """Title of its own axis; default the figure's."""
     metric: str = ""
     """Model of metrics.json whose accuracy it shows; none: something else."""
 
@@ -38,7 +38,7 @@ class PaperClaim(Settings):
     over: Literal["every", "most", "mean"]
     """Points of the axis at which it has to hold."""
     reading: str = ""
-    """How words were read as numbers."""
+    """Reading of words as numbers."""
 
 
 class PaperFigure(Settings):
@@ -48,13 +48,13 @@ class PaperFigure(Settings):
     source: str
     x: str
     method: str
-    """What is run, in words."""
+    """Protocol and data that are run, in words."""
     unsaid: str
-    """What the paper leaves open."""
+    """Choices that the paper leaves open."""
     panels: tuple[PaperPanel, ...]
     claims: tuple[PaperClaim, ...]
     reasons: tuple[str, ...] = ()
-    """Why our numbers may differ."""
+    """Reasons for numbers that differ."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

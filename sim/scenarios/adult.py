@@ -26,7 +26,7 @@ class Adult(Settings):
     owners: int = Field(5, ge=1)
     """Owners, who hold equal random parts."""
     target: str = Field("Masters")
-    """Whom the consumer of a summary looks for: people of this education."""
+    """Education of the people that the consumer of a summary looks for."""
     validation: int = Field(250, ge=1)
     """Rows of D_v."""
     test_fraction: Fraction = 0.1

@@ -19,7 +19,7 @@ from sim.run import simulate
 from tests.parties import MIXED, WAIT_S
 
 SMALL = ("p=12", "baselines=[]", "downstream=false", "protocol=algorithm3")
-"""Of a run of many short rounds, unless a protocol is given."""
+"""Settings of a run of many short rounds, unless a protocol is given."""
 
 HEADER = "age,smoker,ill"
 

@@ -27,8 +27,8 @@ class Auction(Protocol):
     """One run's auction; it may remember earlier rounds."""
 
     public_rounds: ClassVar[bool]
-    """Whether the run has exactly p rounds whatever the rows are; a round that finds the pool empty then
-    adds a zero row. Else the run ends when nothing is left."""
+    """True for exactly p rounds whatever rows there are, of which one that finds no row left adds a zero row;
+    else the run ends when nothing is left."""
 
     async def hold(self, market: Market) -> None:
         """Steps 6, 7 and 11 to 14 of one round: fill the pool."""
@@ -38,7 +38,7 @@ class AuctionSettings(Settings):
     """Parameters of an auction."""
 
     kind: str = ""
-    """Its name in settings, and in what owners are told."""
+    """Name in settings, and in what owners are told."""
     exchanged_rows: ClassVar[int] = 1
     """Rows of the summary that replacing one row of an owner may replace, all said to owners being fixed. An
     auction without a proof has an event without a finite epsilon, and broadcasts are entered as published."""

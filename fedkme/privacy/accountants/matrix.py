@@ -23,7 +23,7 @@ TOGETHER = "consumers together"
 """Observer: all consumers, if they tell each other everything."""
 
 Cells = Mapping[tuple[str, str], Sequence[Disclosure]]
-"""Everything that an observer was told of a protected set, by both."""
+"""Disclosures by protected set and observer: all that the one was told of the other."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run
 Open = Callable[[OwnerParty, type[RunManager]], RunManager]
 """Opens an owner, with the class of what answers."""
 Kept = Callable[[str, Disclosure], bool]
-"""Whether a party writes a line."""
+"""Rule by which a party writes a line."""
 HOLDER = "holder"
 """The owner whose budget it is."""
 

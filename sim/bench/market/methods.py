@@ -51,4 +51,4 @@ NEEDS: Mapping[str, str] = {
     "DAVED": "every row in one place",
     "ProtoDash": "every row in one place",
 }
-"""What a family needs of owners, beside the rows that are accessed."""
+"""Needs of a family from owners, beside the rows that are accessed."""

@@ -15,7 +15,7 @@ from sim.bench.market.run import Grid, Line
 SMALL = math.log(1.05)
 """A mean log ratio below this is no difference."""
 _ONE_SEED = math.log(1.15)
-"""What one seed alone has to exceed."""
+"""Log ratio that one seed alone has to exceed."""
 
 LEGEND = f"""Error (MMD^2) on held-back rows over exact greedy's: median over layouts, worst, how many
 within 1.15; median accuracy less greedy's; median rows accessed; layouts clearly worse than {FREE}.
@@ -34,7 +34,7 @@ SHORT: Mapping[str, str] = {
 """Methods in the tables by layout, by their names there: w with weights."""
 
 Scores = Mapping[tuple[str, str], Mapping[int, Line]]
-"""By layout and method, by seed."""
+"""Lines by layout and method, by seed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ NAME = "owner-1"
 DAY_S = 86400.0
 TARGET = quantize_mean(RandomFourier(SPEC).normalised(np.full((1, SCHEMA.encoded_width), 0.5))[0])
 PRICES = np.linspace(10, -10, 20001).tolist()
-"""So many that any number of rows has one."""
+"""Prices, so many that any number of rows has one."""
 CHEAP: tuple[Event, ...] = (Gaussian(70.0, count=100), Clock(0.25))
 """Cost of a run of 100 rows by default: epsilon 0.99 at delta 1e-5."""
 

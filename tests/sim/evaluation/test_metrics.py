@@ -58,7 +58,7 @@ FORMS = {
     "repeats": EVALUATION.to_json() | {"mmd2": 0.2, "effective": 3.0},
     "spread": 0.2,
 }
-"""What a consumer's evaluation.json says besides."""
+"""Further entries of a consumer's evaluation.json."""
 GREEDY = Evaluation(mmd2=0.2, mmd2_test=None, mmd2_counted=0.25, downstream={})
 BASELINES: dict[Baseline, BaselineResult] = {"greedy": BaselineResult(GREEDY, P)}
 
