@@ -21,7 +21,7 @@ from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import Run, RunQueue, next_run
 from curator.summary.settings import SummarySettings
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, SchemaError, StoreError
+from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, StoreError
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
@@ -162,10 +162,7 @@ class Preparation:
         return next_run(self._context.store, repeatable, lambda: secrets.token_hex(4))
 
     def _check_schema(self, digest: str) -> None:
-        if digest != self._context.schema.digest():
-            raise SchemaError(
-                "consumer and curator hold different schemas", "Give both the same schema file."
-            )
+        self._context.schema.check_digest(digest, "consumer and curator")
 
     def _check_release(self, request: ReleaseRequest) -> None:
         self._check_schema(request.schema)

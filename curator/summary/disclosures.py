@@ -85,14 +85,46 @@ def validation_lines(
     ]
 
 
-class SummaryDisclosures:
-    """The curator's side of one run's disclosures."""
+class RunDisclosures:
+    """Disclosures of one run at its curator, whatever its protocol is."""
 
     def __init__(self, run: str, ledger: LedgerSink | None = None, consumer: str = CONSUMER) -> None:
         """Open for one run of a consumer; without a ledger nothing is written."""
         self._run = run
         self._ledger = ledger
         self._consumer = consumer
+
+    def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
+        """Take in rows that did not come before; what is sealed is the consumer's from then on."""
+        self._write(row_lines(self._run, number, owner, rows, self._consumer))
+
+    def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
+        """Let the summary out to the consumer, as it is; sealed rows were written down when they came."""
+        for owner, count in sorted(Counter(row.owner for row in selected if row.sealed is None).items()):
+            self._write([self._about(number, owner, self._consumer, RawRows(count), "summary")])
+
+    def _about(
+        self,
+        number: int,
+        protected: str,
+        observer: str,
+        event: Event,
+        nonce: str,
+        sensitivity: float | None = None,
+    ) -> Disclosure:
+        return Disclosure(self._run, number, protected, observer, event, "replace-one", sensitivity, nonce)
+
+    def _write(self, disclosures: Sequence[Disclosure]) -> None:
+        if self._ledger is not None and disclosures:
+            self._ledger.extend(disclosures)
+
+
+class SummaryDisclosures(RunDisclosures):
+    """Disclosures of a summary in rounds."""
+
+    def __init__(self, run: str, ledger: LedgerSink | None = None, consumer: str = CONSUMER) -> None:
+        """Open for one run of a consumer; without a ledger nothing is written."""
+        super().__init__(run, ledger, consumer)
         self._auction: Event | None = None
         self._auction_nonce = ""
         self._exchanged = 1
@@ -110,8 +142,7 @@ class SummaryDisclosures:
         Raises:
             ProtocolError: the consumer declared what is not about this request.
         """
-        for about in validation_lines(self._run, self._consumer, offer, nonce_of(target), _UNDECLARED):
-            self._append(about)
+        self._write(validation_lines(self._run, self._consumer, offer, nonce_of(target), _UNDECLARED))
 
     def open(self, auction: Event | None, target: MeanVector, exchanged: int = 1) -> None:
         """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.
@@ -123,7 +154,7 @@ class SummaryDisclosures:
         """
         self._auction, self._auction_nonce, self._exchanged = auction, auction_nonce(target), exchanged
         # Exact, and the rows as they are further down: nothing is drawn that an equal line could hide.
-        self._write(0, OWNERS, self._consumer, _PROGRESS, None, "progress")
+        self._write([self._about(0, OWNERS, self._consumer, _PROGRESS, "progress")])
 
     def to_be_heard(self, mean: Cost, question: Event, target: MeanVector) -> tuple[Disclosure, ...]:
         """Disclosures of each other's rows that owners will hear, as lines of round 1 for their own ledgers.
@@ -136,8 +167,7 @@ class SummaryDisclosures:
         """
         heard = [(mean.event, mean.sensitivity, MEAN), (question, None, auction_nonce(target))]
         return tuple(
-            Disclosure(self._run, 1, OWNERS, OWNERS, event, "replace-one", sensitivity, nonce)
-            for event, sensitivity, nonce in heard
+            self._about(1, OWNERS, OWNERS, event, nonce, sensitivity) for event, sensitivity, nonce in heard
         )
 
     def draw_mean(self, number: int, cost: Cost) -> None:
@@ -157,39 +187,11 @@ class SummaryDisclosures:
     def _tell_means(self, number: int, nonce: str) -> None:
         if self._untold and self._mean is not None:
             event, sensitivity = repeated(self._mean.event, self._untold), self._mean.sensitivity
-            self._write(number, OWNERS, OWNERS, event, sensitivity, nonce)
+            self._write([self._about(number, OWNERS, OWNERS, event, nonce, sensitivity)])
         self._untold = 0
 
     def pass_questions(self, number: int) -> None:
         """Let owners know whom the auction asks: once a round, however often it asks."""
         if self._auction is not None and number != self._last_auction:
             self._last_auction = number
-            self._write(number, OWNERS, OWNERS, self._auction, None, self._auction_nonce)
-
-    def receive_rows(self, number: int, owner: str, rows: Sequence[AnyRow]) -> None:
-        """Take in rows that did not come before; what is sealed is the consumer's from then on."""
-        if self._ledger is not None and rows:
-            self._ledger.extend(row_lines(self._run, number, owner, rows, self._consumer))
-
-    def pass_summary(self, number: int, selected: Iterable[SelectedRow]) -> None:
-        """Let the summary out to the consumer, as it is; sealed rows were written down when they came."""
-        for owner, count in sorted(Counter(row.owner for row in selected if row.sealed is None).items()):
-            self._write(number, owner, self._consumer, RawRows(count), None, "summary")
-
-    def _write(
-        self,
-        number: int,
-        protected: str,
-        observer: str,
-        event: Event,
-        sensitivity: float | None,
-        nonce: str,
-    ) -> None:
-        if self._ledger is not None:
-            self._append(
-                Disclosure(self._run, number, protected, observer, event, "replace-one", sensitivity, nonce)
-            )
-
-    def _append(self, about: Disclosure) -> None:
-        if self._ledger is not None:
-            self._ledger.extend([about])
+            self._write([self._about(number, OWNERS, OWNERS, self._auction, self._auction_nonce)])

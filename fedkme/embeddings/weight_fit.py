@@ -32,36 +32,40 @@ def fit_weights(
     start: FloatArray | None = None,
     limit: int = LIMIT,
 ) -> Fit:
-    """Minimise w' G w - 2 c' w, with a certificate; over the simplex it is `fit_simplex`.
-
-    Over the ball: accelerated projected gradients, restarted.
+    """Minimise w' G w - 2 c' w under a constraint, with a certificate.
 
     Args:
         gram: G, inner products of the k(z_m, .), (M, M).
         target: c, their inner products with the target, (M,).
         constraint: the set that w is from.
-        bound: C of the L1 ball, as what follows: not used for the simplex.
+        bound: C of the L1 ball, and like the rest of no meaning for the simplex.
         start: first weights; None: uniform.
         limit: iterations at most; the answer is feasible and its gap is told wherever they end.
     """
-    if constraint == "simplex":
-        return fit_simplex(gram, target)
-    size = len(target)
+    return (
+        fit_simplex(gram, target) if constraint == "simplex" else _fit_ball(gram, target, bound, start, limit)
+    )
+
+
+def _fit_ball(
+    gram: FloatArray, target: FloatArray, bound: float, start: FloatArray | None, limit: int
+) -> Fit:
+    """Accelerated projected gradients over the L1 ball, restarted."""
     step = 1.0 / _largest_eigenvalue(gram)
-    weights = np.full(size, bound / size) if start is None else project(start, constraint, bound)
+    weights = np.full(len(target), bound / len(target)) if start is None else _onto_ball(start, bound)
     leading, momentum = weights, 1.0
     gap = float("inf")
     best, best_gap = weights, gap
     for iteration in range(limit):
         if iteration % 25 == 0:
             gradient = gram @ weights - target
-            # Over the ball the linear part falls by at most this (Frank and Wolfe), hence the objective too.
+            # The linear part falls by at most this (Frank and Wolfe), hence the objective too.
             gap = 2.0 * float(gradient @ weights + bound * np.abs(gradient).max())
             if gap < best_gap:
                 best, best_gap = weights, gap
             if gap <= GAP:
                 break
-        moved = project(leading - step * (gram @ leading - target), constraint, bound)
+        moved = _onto_ball(leading - step * (gram @ leading - target), bound)
         if float((leading - moved) @ (moved - weights)) > 0.0:
             momentum = 1.0  # the momentum points uphill: O'Donoghue and Candes 2015
         later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
@@ -72,8 +76,10 @@ def fit_weights(
 
 def project(weights: FloatArray, constraint: Constraint, bound: float = 1.0) -> FloatArray:
     """The nearest feasible weights in the Euclidean norm (Duchi and others 2008), (M,)."""
-    if constraint == "simplex":
-        return _simplex(weights, 1.0)
+    return _simplex(weights, 1.0) if constraint == "simplex" else _onto_ball(weights, bound)
+
+
+def _onto_ball(weights: FloatArray, bound: float) -> FloatArray:
     if np.abs(weights).sum() <= bound:
         return weights
     inside: FloatArray = np.sign(weights) * _simplex(np.abs(weights), bound)

@@ -156,6 +156,15 @@ class Schema(Settings):
                 values[rows, source] = column.decode(encoded[rows, target].astype(np.float64))
         return values
 
+    def check_digest(self, theirs: str, parties: str) -> None:
+        """Refuse another party's schema; `parties` says in words whose two are compared.
+
+        Raises:
+            SchemaError: it has another digest.
+        """
+        if theirs != self.digest():
+            raise SchemaError(f"{parties} hold different public schemas", "Give both the same schema file.")
+
     def check(self, table: Table, party: str) -> None:
         """Refuse a table that does not fit; the error names party, column and number of rows, never a value.
 

@@ -12,7 +12,7 @@ from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import HistogramNoise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.directives import FillOrder
-from fedkme.errors import ConfigError, ProtocolError, SchemaError
+from fedkme.errors import ConfigError, ProtocolError
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
@@ -81,11 +81,7 @@ class HistogramResponder:
             SealedBoxError: rows are to be sealed and the group secret is not here.
             IdentityError: likewise, and it is not the consumer's.
         """
-        if invitation.schema != self._schema.digest():
-            raise SchemaError(
-                f"{self.name} and the curator hold different public schemas",
-                "Give both the same schema file.",
-            )
+        self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
         self._check(invitation)
         sealer = None
         if is_sealed(invitation.protocol):  # before the policy: where it fails, no approval is used up

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import OwnerFaultError, ProtocolError, SchemaError
+from fedkme.errors import OwnerFaultError, ProtocolError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
@@ -73,11 +73,7 @@ class Bidder:
             SealedBoxError: rows are to be sealed and the group secret is not here.
             IdentityError: likewise, and it is not the consumer's.
         """
-        if invitation.schema != self._schema.digest():
-            raise SchemaError(
-                f"{self.name} and the curator hold different public schemas",
-                "Give both the same schema file.",
-            )
+        self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
         features = _terms(invitation).features
         if is_hashed(invitation.protocol) != isinstance(features, SecretFourierSpec):
             raise ProtocolError(

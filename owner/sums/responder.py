@@ -10,7 +10,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, PolicyError, ProtocolError, SchemaError, SecureAggregationError
+from fedkme.errors import ConfigError, PolicyError, ProtocolError, SecureAggregationError
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource
@@ -123,11 +123,7 @@ class SumResponder:
         """
         if self._invitation is not None and invitation != self._invitation:
             raise ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
-        if invitation.schema != self._schema.digest():
-            raise SchemaError(
-                f"{self.name} and the curator hold different public schemas",
-                "Give both the same schema file.",
-            )
+        self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
         if self._invitation is None:
             self._gate.open(invitation)
             self._invitation = invitation

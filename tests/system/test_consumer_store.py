@@ -218,8 +218,12 @@ async def test_a_request_is_of_one_d_v_and_is_given_up_by_cancelling_it(tmp_path
         for other in ({"p": 7}, {"validation": tmp_path / "another.npz"}):
             with pytest.raises(ConfigError, match="waits for another summary, run-1, for which D_v has paid"):
                 await at.consumer(**other)
-        await cancelling("run-1")(at.asking(), Ear())
+        cancelled: asyncio.Future[None] = asyncio.ensure_future(cancelling("run-1")(at.asking(), Ear()))
+        while not (await silent.read()).HasField("show_head"):  # the run's last question
+            pass
+        silent.cancel()
         at.owner("a")
+        await cancelled
         await at.consumer(7)
     assert draws(tmp_path) == 2
 

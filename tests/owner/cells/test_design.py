@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -138,9 +140,9 @@ def test_the_work_is_that_of_public_numbers(monkeypatch: pytest.MonkeyPatch) -> 
     sizes: list[tuple[int, ...]] = []
     begin = Span.__init__
 
-    def begun(span: Span, points: Floats, anchors: Floats, *more: object) -> None:
+    def begun(span: Span, points: Floats, anchors: Floats, *more: Any) -> None:
         sizes.append((len(points), len(anchors)))
-        begin(span, points, anchors, *more)  # type: ignore[arg-type]
+        begin(span, points, anchors, *more)
 
     monkeypatch.setattr(Span, "__init__", begun)
     rows = RNG.normal(size=(CANDIDATES + 5, 2))

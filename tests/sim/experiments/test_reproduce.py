@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sim.cli import app
 
 
-@pytest.mark.parametrize("name", ["balog-fig2", "merf-adult"])
+@pytest.mark.parametrize("name", ["balog-fig2", "merf-adult", "sarpatwar-fig1", "sarpatwar-fig2"])
 def test_what_lacks_its_data_is_skipped_with_a_word(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -22,6 +22,7 @@ def test_what_lacks_its_data_is_skipped_with_a_word(
     assert result.exit_code == 0, result.output
     assert "skipped" in result.output or "nothing was run" in result.output
     assert name in result.output
+    assert ("train.csv is given with --data" in result.output) is (name == "sarpatwar-fig1")
 
 
 def test_a_name_that_is_not_there_is_named() -> None:

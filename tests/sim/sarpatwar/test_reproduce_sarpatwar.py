@@ -35,18 +35,6 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out").glob("curves.*")} == {"curves.svg", "curves.png"}
 
 
-@pytest.mark.parametrize("name", ["sarpatwar-fig1", "sarpatwar-fig2"])
-def test_an_experiment_without_its_data_is_skipped_in_a_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["reproduce", name, "--quick", "--out", "out"])
-    assert result.exit_code == 0, result.output
-    assert "skipped: there is no" in result.output
-    assert ("train.csv is given with --data" in result.output) is (name == "sarpatwar-fig1")
-
-
 @pytest.mark.parametrize(
     ("name", "line"), [("sarpatwar-fig1", "there is no file"), ("sarpatwar-privacy", "needs no file")]
 )

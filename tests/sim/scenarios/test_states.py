@@ -72,8 +72,9 @@ def test_bad_regions(tmp_path: Path, changes: dict[str, Any], error: type[Except
 
 def test_the_shipped_scenario_is_of_three_areas_of_the_survey() -> None:
     settings = load_simulation("states")
-    if not settings.scenario.model_dump()["path"].is_file():
-        pytest.skip("the survey is not here")
+    survey = settings.scenario.model_dump()["path"]
+    if not survey.is_file():
+        pytest.skip(f"{survey.name} is not there: set FEDKME_DATA to the folder of the data sets")
     scenario = build_scenario(settings.scenario, 0)
     sizes = [len(owner) for owner in scenario.owners.values()]
     assert sizes[1:] == [624, 624, 624]
