@@ -18,6 +18,7 @@ from fedkme.directives import (
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import Head, HeadLog
 from fedkme.heads.notes import CURATORS
+from fedkme.ledgers.windows import place_in
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -34,6 +35,7 @@ from fedkme.wire.journals import (
     owner_entry_to_bytes,
 )
 from owner.consent.gate import SentRows
+from owner.consent.history import OVER
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
 
@@ -243,6 +245,8 @@ class RunManager:
         self._refused.discard(run)
         row = self._store.run(run)
         if row is not None and row.status == OPEN:
+            place = place_in(self._store, int(self._ledger.head()["entries"]))
             with self._store.transaction():
+                self._store.put(f"{OVER}{run}", str(place).encode("ascii"))
                 self._store.update_run(run, status=ENDED, ended=True)
                 self._store.forget_entries(run)

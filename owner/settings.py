@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.features.fixed_point import MAX_DIMENSION
 from fedkme.party import ConsumerName, OwnerName, ServicePartySettings
-from fedkme.privacy.budget import Budget
-from fedkme.privacy.events import CURATOR, OWNERS
+from fedkme.privacy.budget import WindowBudget
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS
 from fedkme.protocols import NO_EXACT_TOTALS, RowsLeave, SumsLeave, fault_of_protocol
 from fedkme.secagg.parameters import MAX_LENGTH
 
@@ -32,24 +33,49 @@ def _noisy(sums: object) -> object:
 
 
 def _limited(observer: object) -> object:
-    if observer not in (OWNERS, CURATOR):
+    if observer not in (OWNERS, CURATOR, CONSUMER):
         raise ValueError(
-            f"{OWNERS!r}, with consumers of releases, or {CURATOR!r} can have a limit: consumers of "
-            "summaries see rows as they are, which no epsilon describes; limit those by 'most_rows' and "
-            "'most_rows_per_run'"
+            f"{OWNERS!r}, with consumers of releases, {CURATOR!r} or {CONSUMER!r} can have a limit; name "
+            "them in 'consumers' of the budget; consumers of summaries see rows as they are, which no "
+            "epsilon describes: limit those by 'most_rows' and 'most_rows_per_run'"
         )
     return observer
 
 
-class PeriodBudget(Budget):
-    """The most that this owner's rows may cost towards an observer, by the sound accountant."""
+class PeriodBudget(WindowBudget):
+    """The most that this owner's rows may cost towards an observer, by the sound accountant.
 
-    observer: Annotated[Literal["owners", "curator"], BeforeValidator(_limited)] = "owners"
-    """Party that learns of them: `owners`, all the others, and the consumers of releases; or the `curator`,
+    A window has the runs in which something was disclosed and that ended in it, and open ones.
+    """
+
+    observer: Annotated[Literal["owners", "curator", "consumer"], BeforeValidator(_limited)] = "owners"
+    """Party that learns of them: `owners`, all the others, and the consumers of releases; the `curator`,
     which has a finite epsilon in sealed summaries by cells and by uniform draws and in sums under secure
-    aggregation: all other runs are refused."""
-    days: float | None = Field(None, gt=0)
-    """Over the runs in which something was disclosed in so many days; none: over all runs ever."""
+    aggregation; or a `consumer`, which has one in releases. All runs without one are refused."""
+    consumers: tuple[ConsumerName, ...] = ()
+    """With `consumer`: for these; none: for each one that no other budget of this kind names."""
+    together: bool = False
+    """With `consumer`: what they learn if they tell each other everything; of all consumers, if none are
+    named. Otherwise each has the budget by itself."""
+
+    @model_validator(mode="after")
+    def _of_consumers(self) -> PeriodBudget:
+        if self.observer != CONSUMER and (self.consumers or self.together):
+            raise ValueError(f"'consumers' and 'together' belong to a budget with observer = {CONSUMER!r}")
+        return self
+
+    def binds(self, consumer: str, budgets: Iterable[PeriodBudget]) -> bool:
+        """Check whether a run for a consumer is among those that this one of an owner's budgets limits."""
+        if self.observer != CONSUMER or consumer in self.consumers:
+            return True
+        named = any(consumer in other.consumers and not other.together for other in budgets)
+        return not self.consumers and (self.together or not named)
+
+    def counted(self, consumer: str) -> frozenset[str] | None:
+        """Consumers whose runs count beside one for a consumer; None for all."""
+        if self.observer != CONSUMER or (self.together and not self.consumers):
+            return None
+        return frozenset(self.consumers if self.together else (consumer,))
 
 
 class PolicySettings(Settings):
@@ -70,8 +96,8 @@ class PolicySettings(Settings):
     """Different rows that may leave in all, over all runs: no others are offered to any, of any file. Rows
     count when they are offered; without this limit all of them are."""
     budgets: tuple[PeriodBudget, ...] = ()
-    """The most that rows may cost towards others: other owners in summaries, consumers of releases; all of
-    them hold."""
+    """The most that rows may cost towards others: other owners in summaries, consumers of releases, the
+    curator, a consumer; all of them hold."""
     rows: RowsLeave = "raw"
     """Part of a row that may leave: the row, h1 of it, or neither."""
     sums: Annotated[SumsLeave, BeforeValidator(_noisy)] = "exact"

@@ -24,6 +24,18 @@ class Budget(Settings):
     delta: float = Field(gt=0, lt=1)
 
 
+class WindowBudget(Budget):
+    """A total (epsilon, delta) over a window of time; see fedkme/ledgers/windows.py for clocks."""
+
+    days: float | None = Field(None, gt=0)
+    """Over what was disclosed in so many days; none: over all that the party's ledger holds."""
+
+    @property
+    def period(self) -> str:
+        """The window, for a line that goes on from what is before it; empty without one."""
+        return "" if self.days is None else f" in {self.days:g} days"
+
+
 def check_budget(
     budget: Budget, protected: str, observer: str, spent: Iterable[Disclosure], planned: Iterable[Event]
 ) -> None:

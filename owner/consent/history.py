@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from fedkme.errors import ProtocolError, StoreError
+from fedkme.ledgers.windows import Readings
 from fedkme.privacy.events import (
+    CONSUMER,
     CURATOR,
     OWNERS,
     Disclosure,
@@ -27,11 +29,14 @@ from fedkme.privacy.events import (
     event_from_json,
 )
 from fedkme.privacy.ledger import disclosures_in
-from fedkme.store import OPEN, Store
+from fedkme.protocols import PROTOCOLS, SKETCH
+from fedkme.store import OPEN, RunRow, Store
 from fedkme.sums.disclosures import SUMS
 from owner.consent.pools import PoolSize
 
 _ADMITTED = "admitted/"
+OVER = "over/"
+"""Facts of a store: the place in the ledger where a run was over, by run."""
 _UNKNOWN = ExactStatistic("what a run of an earlier release showed the curator")
 
 
@@ -60,9 +65,11 @@ class Admission:
     shown: tuple[Event, ...] | None = None
 
     def towards(self, observer: str) -> tuple[Event, ...]:
-        """Cost of the whole run towards others, or towards the curator."""
+        """Cost of the whole run towards others, the curator, or its consumer."""
         if observer == OWNERS:
             return self.planned
+        if observer == CONSUMER:
+            return seen_by_consumer(self.protocol, self.planned)
         return (_UNKNOWN,) if self.shown is None else self.shown
 
     def by(self, approval: str) -> Admission:
@@ -83,23 +90,34 @@ class Admission:
         store.put(f"{_ADMITTED}{self.run}", json.dumps(plain).encode("ascii"))
 
 
+def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Cost of a run to an owner's rows towards its consumer, given what the run plans.
+
+    A release is its plan. Of a summary the consumer sees rows as they are, in boxes or not; so does that of a
+    sketch, after which the summary comes.
+    """
+    row = PROTOCOLS.get(protocol)
+    released = row is not None and row.family == "sums" and protocol != SKETCH
+    return planned if released else (RawRows(1),)
+
+
 @dataclass(slots=True)
 class Told:
     """Disclosures of one run.
 
     Attributes:
         rows: rows as they are.
-        first: when the first line of the ledger was written, Unix seconds.
-        last: and the last one.
-        heard: what owners were told of each other's rows, with the time.
+        line: number of the last line of the ledger.
+        last: when it was written, Unix seconds.
+        heard: what owners were told of each other's rows, with line and time.
         sums: vectors of sums over all rows.
     """
 
     rows: int = 0
     sums: int = 0
-    first: float = math.inf
+    line: int = 0
     last: float = -math.inf
-    heard: list[tuple[float, Disclosure]] = field(default_factory=list)
+    heard: list[tuple[int, float, Disclosure]] = field(default_factory=list)
 
 
 class History:
@@ -108,13 +126,14 @@ class History:
     Attributes:
         told: what left, by run, in the order of the ledger.
         admitted: runs that were let in, by name.
+        readings: of the clock, by the ledger.
     """
 
     def __init__(self, owner: str, store: Store) -> None:
         """Begin for one owner; `read` fills it."""
         self._owner = owner
         self._store = store
-        self._seq = 0
+        self.readings = Readings(store)
         self.told: dict[str, Told] = {}
         self.admitted: dict[str, Admission] = {}
 
@@ -128,14 +147,14 @@ class History:
         for key in self._store.keys(_ADMITTED):
             if (run := key.removeprefix(_ADMITTED)) not in self.admitted:
                 self.admitted[run] = self._admission(run, self._store.get(key) or b"")
-        for kept in self._store.ledger(self._seq):
+        for kept in self._store.ledger(self.readings.last):
             (about,) = disclosures_in([kept.line])
-            self._seq = kept.seq
+            self.readings.add(kept.seq, kept.written)
             told = self.told.setdefault(about.run, Told())
-            told.first, told.last = min(told.first, kept.written), max(told.last, kept.written)
+            told.line, told.last = kept.seq, kept.written
             if (about.protected, about.observer) == (OWNERS, OWNERS):
                 if about.run not in self.admitted:
-                    told.heard.append((kept.written, about))
+                    told.heard.append((kept.seq, kept.written, about))
             elif (about.protected, about.observer) == (self._owner, CURATOR):
                 if isinstance(about.event, RawRows | HashedRows | SealedRows):
                     told.rows += about.event.count
@@ -164,29 +183,45 @@ class History:
         if told is None:
             return ()
         if (admission := self.admitted.get(run)) is not None:
-            row = self._store.run(run)
-            ended = told.last if row is None or row.ended is None else row.ended
-            return admission.towards(observer) if ended >= since else ()
+            return admission.towards(observer) if self._ended(run, told) >= since else ()
         if observer != OWNERS:
-            return (_UNKNOWN,) if told.last >= since else ()
-        return tuple(paid(about for written, about in told.heard if written >= since))
+            return (_UNKNOWN,) if self.readings.latest(told.line, told.last) >= since else ()
+        latest = self.readings.latest
+        return tuple(paid(about for line, at, about in told.heard if latest(line, at) >= since))
 
-    def costs(self, since: float = -math.inf, without: str = "", observer: str = OWNERS) -> Iterator[Event]:
+    def costs(
+        self,
+        since: float = -math.inf,
+        without: str = "",
+        observer: str = OWNERS,
+        consumers: Collection[str] | None = None,
+    ) -> Iterator[Event]:
         """Costs of runs towards an observer: where something left and that ended since a time, and open ones.
 
         Args:
             since: Unix seconds.
             without: a run that is left out.
-            observer: OWNERS, or CURATOR.
+            observer: OWNERS, CURATOR, or CONSUMER for the consumer of each run.
+            consumers: for whom the runs are; None for any. One of which the store does not say counts.
         """
         under_way = {row.run for row in self._store.runs(OPEN)}
         for run in dict.fromkeys((*self.told, *self.admitted)):
-            if run == without:
+            admission = self.admitted.get(run)
+            others = admission is not None and consumers is not None and admission.consumer not in consumers
+            if run == without or others:
                 continue
-            if run in under_way and run in self.admitted:
-                yield from self.admitted[run].towards(observer)
+            if run in under_way and admission is not None:
+                yield from admission.towards(observer)
             else:
                 yield from self.cost(run, since, observer)
+
+    def _ended(self, run: str, told: Told) -> float:
+        """The latest time at which a run may have ended, Unix seconds."""
+        row: RunRow | None = self._store.run(run)
+        if row is None or row.ended is None:
+            return self.readings.latest(told.line, told.last)
+        place = float(self._store.get(f"{OVER}{run}") or told.line)
+        return self.readings.latest(place, row.ended)
 
     def _admission(self, run: str, fact: bytes) -> Admission:
         try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import SAME_RELEASE, PolicyError
+from fedkme.ledgers.windows import begin_of
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
-from fedkme.privacy.events import OWNERS, Event, ExactStatistic, HashedRows, RawRows
+from fedkme.privacy.events import CURATOR, OWNERS, Event, ExactStatistic, HashedRows, RawRows
 from fedkme.protocol import AuctionTerms, CellTerms, Invitation, Security, SumTerms, Terms
 from fedkme.protocols import PROTOCOLS, SKETCH, Family, fault_of_protocol, is_hashed, is_sealed, keeps_to
 from fedkme.store import Store
@@ -26,7 +26,6 @@ from owner.consent.history import Admission, History
 from owner.consent.pools import IntArray, RowPools
 from owner.settings import PeriodBudget, PolicySettings
 
-DAY_S = 86400.0
 _TERMS: Mapping[Family, type[Terms]] = {
     "auction": AuctionTerms,
     "uniform": AuctionTerms,
@@ -209,19 +208,26 @@ class Policy:
             admission.write(self._store)
 
     def _check_cost(self, admission: Admission) -> None:
-        for budget in self._settings.budgets:
-            if not (planned := admission.towards(budget.observer)):
-                continue
-            begin, observer = since(budget, self._clock()), budget.observer
-            before = tuple(self._history.costs(begin, admission.run, observer))
-            whom = "others" if observer == OWNERS else f"the {observer}"
-            check_cost(
-                budget,
-                f"rows of {self._owner} towards {whom}{period(budget)}",
-                before,
-                planned,
-                "Ask for a run that costs less, wait, or agree with the owner on a larger budget.",
-            )
+        now = self._clock()
+        try:
+            for budget in self._settings.budgets:
+                if budget.binds(admission.consumer, self._settings.budgets):
+                    self._check_budget(admission, budget, now)
+        finally:
+            self._history.readings.note(now)
+
+    def _check_budget(self, admission: Admission, budget: PeriodBudget, now: float) -> None:
+        if not (planned := admission.towards(budget.observer)):
+            return
+        counted, begin = budget.counted(admission.consumer), begin_of(budget.days, now)
+        before = tuple(self._history.costs(begin, admission.run, budget.observer, counted))
+        check_cost(
+            budget,
+            f"rows of {self._owner} towards {towards(budget, counted)}{budget.period}",
+            before,
+            planned,
+            "Ask for a run that costs less, wait, or agree with the owner on a larger budget.",
+        )
 
     def _approved_before(self, admission: Admission) -> str | None:
         """The approval by which the sketch of the same run was let in, where it is one of the whole run."""
@@ -279,11 +285,10 @@ def serves(protocol: str) -> str:
     return "cells" if protocol == SKETCH else protocol
 
 
-def since(budget: PeriodBudget, now: float) -> float:
-    """Begin of the period of a budget, Unix seconds."""
-    return -math.inf if budget.days is None else now - budget.days * DAY_S
-
-
-def period(budget: PeriodBudget) -> str:
-    """The period of a budget, for a line."""
-    return "" if budget.days is None else f" in {budget.days:g} days"
+def towards(budget: PeriodBudget, consumers: Collection[str] | None) -> str:
+    """Observer of a budget, for a line; `consumers` are those whose runs it counts together."""
+    if budget.observer == OWNERS:
+        return "others"
+    if budget.observer == CURATOR:
+        return "the curator"
+    return "all consumers together" if consumers is None else " and ".join(sorted(consumers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,14 +12,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fedkme.ledgers.windows import begin_of
 from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.events import OWNERS, Event
 from fedkme.store import OPEN, Store
 from owner.consent.approvals import Approval, Asked, asked_in, left_in
 from owner.consent.history import History
-from owner.consent.policy import since
+from owner.consent.policy import towards
 from owner.consent.pools import offered_rows
-from owner.settings import OwnerSettings
+from owner.settings import OwnerSettings, PeriodBudget
 
 DELTA = 1e-5
 """Delta at which epsilons are stated where the policy has no budget that says so."""
@@ -55,9 +57,11 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Cost of rows towards others, or the curator, in a period, and its limit."""
+    """Cost of rows towards an observer in a period, and its limit."""
 
     observer: str
+    whom: str
+    """The observer for a line: a consumer by its name."""
     days: float | None
     most: float | None
     figure: Bound
@@ -65,8 +69,7 @@ class Spent:
     @property
     def period(self) -> str:
         """Observer and period for a line."""
-        whom = "others" if self.observer == OWNERS else f"the {self.observer}"
-        return f"{whom} in all" if self.days is None else f"{whom} in {self.days:g} days"
+        return f"{self.whom} in all" if self.days is None else f"{self.whom} in {self.days:g} days"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,13 @@ class Status:
                 for what, used, most in self.limits()
             ],
             "epsilon": [
-                {"observer": spent.observer, "days": spent.days, "most": spent.most, **spent.figure.to_json()}
+                {
+                    "observer": spent.observer,
+                    "whom": spent.whom,
+                    "days": spent.days,
+                    "most": spent.most,
+                    **spent.figure.to_json(),
+                }
                 for spent in self.spent
             ],
             "runs": [
@@ -157,12 +166,6 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
         history.read()
         budgets = settings.policy.budgets
         delta = budgets[0].delta if budgets else DELTA
-        periods: list[tuple[str, float | None, float, float, float | None]] = [
-            (budget.observer, budget.days, budget.delta, since(budget, now), budget.epsilon)
-            for budget in budgets
-        ]
-        if not any(days is None and observer == OWNERS for observer, days, *_ in periods):
-            periods.append((OWNERS, None, delta, -math.inf, None))
         approvals = left_in(settings.approvals, store)
         figures = _Figures()
         return Status(
@@ -170,15 +173,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
             now,
             _runs(history, store, figures, delta),
             len(store.runs(OPEN)),
-            [
-                Spent(
-                    observer,
-                    days,
-                    most,
-                    figures.of(tuple(history.costs(begin, observer=observer)), at),
-                )
-                for observer, days, at, begin, most in periods
-            ],
+            list(_spent(history, budgets, figures, now)),
             history.rows,
             history.rows_of_no_pool + sum(offered_rows(store).values()),
             [asked for asked in asked_in(store) if not any(a.covers(asked) for a, _ in approvals)],
@@ -211,6 +206,23 @@ def show(status: Status, console: Console) -> None:
     lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _spent(
+    history: History, budgets: Sequence[PeriodBudget], figures: _Figures, now: float
+) -> Iterator[Spent]:
+    """Figures of each budget, for each consumer that it binds by itself, and of all runs towards others."""
+    delta = budgets[0].delta if budgets else DELTA
+    whole = PeriodBudget(epsilon=1.0, delta=delta)  # of which the delta is stated, and no limit
+    said = any(budget.observer == OWNERS and budget.days is None for budget in budgets)
+    known = {admission.consumer for admission in history.admitted.values()}
+    for budget in (*budgets, *(() if said else (whole,))):
+        begin, most = begin_of(budget.days, now), None if budget is whole else budget.epsilon
+        bound = sorted(each for each in known.union(budget.consumers) if budget.binds(each, budgets))
+        for counted in dict.fromkeys(map(budget.counted, bound)) or (budget.counted(""),):
+            events = tuple(history.costs(begin, "", budget.observer, counted))
+            whom = towards(budget, counted) or "each consumer"
+            yield Spent(budget.observer, whom, budget.days, most, figures.of(events, budget.delta))
 
 
 class _Figures:

@@ -193,18 +193,23 @@ def _made(played: Played) -> set[Site]:
     return drawn | chosen
 
 
+_LIMITED = {OWNERS: (OWNERS, CONSUMER), CURATOR: (CURATOR,), CONSUMER: (CONSUMER,)}
+"""Observers in ledgers that the observer of a budget stands for; the consumer of a run goes by that name."""
+
+
 def _over_budget(case: Case, played: Played) -> Iterator[Undeclared]:
     """Owners whose ledgers cost more than their policies allow."""
     for name in sorted(set(played.ledgers) - {CURATOR, CONSUMER}):
         policy = case.policies.get(name, case.policies.get("all"))
         for budget in () if policy is None else policy.budgets:
-            for observer in (OWNERS, CONSUMER):
+            for observer in _LIMITED[budget.observer]:
                 about = [
                     line
                     for line in played.ledgers[name]
                     if line.observer == observer and line.protected in (OWNERS, name)
                 ]
-                if infinite(line.event for line in about) and observer == CONSUMER:
+                rows_seen = observer == CONSUMER and budget.observer == OWNERS
+                if rows_seen and infinite(line.event for line in about):
                     continue  # rows as they are: another setting limits them
                 cost = Sound().epsilon(tuple(paid(about)), budget.delta).epsilon if about else 0.0
                 if cost > budget.epsilon * _ROUNDING:

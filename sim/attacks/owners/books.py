@@ -76,15 +76,19 @@ class _Heard(RunManager):
 def _over_budget(opened: Open, effort: Effort) -> CheckResult:
     odd = 0
     for how in _RUNS:
-        odd += _disclosed(opened, effort, how, 0.5)
-        odd += not _disclosed(opened, effort, how, 2.0)
-    what = "lines and answers of an owner whose budget is half of a run's epsilon, or none at twice it"
-    return CheckResult("recount", what, odd > 0, 0.0, float(odd), trials=2 * len(_RUNS), power=None)
+        odd += _disclosed(opened, effort, how, PeriodBudget(epsilon=0.5, delta=1e-5))
+        odd += _disclosed(opened, effort, how, PeriodBudget(observer="consumer", epsilon=50, delta=1e-5))
+        odd += not _disclosed(opened, effort, how, PeriodBudget(epsilon=2.0, delta=1e-5))
+    what = (
+        "lines and answers of an owner whose budget is half of a run's epsilon, or towards a consumer that "
+        "sees rows; or none at twice the epsilon"
+    )
+    return CheckResult("recount", what, odd > 0, 0.0, float(odd), trials=3 * len(_RUNS), power=None)
 
 
-def _disclosed(opened: Open, effort: Effort, how: Mapping[str, Any], budget: float) -> int:
+def _disclosed(opened: Open, effort: Effort, how: Mapping[str, Any], budget: PeriodBudget) -> int:
     """Lines and answers of an owner in a run that costs epsilon 1 towards other owners."""
-    limits = PolicySettings(budgets=(PeriodBudget(epsilon=budget, delta=1e-5),))
+    limits = PolicySettings(budgets=(budget,))
     market = _played(effort, how, {HOLDER: limits}, lambda party: opened(party, _Heard))
     runs = market.runs[HOLDER]
     assert isinstance(runs, _Heard)
