@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fedkme.cells.disclosures import Counts, validation_disclosures
+from fedkme.cells.histogram import CountNoise
 from fedkme.features.fixed_point import MeanVector
 from fedkme.privacy.events import (
     CURATOR,
@@ -48,9 +49,9 @@ class ConsumerGate:
         """Let out g~, which the curator passes on to owners."""
         self._write(run, cost.event, cost.sensitivity, nonce_of(target), CURATOR, OWNERS)
 
-    def pass_histogram(self, run: str, event: Event, counts: Counts) -> None:
+    def pass_histogram(self, run: str, how: CountNoise, counts: Counts) -> None:
         """Let out D_v by cells, counted with noise, from which the orders of owners follow."""
-        self.declared += validation_disclosures(run, self.consumer, event, counts)
+        self.declared += validation_disclosures(run, self.consumer, how, counts)
 
     def pass_rows(self, run: str, count: int) -> None:
         """Let out D_v itself, for a curator that is trusted with it; nothing is drawn."""

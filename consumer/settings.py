@@ -33,6 +33,9 @@ class RequestSettings(Settings):
     """Source of a mechanism that is not written down: `sound` derives it from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that D_v may cost."""
+    asks: int = Field(1, ge=1)
+    """Requests that D_v is meant for, each of which costs `privacy`: its counts by cells get the noise that
+    costs least over so many, Gaussian in place of discrete Laplace from two on."""
     target: AnyTarget = GaussianSettings()
     """Protection of g~, the mean of h1 over D_v."""
     share: Literal["embedding", "rows"] = "embedding"

@@ -32,6 +32,8 @@ class SummaryRequest:
         validation_rows: |D_v|, public.
         gamma: of the kernel; None: by the median heuristic on the curator's public seed set.
         labelled: whether rows of D_v have classes, by which it can be counted; public.
+        count_deviation: of the noise on each count of D_v by cells, where its law is not discrete Laplace; 0:
+            as with owners' epsilon.
     """
 
     consumer: str
@@ -41,6 +43,7 @@ class SummaryRequest:
     validation_rows: int
     gamma: float | None
     labelled: bool = False
+    count_deviation: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

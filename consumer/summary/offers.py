@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +14,9 @@ from consumer.gate import ConsumerGate
 from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from consumer.settings import KernelSettings, RequestSettings
+from fedkme.cells.asks import noise_of_asks
 from fedkme.cells.codebook import code_book_from_json
-from fedkme.cells.histogram import histogram_noise, noisy_counts
+from fedkme.cells.histogram import HistogramNoise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.prune import prune
@@ -81,9 +83,16 @@ def make_request(
         gamma = gamma_of(request.kernel, rows, rows[:0])
         if request.kernel.gamma == "median-validation":
             gate.pass_gamma(gamma)
-    labelled = validation.labels is not None
+    how = noise_of_asks(request.privacy, request.asks)
     return SummaryRequest(
-        gate.consumer, secrets.token_bytes(16), schema.digest(), request.p, len(validation), gamma, labelled
+        gate.consumer,
+        secrets.token_bytes(16),
+        schema.digest(),
+        request.p,
+        len(validation),
+        gamma,
+        validation.labels is not None,
+        0.0 if isinstance(how, HistogramNoise) else math.sqrt(how.variance),
     )
 
 
@@ -125,10 +134,10 @@ def make_offer(
         )
     if plan.cells is not None:
         book = code_book_from_json(plan.cells.code_book, schema)
-        how = histogram_noise(request.privacy.of_row)
+        how = noise_of_asks(request.privacy, request.asks)
         cells = book.cells_of(schema.encode(validation.values), validation.labels)
         histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
-        gate.pass_histogram(plan.run, how.event, histogram)
+        gate.pass_histogram(plan.run, how, histogram)
     else:
         if request.preset == "sound":
             whose = f"{validation_of(gate.consumer)} towards {OWNERS}"

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from consumer.settings import RequestSettings
-from fedkme.cells.histogram import histogram_noise
+from fedkme.cells.asks import noise_of_asks
 from fedkme.errors import BudgetError
 from fedkme.privacy.budget import Budget, check_budget
 from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, validation_of
@@ -15,7 +15,7 @@ from fedkme.privacy.settings import target_event
 
 def shared_event(request: RequestSettings, by_cells: bool) -> Event:
     """Event by which curator and owners get D_v's mean or its histogram, as the plan says."""
-    return histogram_noise(request.privacy.of_row).event if by_cells else target_event(request.target)
+    return noise_of_asks(request.privacy, request.asks).event if by_cells else target_event(request.target)
 
 
 def check_request(

@@ -106,9 +106,9 @@ class Agreement:
     async def _agree(self, run: Run, here: Sequence[str]) -> None:
         context, document = self._context, run.document
         summary, schema = context.summary_of(document), context.schema
-        rows, seed = document.summary.validation_rows, document.planned.features.seed
+        seed = document.planned.features.seed
         if summary.cells.code_book == "seeds":
-            cells = of_seeds(summary, schema, context.encoded_seeds, rows, seed)
+            cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
             with context.store.transaction():
                 self._keep(run, cells)
             self._show(run, cells)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
+from fedkme.cells.asks import rule_epsilon
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.disclosures import sketch_of
@@ -64,7 +65,7 @@ def of_seeds(
     settings: SummarySettings,
     schema: Schema,
     seeds: NDArray[np.float32],
-    validation_rows: int,
+    request: SummaryRequest,
     seed: int,
 ) -> PublicCells:
     """k-means cells of public rows, (s, n) encoded, as many as |D_v|, which is public too, allows.
@@ -75,7 +76,8 @@ def of_seeds(
     bits = settings.cells.bits
     if bits is None:
         epsilon = settings.privacy.of_row
-        bits = bits_for(validation_rows, [MOST_OWNER_ROWS], epsilon, epsilon)
+        of_target = validation_epsilon(settings, request)
+        bits = bits_for(request.validation_rows, [MOST_OWNER_ROWS], of_target, epsilon)
     if len(seeds) < 2**bits:
         raise ConfigError(
             f"a code book of {2**bits} cells is made of public seed rows, and there are {len(seeds)}",
@@ -142,11 +144,17 @@ async def of_owners(
         sizes = {group[0]: sum(sizes[name] for name in group) for group in groups}
     if bits is None:
         held = list(sizes.values())
-        most = bits_for(request.validation_rows, held, privacy.of_row, of_counts, parts)
+        of_target = validation_epsilon(settings, request)
+        most = bits_for(request.validation_rows, held, of_target, of_counts, parts)
         bits = min(most, spec.dimension)  # of few columns there are few directions
     own_class = labelled and request.labelled
     book = sketch_book(sketch, bits, spec, schema, own_class)
     return PublicCells(book, classes if labelled and not own_class else 0, share, groups)
+
+
+def validation_epsilon(settings: SummarySettings, request: SummaryRequest) -> float:
+    """Epsilon of D_v's histogram for the number of cells; owners' where its consumer says nothing."""
+    return rule_epsilon(request.count_deviation) if request.count_deviation else settings.privacy.of_row
 
 
 async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells) -> PublicCells:

@@ -12,11 +12,12 @@ from curator.runs.context import RunContext
 from curator.runs.families import RunBody, alone
 from curator.runs.queue import Run
 from fedkme.cells.codebook import CodeBook, code_book_from_json
-from fedkme.cells.histogram import SENSITIVITY, HistogramNoise
+from fedkme.cells.histogram import SENSITIVITY, CountNoise, GaussianNoise, HistogramNoise
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
+from fedkme.features.counts import L2_STEP
 from fedkme.party import NoiseFor
-from fedkme.privacy.events import PureDp
+from fedkme.privacy.events import Gaussian, PureDp
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.wire.journals import RunDocument
 
@@ -100,12 +101,14 @@ class CellsFamily:
         return code_book_from_json(cells.code_book, self._context.schema)
 
 
-def declared_noise(offer: Offer) -> HistogramNoise | None:
+def declared_noise(offer: Offer) -> CountNoise | None:
     """Noise of D_v's histogram, as its consumer declared it; another would harm its own summary alone."""
     for line in offer.disclosures:
-        event = line.event
-        if isinstance(event, PureDp) and event.count == SENSITIVITY and 1e-4 < event.epsilon < 1e4:
-            return HistogramNoise(1.0 / event.epsilon)
+        match line.event:
+            case PureDp(epsilon, count) if count == SENSITIVITY and 1e-4 < epsilon < 1e4:
+                return HistogramNoise(1.0 / epsilon)
+            case Gaussian(multiplier, 1) if 1e-4 < multiplier < 1e4:
+                return GaussianNoise(L2_STEP * multiplier)
     return None
 
 

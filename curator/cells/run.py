@@ -28,7 +28,7 @@ from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.counting import Counting
-from fedkme.cells.histogram import HistogramNoise
+from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
@@ -86,7 +86,7 @@ class CellTask:
     uniform: float | None = None
     fill: Fill = "herding"
     expected: str = ""
-    validation_noise: HistogramNoise | None = None
+    validation_noise: CountNoise | None = None
     coalitions: tuple[Coalition, ...] = ()
 
     @property

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fedkme.cells.asks import rule_epsilon
 from fedkme.cells.plan import MOST_CELLS_THAT_HELP, SLACK, rows_a_cell
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Gaussian
@@ -55,7 +56,7 @@ class CoalitionNoise:
     @property
     def epsilon(self) -> float:
         """Epsilon of a histogram whose discrete Laplace noise deviates about as much, for rules of sizes."""
-        return 2.0 * math.sqrt(2.0) / self.deviation
+        return rule_epsilon(self.deviation)
 
 
 def coalition_noise(epsilon: float, delta: float, sketch_share: float) -> CoalitionNoise:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.cells.histogram import SENSITIVITY
+from fedkme.cells.histogram import SENSITIVITY, CountNoise
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, validation_of
 from fedkme.privacy.ledger import nonce_of
 
@@ -25,12 +25,12 @@ def histogram_disclosures(run: str, owner: str, event: Event, counts: Counts) ->
 
     The curator sees it, and orders that follow from it go to others.
     """
-    return _lines(run, 1, owner, event, counts)
+    return _lines(run, 1, owner, event, float(SENSITIVITY), counts)
 
 
-def validation_disclosures(run: str, consumer: str, event: Event, counts: Counts) -> list[Disclosure]:
+def validation_disclosures(run: str, consumer: str, how: CountNoise, counts: Counts) -> list[Disclosure]:
     """D_v's histogram: towards the curator, then towards the owners, whose orders follow from it."""
-    return _lines(run, 0, validation_of(consumer), event, counts)
+    return _lines(run, 0, validation_of(consumer), how.event, how.sensitivity, counts)
 
 
 def histogram_nonce(counts: Counts) -> str:
@@ -38,8 +38,10 @@ def histogram_nonce(counts: Counts) -> str:
     return f"{HISTOGRAM} {nonce_of(counts)}"
 
 
-def _lines(run: str, number: int, protected: str, event: Event, counts: Counts) -> list[Disclosure]:
-    nonce, moved = histogram_nonce(counts), float(SENSITIVITY)
+def _lines(
+    run: str, number: int, protected: str, event: Event, moved: float, counts: Counts
+) -> list[Disclosure]:
+    nonce = histogram_nonce(counts)
     return [
         Disclosure(run, number, protected, observer, event, "replace-one", moved, nonce)
         for observer in (CURATOR, OWNERS)

@@ -8,19 +8,24 @@ More exactly, the two changed counts are two releases of a count that moves by 1
 log-likelihood ratio +1/b or -1/b and no other, +1/b with probability 1/(1 + e^(-1/b)) under the first
 neighbour: a pair of randomised responses of epsilon 1/b. So the event `PureDp(1/b, count=2)`, which
 accountants take for exactly that pair, is the histogram's privacy loss, exact and not only a bound.
+
+Gaussian noise, for D_v that is asked about often: the two counts move by sqrt 2 in L2, so deviation s is a
+Gaussian of multiplier s / sqrt 2, and k draws are one of multiplier s / sqrt(2 k). It is drawn on a fine
+lattice and rounded; counts are whole, so rounding the noise is rounding the sum, which is post-processing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
-from fedkme.privacy.events import PureDp
+from fedkme.features.counts import L2_STEP
+from fedkme.privacy.events import Event, Gaussian, PureDp
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -33,15 +38,41 @@ SENSITIVITY = 2
 class IntegerNoise(Protocol):
     """Noise on whole numbers; SecureNoise and SimulatedNoise have it."""
 
+    def gaussian(self, scale: float, size: int) -> FloatArray:
+        """(size,) float64, Gaussian of the given standard deviation."""
+        ...
+
     def discrete_laplace(self, scale: float, size: int) -> IntArray:
         """(size,) int64 with P(k) proportional to exp(-|k| / scale)."""
         ...
 
 
+class CountNoise(Protocol):
+    """Noise on the counts of a histogram."""
+
+    sensitivity: ClassVar[float]
+    """Of the counts, replace-one, in the norm that the noise is for."""
+
+    @property
+    def event(self) -> Event:
+        """Event of one histogram for the ledger."""
+        ...
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on one count."""
+        ...
+
+    def draw(self, noise: IntegerNoise, size: int) -> IntArray:
+        """Draw the noise of a histogram, (size,) int64."""
+        ...
+
+
 @dataclass(frozen=True)
 class HistogramNoise:
-    """Noise with which a histogram is released."""
+    """Discrete Laplace noise with which a histogram is released."""
 
+    sensitivity: ClassVar[float] = float(SENSITIVITY)
     scale: float
     """b."""
 
@@ -65,6 +96,38 @@ class HistogramNoise:
         q = float(np.exp(-1.0 / self.scale))
         return 2.0 * q / (1.0 - q) ** 2
 
+    def draw(self, noise: IntegerNoise, size: int) -> IntArray:
+        """Draw the noise of a histogram, (size,) int64."""
+        return noise.discrete_laplace(self.scale, size)
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Rounded Gaussian noise with which a histogram is released."""
+
+    sensitivity: ClassVar[float] = L2_STEP
+    deviation: float
+    """s, before it is rounded."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.deviation < 1e15:
+            raise ConfigError(f"noise of deviation {self.deviation} on counts", "Take a finite epsilon.")
+
+    @property
+    def event(self) -> Gaussian:
+        """Event of one histogram for the ledger; see the head of this module."""
+        return Gaussian(self.deviation / L2_STEP)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on one count, with that of rounding."""
+        return self.deviation**2 + 1.0 / 12.0
+
+    def draw(self, noise: IntegerNoise, size: int) -> IntArray:
+        """Draw the noise of a histogram, (size,) int64."""
+        whole: IntArray = np.rint(noise.gaussian(self.deviation, size)).astype(np.int64)
+        return whole
+
 
 def histogram_noise(epsilon: float) -> HistogramNoise:
     """The noise that makes one histogram (epsilon, 0)-DP under replace-one."""
@@ -84,10 +147,10 @@ def counts(cells: IntArray, size: int) -> IntArray:
     return np.bincount(cells, minlength=size).astype(np.int64)
 
 
-def noisy_counts(cells: IntArray, size: int, how: HistogramNoise | None, noise: IntegerNoise) -> IntArray:
+def noisy_counts(cells: IntArray, size: int, how: CountNoise | None, noise: IntegerNoise) -> IntArray:
     """Counts that a party sends: with noise, (B,) int64, negative ones included; None adds no noise."""
     exact = counts(cells, size)
-    return exact if how is None else exact + noise.discrete_laplace(how.scale, size)
+    return exact if how is None else exact + how.draw(noise, size)
 
 
 def shares(noisy: IntArray, rows: int) -> FloatArray:

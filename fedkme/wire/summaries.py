@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from fedkme.directives import one_line
@@ -27,6 +28,7 @@ def request_to_wire(request: SummaryRequest) -> pb.SummaryRequest:
         schema_digest=request.schema,
         validation_rows=request.validation_rows,
         labelled=request.labelled,
+        count_deviation=request.count_deviation,
     )
     if request.gamma is None:
         message.gamma_from_seeds = True
@@ -39,10 +41,12 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
     """Decode a request.
 
     Raises:
-        ProtocolError: it has no rows or no kernel.
+        ProtocolError: it has no rows, no kernel, or noise that is none.
     """
     if message.rows < 1 or message.WhichOneof("kernel") is None:
         raise ProtocolError("a request has no rows or no kernel")
+    if not 0.0 <= message.count_deviation < math.inf:
+        raise ProtocolError("a request names noise on counts that is none")
     return SummaryRequest(
         message.name,
         message.request_id,
@@ -51,6 +55,7 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
         message.validation_rows,
         message.gamma if message.HasField("gamma") else None,
         message.labelled,
+        message.count_deviation,
     )
 
 

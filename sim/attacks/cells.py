@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkme.cells import sketch
 from fedkme.cells.codebook import kmeans_book
-from fedkme.cells.histogram import HistogramNoise, IntegerNoise, histogram_noise, noisy_counts
+from fedkme.cells.histogram import CountNoise, HistogramNoise, IntegerNoise, histogram_noise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.cells.plan import OwnerNoise, owner_noise
 from fedkme.cells.projection import Projection, spec_for
@@ -89,7 +89,7 @@ def owner_histogram(
     return Subject("cells-histogram", "sound", claim, (*_of_counts(count, how, claim, 8), spent))
 
 
-Release = Callable[[Ints, int, HistogramNoise | None, IntegerNoise], Ints]
+Release = Callable[[Ints, int, CountNoise | None, IntegerNoise], Ints]
 
 
 def validation_histogram(make: Release = noisy_counts) -> Subject:

@@ -146,6 +146,7 @@ def _summaries(protocol: str) -> list[Case]:
             )
             cases.append(_summary(protocol, "exact means", broadcast={"mechanism": "exact"}))
     if row.family == "cells":
+        cases.append(_summary(protocol, "D_v is asked about often", request={"asks": 20}))
         sketch = {"cells": {"code_book": "sketch", "bits": 3, "dimension": 4, "rho": 4.0}}
         cases.append(_summary(protocol, "cells of a sketch", **sketch))
         cases.append(_summary(protocol, "cells of a secure sketch", pooling=_SECURE, **sketch))
@@ -210,7 +211,8 @@ def _release(protocol: str, note: str, **more: Any) -> Case:
 
 def _releases(protocol: str) -> list[Case]:
     noisy = {"all": PolicySettings(sums="noisy")}
-    budgets = {"all": PolicySettings(budgets=(PeriodBudget(epsilon=100.0, delta=1e-5),))}
+    of_consumers = PeriodBudget(observer="consumer", epsilon=100.0, delta=1e-5, days=30)
+    budgets = {"all": PolicySettings(budgets=(PeriodBudget(epsilon=100.0, delta=1e-5), of_consumers))}
     tables = {"mechanism": "mst"} if protocol == "marginals" else {}
     quick = {"mechanism": "independent"} if protocol == "marginals" else {}  # AIM fits a model each round
     cases = [

@@ -93,7 +93,7 @@ def _scales(case: Case, site: Site, line: Disclosure) -> Iterator[float]:
         scale = event.noise_multiplier * line.sensitivity
         if site[1] == "sums":
             scale = math.sqrt((scale**2 + SMOOTHING) / _honest(case))
-        else:
+        elif site[1] != "histogram":  # counts are in rows, means in units of their lattice
             scale /= FEATURE_UNIT
         yield from [scale] * event.count
 

@@ -56,7 +56,8 @@ from owner.consent.history import History
 
 RUN, CONSUMER, OWNER = "run-1", "hospital", "north"
 MEAN_COST = Cost(Gaussian(4.0), 2.0)
-COUNTED = histogram_noise(0.5).event
+COUNTS = histogram_noise(0.5)
+COUNTED = COUNTS.event
 CLOCK = Clock(0.25)
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
 VECTOR = SumVector(SumQuery((), Layout(), counts=True), SCHEMA)
@@ -91,7 +92,8 @@ def mean_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
 
 def histogram_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
     gate = ConsumerGate(CONSUMER)
-    gate.pass_histogram(RUN, event, drawn)
+    gate.pass_histogram(RUN, COUNTS, drawn)
+    assert gate.declared[0].event == event
     books.consumer.extend(gate.declared)
     offer = Offer(histogram=drawn, disclosures=tuple(gate.declared))
     CellDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)

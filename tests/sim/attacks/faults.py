@@ -17,7 +17,8 @@ from curator.releases.marginals.release import MarginalRelease
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction, PrivAuctionSettings
 from fedkme.cells import sketch
-from fedkme.cells.histogram import HistogramNoise, IntegerNoise, noisy_counts
+from fedkme.cells.asks import costs_of_asks
+from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
 from fedkme.directives import FillOrder
 from fedkme.errors import BudgetError
 from fedkme.features.fixed_point import FEATURE_UNIT
@@ -28,6 +29,7 @@ from fedkme.privacy.landmarks import Landmarks
 from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.presets import PrivacyTarget
 from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow
 from fedkme.secagg.noise import NoisePlan, plan_noise
@@ -39,7 +41,7 @@ from owner.runs import RunManager
 from owner.settings import PolicySettings
 from owner.summary.bidder import Bidder
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
-from sim.attacks.consumers import landmarks
+from sim.attacks.consumers import asks, landmarks
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Claim, Subject
 from sim.attacks.owners import books, coalitions, limits, timing
@@ -300,10 +302,24 @@ class CountsAgain(HistogramResponder):
 
 
 def in_two_cells(
-    found: NDArray[np.int64], size: int, how: HistogramNoise | None, noise: IntegerNoise
+    found: NDArray[np.int64], size: int, how: CountNoise | None, noise: IntegerNoise
 ) -> NDArray[np.int64]:
     """Each row counts in its cell and in the next."""
     return noisy_counts(np.concatenate([found, (found + 1) % size]), size, how, noise)
+
+
+def often_deviation() -> float:
+    noise = costs_of_asks(PrivacyTarget(), asks.ASKS).noise
+    assert isinstance(noise, GaussianNoise)
+    return noise.deviation
+
+
+def counted_twice(
+    found: NDArray[np.int64], size: int, how: CountNoise | None, noise: IntegerNoise
+) -> NDArray[np.int64]:
+    """A histogram that is drawn twice, of which the second leaves."""
+    noisy_counts(found, size, how, noise)
+    return noisy_counts(found, size, how, noise)
 
 
 def doubled_steps(*arguments: Any) -> NDArray[np.int64]:
@@ -469,6 +485,18 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "counts of D_v of which a row is in two": (
         "sensitivity",
         lambda: cells.validation_histogram(in_two_cells),
+    ),
+    "Gaussian counts of D_v of which a row is in two cells": (
+        "sensitivity",
+        lambda: asks.often(in_two_cells),
+    ),
+    "Gaussian counts of D_v with 5 % too little noise": (
+        "law",
+        lambda: asks.often(noise=GaussianNoise(0.95 * often_deviation())),
+    ),
+    "Gaussian counts of D_v of which two were drawn": (
+        "recount",
+        lambda: asks.often(counted_twice),
     ),
     "sketch of another sensitivity": (
         "sensitivity",

@@ -34,7 +34,7 @@ from curator.releases.marginals.budget import BudgetFilter
 from curator.summary.auctions.clock import Clock
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
-from fedkme.cells.histogram import HistogramNoise
+from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.errors import PolicyError
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.privacy.events import CURATOR, OWNERS
@@ -136,6 +136,16 @@ CONSUMER_SIDE: Mapping[str, Fault] = {
             consumer.summary.offers,
             "noisy_counts",
             lambda before, cells, size, how, noise: before(cells, size, HistogramNoise(how.scale / 2), noise),
+        ),
+    ),
+    "Gaussian counts of D_v with half of the noise": Fault(
+        ("cells", "D_v is asked about often"),
+        _around(
+            consumer.summary.offers,
+            "noisy_counts",
+            lambda before, cells, size, how, noise: before(
+                cells, size, GaussianNoise(how.deviation / 2), noise
+            ),
         ),
     ),
     "D_v's counts without noise": Fault(

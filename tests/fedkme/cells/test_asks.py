@@ -1,0 +1,68 @@
+"""Issue 12, B12: a consumer that means to ask often has Gaussian counts (20 requests: 5.4, not 16.0)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedkme.cells.asks import costs_of_asks, noise_of_asks, rule_epsilon
+from fedkme.cells.histogram import GaussianNoise, HistogramNoise, histogram_noise, noisy_counts
+from fedkme.errors import ConfigError
+from fedkme.features.counts import L2_STEP
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.events.groups import for_group
+from fedkme.privacy.noise import SecureNoise, simulated
+from fedkme.privacy.presets import PrivacyTarget
+
+TARGET = PrivacyTarget()
+
+
+def test_twenty_requests_cost_5_4_in_place_of_16() -> None:
+    costs = costs_of_asks(TARGET, 20)
+    assert costs.laplace == pytest.approx(16.0, abs=0.01)
+    assert costs.gaussian == pytest.approx(5.41, abs=0.01)
+    assert isinstance(costs.noise, GaussianNoise)
+    assert math.sqrt(costs.noise.variance) == pytest.approx(5.28, abs=0.01)
+    assert math.sqrt(histogram_noise(1.0).variance) == pytest.approx(2.80, abs=0.01)
+
+
+@pytest.mark.parametrize("target", [TARGET, PrivacyTarget(epsilon=0.3, delta=1e-7), PrivacyTarget(group=3)])
+def test_the_law_is_the_one_that_costs_least_and_each_request_keeps_to_the_target(
+    target: PrivacyTarget,
+) -> None:
+    assert noise_of_asks(target, 1) == histogram_noise(target.of_row)
+    for asks in (1, 2, 7, 40):
+        costs, noise = costs_of_asks(target, asks), noise_of_asks(target, asks)
+        assert isinstance(noise, HistogramNoise if costs.laplace <= costs.gaussian else GaussianNoise)
+        for events, most in (
+            ([noise.event], target.epsilon),
+            ([noise.event] * asks, min(costs.laplace, costs.gaussian)),
+        ):
+            spent = Sound().epsilon(for_group(events, target.group), target.delta).epsilon
+            assert spent <= most * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("make", [SecureNoise, lambda: simulated(0, "consumer", "histogram")])
+def test_counts_are_whole_and_have_the_variance_that_is_said(make: type[SecureNoise]) -> None:
+    how, size = GaussianNoise(1.7), 40_000
+    drawn = noisy_counts(np.zeros(0, dtype=np.int64), size, how, make())
+    assert drawn.dtype == np.int64
+    # Of 40,000 draws the variance is known to 0.7 %: 4.5 standard errors.
+    assert drawn.var() == pytest.approx(how.variance, rel=0.032)
+    assert abs(drawn.mean()) < 4.5 * math.sqrt(how.variance / size)
+    assert how.event.noise_multiplier == 1.7 / math.sqrt(2)
+    assert how.sensitivity == L2_STEP == math.sqrt(2)
+
+
+def test_noise_that_is_none_is_refused() -> None:
+    for deviation in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ConfigError):
+            GaussianNoise(deviation)
+
+
+def test_rules_of_sizes_take_either_law_by_its_deviation() -> None:
+    for epsilon in (0.1, 1.0):
+        deviation = math.sqrt(histogram_noise(epsilon).variance)
+        assert rule_epsilon(deviation) == pytest.approx(epsilon, rel=0.02)
