@@ -1,7 +1,8 @@
 """Body of a run that makes a release, from its document to its files on disk.
 
-Owners are asked once. What they gave, with noise, is written down together with the ledger's lines; from
-there everything is post-processing, which a curator that starts again does again (docs/decisions/007).
+What owners gave, with noise, is written down together with the ledger's lines before anything follows from
+it: each answer that the next question is made from, and the release. From there everything is
+post-processing, which a curator that starts again does again (docs/decisions/007).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from curator.releases.method import Finished, Method, make_method
 from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.queue import Run, Status
+from curator.sums.answers import NoisyAnswer
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.run import Settle, give_up, run_sums, security_of
 from curator.sums.session import SumSession
@@ -26,9 +28,9 @@ from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 
-RELEASE, POOLED, AGGREGATING = "release", "pooled", "aggregating"
-"""Kinds of entries of a run's journal: the release, how it came, and, as masks were asked for, the ledger's
-lines that owners may have written from there on."""
+RELEASE, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
+"""Kinds of entries of a run's journal: the release, how it came, as masks were asked for the ledger's lines
+that owners may have written from there on, and what came of it where further questions follow."""
 
 
 class ReleaseRun:
@@ -45,6 +47,7 @@ class ReleaseRun:
         self._method: Method | None = None
         self._facts: dict[str, Any] = {}
         self._files: dict[str, bytes] = {}
+        self._answers: list[NoisyAnswer] = []
 
     @property
     def ending(self) -> tuple[str, str | None]:
@@ -87,14 +90,15 @@ class ReleaseRun:
 
     def _kept(self) -> bytes | None:
         """The release, where an earlier process came so far."""
-        name = self._run.name
-        kept = {entry.kind: entry.body for entry in self._context.store.entries(name)}
+        name, entries = self._run.name, self._context.store.entries(self._run.name)
+        kept = {entry.kind: entry.body for entry in entries}
         if POOLED in kept:
             self.record.restore(kept[POOLED])
         if RELEASE in kept:
             return kept[RELEASE]
-        if AGGREGATING in kept:
-            raise give_up(self._context, name, name, "sum", json.loads(kept[AGGREGATING]))
+        if entries and entries[-1].kind == AGGREGATING:
+            raise give_up(self._context, name, name, "sum", json.loads(entries[-1].body))
+        self._answers = [NoisyAnswer.from_bytes(entry.body) for entry in entries if entry.kind == ANSWER]
         return None
 
     async def _pool(self, method: Method) -> bytes:
@@ -112,8 +116,9 @@ class ReleaseRun:
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
         run.tell(StageProgress("pooling", f"asking {len(self.sessions)} owners"))
 
-        async def ask(sums: OwnerSums, _: Settle) -> bytes:
+        async def ask(sums: OwnerSums, settle: Settle) -> bytes:
             record.owner_rows = await sums.invite()
+            sums.restore(self._answers, lambda answer: settle(partial(self._keep, answer)))
             release = await method.ask(sums)
             record.owner_rows = sums.contributions or record.owner_rows
             return release
@@ -125,7 +130,7 @@ class ReleaseRun:
         return await run_sums(
             context,
             invitation,
-            self.sessions,
+            self._asked(),
             self.quorum,
             ask,
             keep,
@@ -133,6 +138,14 @@ class ReleaseRun:
             partial(context.left, run.name),
             record.faults,
         )
+
+    def _asked(self) -> list[SumSession]:
+        """Owners that are asked: whoever was lost to an earlier question is in no later one."""
+        before = self._answers[-1].owners if self._answers else None
+        return [session for session in self.sessions if before is None or session.name in before]
+
+    def _keep(self, answer: NoisyAnswer) -> None:
+        self._context.store.append(self._run.name, ANSWER, answer.to_bytes())
 
     def _mark(self, lines: list[dict[str, Any]]) -> None:
         """Mark that owners now write lines of which nothing may come to this process."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from curator.owners.roster import Fault
 from curator.releases import joint
 from curator.releases.joint import JointRelease
+from curator.sums.answers import Answers, NoisyAnswer, question_of
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
 from curator.sums.session import SumSession
@@ -47,7 +48,8 @@ class OwnerSums:
     """The `SumOracle` over owners' sessions.
 
     Attributes:
-        drawn: numbers of the curator's noise that went into a sketch.
+        drawn: numbers of the curator's noise that went into a sketch and tables of counts.
+        answers: noisy tables from which further questions follow.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class OwnerSums:
         self._security = invitation.security
         self._noise = noise_for(PURPOSE)
         self.drawn = 0
+        self.answers = Answers()
 
     @property
     def rows(self) -> int:
@@ -182,7 +185,16 @@ class OwnerSums:
         self, marginals: Marginals, sigmas: Sequence[float] | None
     ) -> list[NDArray[np.float64]]:
         """Ask for tables of counts, with noise where sigmas are given."""
-        return await self._tables(SumQuery((), Layout(), marginals=marginals), sigmas)
+        query = SumQuery((), Layout(), marginals=marginals)
+        if sigmas is None:
+            return await self._tables(query, None)
+        question = question_of(SumVector(query, self._schema), sigmas)
+
+        async def ask() -> NoisyAnswer:
+            tables = await self._tables(query, sigmas)
+            return NoisyAnswer(question, self._round.number, self.drawn, self._round.contributors, tables)
+
+        return await self.answers.of(question, ask)
 
     async def cells(self, cells: CellCounts, sigma: float) -> NDArray[np.float64]:
         """Ask for counts of coalitions with noise sigma on each, (coalitions, L B)."""
@@ -193,6 +205,14 @@ class OwnerSums:
         """Go on after so many questions of an attempt that died, for which so much noise was drawn."""
         self._round.skip_to(questions + 1)
         self._noise.gaussian(1.0, drawn)
+        self.drawn = drawn
+
+    def restore(self, kept: Sequence[NoisyAnswer], keep: Callable[[NoisyAnswer], None]) -> None:
+        """Go on after the answers of a process that died, and keep further ones."""
+        self.answers = Answers(kept, keep)
+        if kept:
+            self._round.contributors = kept[-1].owners
+            self.resume(kept[-1].number, kept[-1].drawn)
 
     async def _tables(self, query: SumQuery, sigmas: Sequence[float] | None) -> list[NDArray[np.float64]]:
         """Tables of a question."""
@@ -204,6 +224,7 @@ class OwnerSums:
         exact = vector.tables((await self._round.plain_total(vector)).steps)
         if sigmas is None:
             return exact
+        self.drawn += sum(counts.size for counts in exact)
         return [
             counts + self._noise.gaussian(sigma, counts.size)
             for counts, sigma in zip(exact, sigmas, strict=True)

@@ -116,6 +116,11 @@ class SumRound:
         self._number = 0
 
     @property
+    def number(self) -> int:
+        """Number under which owners were asked last."""
+        return self._number
+
+    @property
     def owners(self) -> list[str]:
         """Names of the owners that are in the run."""
         return self._roster.names

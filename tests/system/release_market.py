@@ -86,7 +86,8 @@ class ReleaseMarket(Market):
         fields = ReleaseConsumerSettings.model_fields
         asked = {key: value for key, value in changes.items() if key not in fields}
         own = {key: value for key, value in changes.items() if key in fields}
-        own |= {"output": self.folder / output, "release": release_settings({**BALOG1, **asked})}
+        usual = {} if "kind" in asked else BALOG1
+        own |= {"output": self.folder / output, "release": release_settings({**usual, **asked})}
         return ReleaseConsumerSettings(**caller_values(self.folder, self.address, **own))
 
     def asks(self, output: str = "consumer", ear: Ear | None = None, **changes: Any) -> asyncio.Task[None]:
