@@ -6,6 +6,7 @@ it reaches its curator.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +25,8 @@ from fedkme.heads.log import Head
 from fedkme.heads.notes import CURATORS
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.privacy.budget import Budget, warn_of_unbounded
-from fedkme.privacy.events import OWNERS, validation_of
+from fedkme.privacy.budget import WindowBudget, warn_of_unbounded
+from fedkme.privacy.events import OWNERS, Disclosure, validation_of
 from fedkme.privacy.settings import target_event
 from fedkme.sealed import Gift
 from fedkme.tables.schema import Schema
@@ -50,6 +51,7 @@ class ConsumerParty:
         noise_for: its private randomness.
         warn: told of a run, and a line about it.
         budget: what D_v may cost.
+        clock: Unix seconds, for the budget's window.
         identity: its certificate and key, renewed under way.
         simulation_seed: of a simulation, in which h1 is drawn alike each time.
     """
@@ -60,7 +62,8 @@ class ConsumerParty:
     validation: Table
     noise_for: NoiseFor
     warn: Callable[[str, str], None]
-    budget: Budget | None = None
+    budget: WindowBudget | None = None
+    clock: Callable[[], float] = time.time
     identity: Callable[[], Identity | None] = nobody
     simulation_seed: int | None = None
 
@@ -78,7 +81,7 @@ class ConsumerParty:
             BudgetError: D_v can pay for it in no protocol.
             StoreError: it could not be kept.
         """
-        check_request(self.requests.consumer, self.budget, self.request, self.requests.spent)
+        check_request(self.requests.consumer, self.budget, self.request, self._spent())
         return self.requests.begin(document)
 
     def offer(self, kept: KeptRequest, plan: Plan) -> Offer:
@@ -91,7 +94,7 @@ class ConsumerParty:
         """
 
         def draw() -> tuple[Offer, RunKeys | None]:
-            consumer, spent, request = self.requests.consumer, self.requests.spent, self.request
+            consumer, spent, request = self.requests.consumer, self._spent(), self.request
             check_spending(consumer, self.budget, spent, [shared_event(request, plan.cells is not None)])
             keys, gifts = None, list[Gift]()
             if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
@@ -110,6 +113,10 @@ class ConsumerParty:
             return offer, keys
 
         return kept.offer(plan, draw)
+
+    def _spent(self) -> list[Disclosure]:
+        """Disclosures of D_v that its budget counts."""
+        return self.requests.within(None if self.budget is None else self.budget.days, self.clock())
 
     def keep_head(self, run: str, head: Head) -> None:
         """Keep a head of the curator's ledger; of one that does not follow it is told, and the run goes on.

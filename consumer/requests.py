@@ -25,6 +25,7 @@ from fedkme.errors import (
 )
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import HeadLog
+from fedkme.ledgers.windows import Readings, begin_of
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -121,6 +122,20 @@ class Requests:
     def spent(self) -> list[Disclosure]:
         """Disclosures of D_v, in the order in which they were charged."""
         return disclosures_in(kept.line for kept in self._store.ledger())
+
+    def within(self, days: float | None, now: float) -> list[Disclosure]:
+        """Disclosures of D_v that may lie in the last so many days; all of them without a number.
+
+        Args:
+            days: of the window.
+            now: Unix seconds.
+        """
+        readings, begin, lines = Readings(self._store), begin_of(days, now), self._store.ledger()
+        for kept in lines:
+            readings.add(kept.seq, kept.written)
+        inside = [kept.line for kept in lines if readings.latest(kept.seq, kept.written) >= begin]
+        readings.note(now)
+        return disclosures_in(inside)
 
     def last(self, output: str) -> KeptRequest | None:
         """The last request whose rows go to a folder.

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fedkme.config import Settings
 from fedkme.party import ConsumerName, StoredPartySettings
-from fedkme.privacy.budget import Budget
+from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CONSUMER
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyTarget, GaussianSettings
@@ -69,6 +69,7 @@ class ConsumerSettings(StoredPartySettings):
     """The public seed set, to judge the summary together with it."""
     downstream: bool = True
     """Train models on the summary and score them on the test rows, where there are labels."""
-    budget: Budget | None = None
-    """Most that D_v may cost towards owners and curator, over all requests in `journal`; none: no limit."""
+    budget: WindowBudget | None = None
+    """Most that D_v may cost towards owners and curator, over all requests in `journal`, or over those of so
+    many `days`; none: no limit."""
     request: RequestSettings

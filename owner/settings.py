@@ -53,10 +53,11 @@ class PeriodBudget(WindowBudget):
     which has a finite epsilon in sealed summaries by cells and by uniform draws and in sums under secure
     aggregation; or a `consumer`, which has one in releases. All runs without one are refused."""
     consumers: tuple[ConsumerName, ...] = ()
-    """With `consumer`: for these; none: for each one that no other budget of this kind names."""
+    """Consumers that a budget with `consumer` is for; none: each one that no other budget of this kind
+    names."""
     together: bool = False
-    """With `consumer`: what they learn if they tell each other everything; of all consumers, if none are
-    named. Otherwise each has the budget by itself."""
+    """Whether a budget with `consumer` is for what they learn if they tell each other everything; for all
+    consumers, if none are named. Otherwise each has the budget by itself."""
 
     @model_validator(mode="after")
     def _of_consumers(self) -> PeriodBudget:

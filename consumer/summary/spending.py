@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from consumer.settings import RequestSettings
 from fedkme.cells.asks import noise_of_asks
 from fedkme.errors import BudgetError
-from fedkme.privacy.budget import Budget, check_budget
+from fedkme.privacy.budget import WindowBudget, check_budget
 from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, validation_of
 from fedkme.privacy.settings import target_event
 
@@ -19,7 +19,7 @@ def shared_event(request: RequestSettings, by_cells: bool) -> Event:
 
 
 def check_request(
-    consumer: str, budget: Budget | None, request: RequestSettings, spent: Sequence[Disclosure]
+    consumer: str, budget: WindowBudget | None, request: RequestSettings, spent: Sequence[Disclosure]
 ) -> None:
     """Refuse a request that D_v can pay for in no protocol, before the curator hears of it.
 
@@ -38,9 +38,9 @@ def check_request(
 
 
 def check_spending(
-    consumer: str, budget: Budget | None, spent: Iterable[Disclosure], planned: Sequence[Event]
+    consumer: str, budget: WindowBudget | None, spent: Iterable[Disclosure], planned: Sequence[Event]
 ) -> None:
-    """Refuse what D_v cannot pay for, before anything of D_v is computed; `spent` is its ledger.
+    """Refuse what D_v cannot pay for, before anything of it is computed; `spent` is its ledger in the window.
 
     Owners hear all that the curator hears, but for D_v itself where it is trusted with that.
 

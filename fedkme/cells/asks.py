@@ -22,7 +22,7 @@ from fedkme.privacy.presets import PrivacyTarget
 
 
 @dataclass(frozen=True)
-class Asked:
+class CostsOfAsks:
     """Noise of one request, and what all of them cost.
 
     Attributes:
@@ -42,7 +42,7 @@ def noise_of_asks(target: PrivacyTarget, asks: int) -> CountNoise:
 
 
 @functools.lru_cache(maxsize=64)
-def costs_of_asks(target: PrivacyTarget, asks: int) -> Asked:
+def costs_of_asks(target: PrivacyTarget, asks: int) -> CostsOfAsks:
     """Costs of so many requests under either law.
 
     Args:
@@ -52,7 +52,7 @@ def costs_of_asks(target: PrivacyTarget, asks: int) -> Asked:
     laplace = histogram_noise(target.of_row)
     gaussian = GaussianNoise(target.group * L2_STEP * gaussian_sigma(target.epsilon, target.delta))
     totals = [_total(noise, target, asks) for noise in (laplace, gaussian)]
-    return Asked(laplace if totals[0] <= totals[1] else gaussian, *totals)
+    return CostsOfAsks(laplace if totals[0] <= totals[1] else gaussian, *totals)
 
 
 def rule_epsilon(deviation: float) -> float:

@@ -51,7 +51,7 @@ class CountNoise(Protocol):
     """Noise on the counts of a histogram."""
 
     sensitivity: ClassVar[float]
-    """Of the counts, replace-one, in the norm that the noise is for."""
+    """Sensitivity of the counts, replace-one, in the norm that the noise is for."""
 
     @property
     def event(self) -> Event:

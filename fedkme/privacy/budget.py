@@ -37,7 +37,7 @@ class WindowBudget(Budget):
 
 
 def check_budget(
-    budget: Budget, protected: str, observer: str, spent: Iterable[Disclosure], planned: Iterable[Event]
+    budget: WindowBudget, protected: str, observer: str, spent: Iterable[Disclosure], planned: Iterable[Event]
 ) -> None:
     """Refuse a plan that would go over a budget.
 
@@ -45,7 +45,7 @@ def check_budget(
         budget: the total.
         protected: the data set.
         observer: who learns of it.
-        spent: every line of the party's ledger; of other data sets and observers too.
+        spent: every line of the party's ledger in the budget's window; of other data sets and observers too.
         planned: what is about to be released.
 
     Raises:
@@ -56,10 +56,10 @@ def check_budget(
     about = [d for d in spent if (d.protected, d.observer) == (protected, observer)]
     check_cost(
         budget,
-        f"{protected} towards {observer}",
+        f"{protected} towards {observer}{budget.period}",
         tuple(paid(about)),
         tuple(planned),
-        "Ask for a smaller epsilon, or agree on a larger budget.",
+        f"Ask for a smaller epsilon, {'wait, ' if budget.days else ''}or agree on a larger budget.",
     )
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.privacy.events import (
     CONSUMER,
     CURATOR,
@@ -96,7 +97,7 @@ def _sites(line: Disclosure, protected: str) -> list[Site]:
     """Mechanisms that a line may be of."""
     event = line.event
     if is_validation(protected):
-        return [(CONSUMER, "histogram" if isinstance(event, PureDp) else "target")]
+        return [(CONSUMER, "histogram" if line.nonce.startswith(HISTOGRAM) else "target")]
     if isinstance(event, PureDp):
         return [(protected, "histogram")]
     if line.nonce.startswith("release"):

@@ -32,7 +32,7 @@ from fedkme.errors import (
     NotJudgedError,
     StoreError,
 )
-from fedkme.privacy.budget import Budget
+from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import GaussianSettings, target_event
@@ -58,7 +58,7 @@ def draws(folder: Path) -> int:
 
 async def test_a_budget_holds_over_all_folders(tmp_path: Path) -> None:
     # (b): a budget held per output folder only.
-    asking: dict[str, Any] = {"target": NOISY, "budget": Budget(epsilon=1.1, delta=1e-5)}
+    asking: dict[str, Any] = {"target": NOISY, "budget": WindowBudget(epsilon=1.1, delta=1e-5)}
     async with market(tmp_path, ["a"]) as at:
         at.owner("a")
         for folder in ("one", "two"):
@@ -244,7 +244,7 @@ async def test_what_an_earlier_release_charged_is_counted_once(tmp_path: Path) -
     path, ear = earlier(tmp_path / "consumer"), Ear()
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:100])
-    asking: dict[str, Any] = {"target": NOISY, "budget": Budget(epsilon=1.1, delta=1e-5)}
+    asking: dict[str, Any] = {"target": NOISY, "budget": WindowBudget(epsilon=1.1, delta=1e-5)}
     async with market(tmp_path, ["a"]) as at:
         at.owner("a")
         for _ in range(2):

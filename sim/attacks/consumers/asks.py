@@ -5,12 +5,12 @@ Neighbouring: one row of D_v replaced; the number of rows public.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
@@ -23,7 +23,7 @@ from sim.attacks.black_box import Experiment
 from sim.attacks.cells import BOOK, CORNERS, SCHEMA
 from sim.attacks.confidence import Scores
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
-from sim.attacks.law import outcome_finding
+from sim.attacks.law import scale_finding
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import TalliedNoise
 
@@ -73,16 +73,13 @@ def _units(count: Count, how: GaussianNoise, claim: Claim, effort: Effort) -> Ch
 
 
 def _law(count: Count, declared: CountNoise, how: GaussianNoise, effort: Effort) -> CheckResult:
-    """Noise on the counts of no row, against the law that the ledger has."""
+    """Noise on the counts of no row, against the deviation that the ledger has."""
     noise = simulated(effort.seed, "audit", "law of asks")
-    drawn = np.concatenate([count(_CELLS[:0], _SIZE, how, noise) for _ in range(effort.trials(5_000))])
-    deviation = float(np.sqrt(declared.variance - 1.0 / 12.0))
-    reach = int(np.ceil(6 * deviation))
-    values = np.arange(-reach, reach + 1)
-    chances = np.diff(stats.norm.cdf(np.append(values, reach + 1) - 0.5, scale=deviation))
-    chances[[0, -1]] += (1.0 - chances.sum()) / 2.0
-    observed = np.bincount(np.clip(drawn, -reach, reach) + reach, minlength=len(values))
-    return outcome_finding(observed, chances, effort.alpha, "noise on counts of D_v")
+    drawn = [count(_CELLS[:0], _SIZE, how, noise) for _ in range(effort.trials(20_000))]
+    numbers = np.concatenate(drawn).astype(np.float64)
+    return scale_finding(
+        numbers, "norm", math.sqrt(declared.variance), effort.alpha, "noise on counts of D_v"
+    )
 
 
 def _play(count: Count, how: GaussianNoise, second: bool, trials: int, random: np.random.Generator) -> Scores:

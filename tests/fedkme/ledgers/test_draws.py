@@ -31,7 +31,7 @@ from fedkme.operate.payout_cli import keep
 from fedkme.operate.payout_inputs import PayoutInputs
 from fedkme.ops.metrics import DELTA, Spending
 from fedkme.privacy.accountants import Sound, matrix
-from fedkme.privacy.budget import Budget, check_budget, check_owners
+from fedkme.privacy.budget import WindowBudget, check_budget, check_owners
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -191,12 +191,12 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
 
         # budgets, over the ledger of whoever has one
         for lines in told:
-            check_budget(Budget(epsilon=cost * 1.001, delta=DELTA), protected, observer, lines, [])
+            check_budget(WindowBudget(epsilon=cost * 1.001, delta=DELTA), protected, observer, lines, [])
             with pytest.raises(BudgetError):
-                check_budget(Budget(epsilon=cost * 0.999, delta=DELTA), protected, observer, lines, [])
+                check_budget(WindowBudget(epsilon=cost * 0.999, delta=DELTA), protected, observer, lines, [])
             if observer == OWNERS and protected != D_V:
                 with pytest.raises(BudgetError):
-                    check_owners(Budget(epsilon=cost * 0.999, delta=DELTA), lines, [])
+                    check_owners(WindowBudget(epsilon=cost * 0.999, delta=DELTA), lines, [])
 
         # statements, as `fedkme audit ledger` prints them
         done = CliRunner().invoke(app, ["ledger", "--json", *map(str, files)], catch_exceptions=False)

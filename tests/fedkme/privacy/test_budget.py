@@ -8,7 +8,7 @@ import pytest
 
 from curator.summary.settings import SummarySettings
 from fedkme.errors import BudgetError
-from fedkme.privacy.budget import Budget, check_budget
+from fedkme.privacy.budget import WindowBudget, check_budget
 from fedkme.privacy.events import Clock, Disclosure, Event, ExactStatistic, Gaussian, MwemCall, RawRows
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.settings import (
@@ -31,7 +31,7 @@ def spent(*events: Event, protected: str = "D_v") -> list[Disclosure]:
 
 
 def test_a_release_within_the_budget_is_none_of_our_business() -> None:
-    budget = Budget(epsilon=1.0 + 1e-9, delta=1e-5)
+    budget = WindowBudget(epsilon=1.0 + 1e-9, delta=1e-5)
     check_budget(budget, "D_v", "curator", [], [ONE])
     check_budget(budget, "D_v", "curator", spent(ONE, protected="owner-1"), [ONE])  # another data set's
 
@@ -40,7 +40,7 @@ def test_a_release_within_the_budget_is_none_of_our_business() -> None:
 def test_what_was_spent_counts(planned: Event) -> None:
     # The whole of the ledger and the plan together, by the sound accountant; inf is over every budget.
     with pytest.raises(BudgetError, match=r"epsilon 1 is spent of 1\.3 at delta 1e-05"):
-        check_budget(Budget(epsilon=1.3, delta=1e-5), "D_v", "curator", spent(ONE), [planned])
+        check_budget(WindowBudget(epsilon=1.3, delta=1e-5), "D_v", "curator", spent(ONE), [planned])
 
 
 def test_a_plan_is_what_the_mechanisms_will_say() -> None:
@@ -58,7 +58,7 @@ def test_a_plan_is_what_the_mechanisms_will_say() -> None:
 def test_the_default_plan_is_within_its_own_target() -> None:
     planned = SummarySettings(protocol="algorithm3").between_owners(100, 5)
     assert [type(event) for event in planned] == [Gaussian, Clock]
-    check_budget(Budget(epsilon=1.0, delta=1e-5), "owners", "owners", [], planned)
+    check_budget(WindowBudget(epsilon=1.0, delta=1e-5), "owners", "owners", [], planned)
     with pytest.raises(BudgetError):
-        check_budget(Budget(epsilon=0.9, delta=1e-5), "owners", "owners", [], planned)
+        check_budget(WindowBudget(epsilon=0.9, delta=1e-5), "owners", "owners", [], planned)
     assert SummarySettings(protocol="uniform").between_owners(100, 5) == []

@@ -1,0 +1,133 @@
+"""Issue 12, B12: a consumer's budget over a window, and one that means to ask often."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from consumer.party import ConsumerParty
+from consumer.requests import Requests
+from consumer.settings import RequestSettings
+from curator.cells.code_book import validation_epsilon
+from curator.cells.family import declared_noise
+from curator.summary.settings import SummarySettings
+from fedkme.cells.asks import costs_of_asks
+from fedkme.cells.histogram import GaussianNoise, HistogramNoise
+from fedkme.errors import BudgetError
+from fedkme.exchange import Offer
+from fedkme.party import noise_for
+from fedkme.privacy.accountants import Sound, paid
+from fedkme.privacy.budget import WindowBudget
+from fedkme.privacy.events import CURATOR, OWNERS
+from fedkme.privacy.presets import PrivacyTarget
+from fedkme.store.memory import MemoryStore
+from fedkme.wire.summaries import request_from_wire, request_to_wire
+from tests.hostile.labs import plan
+from tests.owner.consent.host import Clockwork
+from tests.system.market import SCHEMA, rows
+
+NAME = "hospital"
+
+
+class Lab:
+    """A consumer without a network, whose requests a curator plans at once.
+
+    Attributes:
+        clock: of its store and its budget.
+    """
+
+    def __init__(self, asks: int = 1, budget: WindowBudget | None = None) -> None:
+        self.clock = Clockwork()
+        self.store = MemoryStore(NAME, clock=self.clock)
+        self.party = ConsumerParty(
+            requests=Requests(NAME, self.store),
+            request=RequestSettings(p=5, asks=asks),
+            schema=SCHEMA,
+            validation=rows(30, 1),
+            noise_for=noise_for(0, NAME),
+            warn=lambda run, line: None,
+            budget=budget,
+            clock=self.clock,
+        )
+        self.asked = 0
+
+    def ask(self) -> Offer:
+        """Ask for one more summary, in a folder of its own."""
+        self.asked += 1
+        kept = self.party.ask(self.party.document(Path(f"out-{self.asked}")))
+        return self.party.offer(kept, plan(self.asked, f"run-{self.asked}"))
+
+    def came(self, times: int) -> str:
+        """Ask so often: `+` for an offer, `-` where the budget ended it."""
+        said = ""
+        for _ in range(times):
+            try:
+                self.ask()
+                said += "+"
+            except BudgetError:
+                said += "-"
+        return said
+
+
+def test_a_budget_counts_what_lies_in_its_window() -> None:
+    lab = Lab(budget=WindowBudget(epsilon=2.0, delta=1e-5, days=30))
+    assert lab.came(3) == "++-"
+    lab.clock.pass_days(20)
+    assert lab.came(1) == "-"
+    lab.clock.pass_days(10.5)
+    assert lab.came(3) == "++-"
+    assert len(lab.party.requests.spent) == 8  # four draws, towards curator and owners
+    assert Lab(budget=WindowBudget(epsilon=2.0, delta=1e-5)).came(3) == "++-"
+
+
+@pytest.mark.parametrize("back", [1, 29, 400])
+def test_a_clock_that_is_set_back_frees_nothing(back: float) -> None:
+    lab = Lab(budget=WindowBudget(epsilon=2.0, delta=1e-5, days=30))
+    assert lab.came(1) == "+"
+    lab.clock.pass_days(-back)
+    assert lab.came(2) == "+-"
+    lab.clock.pass_days(back + 20)  # corrected
+    assert lab.came(1) == "-"
+    lab.clock.pass_days(11)  # the first is 31 days old, the second counts from when the clock was right
+    assert lab.came(2) == "+-"
+    lab.clock.pass_days(20)
+    assert lab.came(2) == "+-"
+
+
+def test_an_error_names_the_window() -> None:
+    lab = Lab(budget=WindowBudget(epsilon=1.5, delta=1e-5, days=7))
+    lab.ask()
+    with pytest.raises(
+        BudgetError, match=r"D_v of hospital towards owners in 7 days: epsilon 1 is spent of 1.5"
+    ):
+        lab.ask()
+
+
+def test_twenty_requests_of_one_that_said_so_cost_5_4() -> None:
+    told = costs_of_asks(PrivacyTarget(), 20)
+    for asks, cost in ((1, told.laplace), (20, told.gaussian)):
+        lab = Lab(asks)
+        offers = [lab.ask() for _ in range(20)]
+        for observer in (CURATOR, OWNERS):
+            lines = [line for line in lab.party.requests.spent if line.observer == observer]
+            assert len(lines) == len({line.nonce for line in lines}) == 20
+            assert Sound().epsilon(tuple(paid(lines)), 1e-5).epsilon == pytest.approx(cost, rel=1e-9)
+        noise = declared_noise(offers[0])
+        assert isinstance(noise, HistogramNoise if asks == 1 else GaussianNoise)
+        assert {line.sensitivity for line in offers[0].disclosures} == {2.0 if asks == 1 else math.sqrt(2)}
+
+
+def test_a_budget_of_8_lets_twenty_requests_through_where_the_usual_noise_ends_at_8() -> None:
+    assert Lab(20, WindowBudget(epsilon=8.0, delta=1e-5)).came(20) == 20 * "+"
+    assert Lab(1, WindowBudget(epsilon=8.0, delta=1e-5)).came(20) == 8 * "+" + 12 * "-"
+
+
+def test_the_curator_takes_cells_by_the_noise_that_it_is_told() -> None:
+    settings = SummarySettings(protocol="cells")
+    for asks, deviation, epsilon in ((1, 0.0, 1.0), (20, 5.28, 0.536)):
+        lab = Lab(asks)
+        request = request_from_wire(request_to_wire(lab.party.document(Path("out")).request))
+        assert request.count_deviation == pytest.approx(deviation, abs=0.01)
+        assert validation_epsilon(settings, request) == pytest.approx(epsilon, abs=1e-3)
