@@ -56,8 +56,8 @@ class PeriodBudget(WindowBudget):
     """Consumers that a budget with `consumer` is for; none: each one that no other budget of this kind
     names."""
     together: bool = False
-    """Whether a budget with `consumer` is for what they learn if they tell each other everything; for all
-    consumers, if none are named. Otherwise each has the budget by itself."""
+    """Consumers share a budget with `consumer`, as if they told each other everything: those that it names,
+    or all of them. Otherwise each has it by itself."""
 
     @model_validator(mode="after")
     def _of_consumers(self) -> PeriodBudget:
