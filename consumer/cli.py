@@ -21,6 +21,7 @@ Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
     help="Ask a curator for data.",
 )

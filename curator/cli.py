@@ -22,6 +22,7 @@ from fedkme.wire.journals import RunDocument
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
     help="Run the curator, which owners join and consumers call.",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -44,8 +45,14 @@ _EXTRAS = {
     "networkx": "release",
 }
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
-_HELP = "usage: fedkme VERB ...\n\n" + "".join(
-    f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items()
+SHELLS = ("bash", "zsh", "fish")
+"""Shells for which `fedkme completion SHELL` prints a script."""
+_COMPLETE = "_FEDKME_COMPLETE"
+"""Variable of the environment by which such a script asks for words."""
+_HELP = (
+    "usage: fedkme VERB ...\n\n"
+    + "".join(f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items())
+    + ("\n`fedkme VERB --help` says more, `fedkme completion bash` (zsh, fish) lets the tab key complete.\n")
 )
 
 
@@ -61,7 +68,13 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
 def main() -> None:
     """Entry point of `fedkme`."""
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if verb in ("-h", "--help", "help"):
+    if _COMPLETE in os.environ:
+        from fedkme.completion import complete
+
+        complete({name: text for name, (_, _, text) in _VERBS.items()}, _load)
+    elif verb == "completion":
+        _print_completion(sys.argv[2:])
+    elif verb in ("-h", "--help", "help"):
         sys.stdout.write(_HELP)
     elif verb == "--version":
         sys.stdout.write(f"fedkme {__version__}\n")
@@ -72,6 +85,15 @@ def main() -> None:
         raise SystemExit(2)
     else:
         run_app(_load(verb), f"fedkme {verb}", sys.argv[2:])
+
+
+def _print_completion(shells: Sequence[str]) -> None:
+    if len(shells) != 1 or shells[0] not in SHELLS:
+        sys.stderr.write(f"usage: fedkme completion {'|'.join(SHELLS)}\n")
+        raise SystemExit(2)
+    from fedkme.completion import script
+
+    sys.stdout.write(script(shells[0], _COMPLETE))
 
 
 def _load(verb: str) -> typer.Typer:

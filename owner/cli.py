@@ -22,7 +22,10 @@ from owner.consent.approvals import approve as leave_approval
 from owner.settings import OwnerSettings
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, no_args_is_help=True, help="Run a data owner beside its private rows."
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Run a data owner beside its private rows.",
 )
 
 WIDTH = 100

@@ -13,12 +13,18 @@ from sim.config import load_simulation
 from sim.report.progress import make_progress
 from sim.report.write import print_summary, write_report
 from sim.run import simulate
+from sim.scenarios.argument import ScenarioName
 from sim.sweep.cli import sweep_command
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, no_args_is_help=True, help="Simulate: real parties on this machine."
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Simulate: real parties on this machine.",
 )
-report_app = typer.Typer(pretty_exceptions_enable=False, help="Write the HTML report of a run's folder.")
+report_app = typer.Typer(
+    pretty_exceptions_enable=False, add_completion=False, help="Write the HTML report of a run's folder."
+)
 
 
 @app.callback()
@@ -28,8 +34,11 @@ def sim() -> None:
 
 @app.command()
 def run(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (digits, mnist, ...) or a TOML file.")],
-    engine: Annotated[str | None, typer.Option(help="processes or inprocess.")] = None,
+    scenario: ScenarioName,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="processes or inprocess.", autocompletion=lambda: ["processes", "inprocess"]),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run; default runs/NAME-N.")] = None,
     assignments: Annotated[
@@ -61,7 +70,7 @@ def _reproduce(context: typer.Context) -> None:
     """Compute a figure or table of the papers: sarpatwar-fig1, balog-fig1, merf-adult, ..., all."""
     from sim.experiments.cli import reproduce  # jax takes seconds to import, and the other verbs need none
 
-    inner = typer.Typer(pretty_exceptions_enable=False)
+    inner = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     inner.command()(reproduce)
     inner(args=context.args, prog_name="fedkme sim reproduce")
 

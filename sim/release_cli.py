@@ -12,14 +12,15 @@ from rich.console import Console
 
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import METHODS
+from sim.scenarios.argument import ScenarioName
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
     help="Release synthetic data that many owners' rows stand behind, simulated on this machine.",
 )
 
-Scenario = Annotated[str, typer.Argument(help="A shipped scenario (adult, digits, ...) or a TOML file.")]
 EngineOption = Annotated[str | None, typer.Option(help="processes or inprocess.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
 Epsilon = Annotated[float | None, typer.Option(help="Of the whole release, towards the consumer.")]
@@ -38,7 +39,7 @@ Set = Annotated[
 
 def _add(method: str, text: str) -> None:
     def verb(
-        scenario: Scenario,
+        scenario: ScenarioName,
         engine: EngineOption = None,
         seed: Seed = None,
         epsilon: Epsilon = None,

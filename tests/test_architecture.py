@@ -53,6 +53,7 @@ LAYERS = (
     "wire",
     "operate",
     "testing",
+    "completion",
     "cli",
 )
 """Folders and modules of fedkme/, bottom to top: each imports what stands before it."""

@@ -28,7 +28,10 @@ from sim.attacks.cli import attack
 from sim.replay.cli import replay_runs
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, no_args_is_help=True, help="Check ledgers; attack the mechanisms."
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Check ledgers; attack the mechanisms.",
 )
 
 

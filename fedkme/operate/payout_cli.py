@@ -27,7 +27,11 @@ from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
 from fedkme.privacy.ledger import open_ledger
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
 
-app = typer.Typer(pretty_exceptions_enable=False, help="Divide a sum among the owners of a finished run.")
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Divide a sum among the owners of a finished run.",
+)
 
 LEDGER = "payouts-ledger.jsonl"
 """File of the lines of noised payouts: the run's own ledger stays, whose last line record.json holds."""

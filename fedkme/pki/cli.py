@@ -23,6 +23,7 @@ from fedkme.pki.show import show as lines_of
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
     help="Make an authority; issue, renew and revoke certificates of parties.",
 )

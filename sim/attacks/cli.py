@@ -20,7 +20,10 @@ from sim.attacks.repeat import Tally, tallies, tally_lines
 from sim.attacks.subjects import chosen
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, no_args_is_help=True, help="Audit: what is claimed against what is true."
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Audit: what is claimed against what is true.",
 )
 
 

@@ -19,7 +19,9 @@ from sim.bench.market.cli import market
 from sim.bench.result import BenchSettings, Result, to_json
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, help="Measure speed and memory, and what summaries are worth."
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Measure speed and memory, and what summaries are worth.",
 )
 
 _PLAIN_WIDTH = 120

@@ -14,9 +14,12 @@ from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
+from sim.scenarios.argument import ScenarioName
 
 app = typer.Typer(
-    pretty_exceptions_enable=False, help="Estimate what each protocol will reach; recommend one."
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Estimate what each protocol will reach; recommend one.",
 )
 
 _WIDTH = 110
@@ -24,7 +27,7 @@ _WIDTH = 110
 
 @app.command()
 def plan(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (digits, mnist, ...) or a TOML file.")],
+    scenario: ScenarioName,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
     ] = None,

@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
+from sim.scenarios.argument import ScenarioName
 from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
 from sim.sweep.progress import SweepProgress
 from sim.sweep.run import SweepResult, sweep
 
 
 def sweep_command(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (digits, mnist, ...) or a TOML file.")],
+    scenario: ScenarioName,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE,...]...", help="Further axes, behind --grid.")
     ] = None,

@@ -19,7 +19,9 @@ from fedkme.operate.doctor.network import check_network
 from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
 
-app = typer.Typer(pretty_exceptions_enable=False, help="Find what would keep a party from working.")
+app = typer.Typer(
+    pretty_exceptions_enable=False, add_completion=False, help="Find what would keep a party from working."
+)
 
 
 @app.command()

@@ -1,0 +1,70 @@
+"""The tab key: words in real shells, and one way to get them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fedkme.cli import _VERBS, SHELLS
+from tests.places import ROOT
+
+START = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom fedkme.cli import main\nmain()\n"
+FEDKME = f"#!{sys.executable}\n{START}"
+ASK: Mapping[str, str] = {
+    "bash": """source "$1"; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_fedkme_completion fedkme; printf '%s\\n' "${COMPREPLY[@]}" """,
+    "zsh": """compdef() {}; _arguments() { print -r -- "$@" }; source "$1"; words=(${=2}); CURRENT=$#words
+_fedkme_completion""",
+    "fish": """source $argv[1]; complete --do-complete "$argv[2]" """,
+}
+"""Scripts that ask a shell for words; their arguments: the path of ours, and what was typed so far."""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_tab_key_completes_verbs_options_and_scenarios(shell: str, tmp_path: Path) -> None:
+    # Issue 14, item 5: completion was advertised by every verb and worked in none.
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "fedkme").write_text(FEDKME)
+    (tmp_path / "fedkme").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def said(*command: str) -> str:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    file = tmp_path / "script"
+    file.write_text(said("fedkme", "completion", shell))
+    start = [shell, "-f"] if shell == "zsh" else [shell]
+
+    def words(typed: str) -> str:
+        ask = [*start, "-c", ASK[shell], *([] if shell == "fish" else [shell]), str(file), typed]
+        return said(*ask)
+
+    assert "doctor" in words("fedkme d")
+    assert "--set" in words("fedkme sim run --s")
+    found = words("fedkme sim run di")
+    assert "digits" in found
+    assert "hospitals" not in found
+
+
+@pytest.mark.parametrize("verb", sorted(_VERBS))
+def test_no_verb_advertises_what_the_whole_command_does(verb: str) -> None:
+    module, attribute, _ = _VERBS[verb]
+    app = getattr(__import__(module, fromlist=[attribute]), attribute)
+    assert not app._add_completion
+
+
+def test_another_shell_is_refused_with_the_ones_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "fedkme").write_text(FEDKME)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "fedkme", "completion", "tcsh"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "bash|zsh|fish" in done.stderr
