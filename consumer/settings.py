@@ -13,6 +13,7 @@ from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CONSUMER
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyTarget, GaussianSettings
+from fedkme.tables.data_file import Source
 
 
 class KernelSettings(Settings):
@@ -59,13 +60,13 @@ class ConsumerSettings(StoredPartySettings):
     """host:port of the curator; '-' to be told by the launcher."""
     schema_file: Path
     """The public schema that all parties share."""
-    validation: Path
-    """D_v."""
+    validation: Source
+    """D_v: a path, or a table of a path and how to read the file."""
     output: Path
     """Folder for the summary and its evaluation."""
-    test: Path | None = None
+    test: Source | None = None
     """Rows held back to judge the summary; they never leave this process."""
-    seeds: Path | None = None
+    seeds: Source | None = None
     """The public seed set, to judge the summary together with it."""
     downstream: bool = True
     """Train models on the summary and score them on the test rows, where there are labels."""

@@ -13,6 +13,7 @@ from curator.sums.settings import SumSettings
 from fedkme.party import ConsumerName, CuratorName, OwnerName, ServicePartySettings
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR
+from fedkme.tables.data_file import Source
 
 
 class CuratorSettings(ServicePartySettings):
@@ -26,7 +27,7 @@ class CuratorSettings(ServicePartySettings):
     """Folder of the records of runs, a folder each."""
     schema_file: Path
     """The public schema that all parties share."""
-    seeds: Path | None = None
+    seeds: Source | None = None
     """A public seed set D_init; counted in the summary while rows are chosen, never returned."""
     owners: tuple[OwnerName, ...] = ()
     """Names of the owners that may join and that a run waits for; empty for whoever comes."""

@@ -24,6 +24,11 @@ _VERBS = {
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
     "pki": ("fedkme.pki.cli", "app", "make an authority; issue, renew and revoke certificates"),
+    "schema": (
+        "fedkme.operate.schema_cli",
+        "app",
+        "draft a public schema from csv files, check files against it",
+    ),
     "doctor": ("fedkme.operate.doctor.cli", "app", "find what would keep a party from working"),
     "audit": (
         "fedkme.operate.audit_cli",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from fedkme.errors import ConfigError
 from fedkme.extensions import Kinds
@@ -67,51 +70,128 @@ def validate(model: type[SettingsT] | Kinds[SettingsT], values: Mapping[str, Any
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        details = error.errors(include_url=False)
-        first = next((d for d in details if d["type"] == "extra_forbidden"), details[0])
-        raise _explain(model, first["type"], first["loc"], first["msg"], source) from None
+        raise _explain(model, values, error.errors(include_url=False), source) from None
+
+
+_PLAIN: Mapping[str, str] = {
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "it is no table of keys"),
+    **dict.fromkeys(("tuple_type", "list_type"), "it is no list"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "it is no whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "it is no number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "it is neither true nor false"),
+    **dict.fromkeys(("string_type", "path_type"), "it is no text"),
+    "finite_number": "it is not finite",
+}
+"""Words for what a validator finds, by its types of errors; for others its own sentence about "it"."""
 
 
 def _explain(
-    model: type[Settings] | Kinds[Any], kind: str, location: Sequence[int | str], message: str, source: str
+    model: type[Settings] | Kinds[Any],
+    values: Mapping[str, Any],
+    details: Sequence[ErrorDetails],
+    source: str,
 ) -> ConfigError:
-    key = ".".join(str(part) for part in location) or "(top level)"
+    """The error that tells most: a key that is none, else what is found deepest inside what was written."""
+    here = [each for each in details if each["loc"][:1] == details[0]["loc"][:1]]
+    found = next(
+        (each for each in details if each["type"] == "extra_forbidden"),
+        max(here, key=lambda each: len(_written(values, each["loc"], each["type"] == "missing"))),
+    )
+    kind, message, context = found["type"], found["msg"], found.get("ctx", {})
+    path = _written(values, found["loc"], kind == "missing")
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        path.append(str(context["discriminator"]).strip("'"))
+        listed = sorted(_kinds_at(model, path))
+        if kind == "union_tag_not_found":
+            return ConfigError(f"{source}: '{'.'.join(path)}' is missing", f"Add it: {', '.join(listed)}.")
+        cause = f"{source}: '{'.'.join(path)}' is wrong: there is no {str(context['tag'])[:40]!r}"
+        return ConfigError(cause, _did_you_mean(str(context["tag"]), listed))
+    key = ".".join(path) or "(top level)"
     if kind == "extra_forbidden":
-        return ConfigError(f"{source}: '{key}' is not a key", _suggestion(model, location))
+        return ConfigError(f"{source}: '{key}' is not a key", _suggestion(model, path))
     if kind == "missing":
         return ConfigError(f"{source}: '{key}' is missing", "Add it.")
+    if kind == "literal_error":
+        listed = re.findall(r"'([^']*)'", str(context["expected"]))
+        cause = f"{source}: '{key}' is wrong: it is none of {', '.join(listed)}"
+        return ConfigError(cause, _did_you_mean(str(found["input"]), listed))
     cause, _, remedy = message.partition(". ") if kind == "kind" else (message, "", "Correct the value.")
+    cause = _PLAIN.get(kind, re.sub(r"^(Input|String|List|Tuple|Dictionary) ", "it ", cause))
     return ConfigError(f"{source}: '{key}' is wrong: {cause.removeprefix('Value error, ')}", remedy)
 
 
-def _suggestion(model: type[Settings] | Kinds[Any], location: Sequence[int | str]) -> str:
+def _written(values: Any, location: Sequence[int | str], missing: bool) -> list[str]:
+    """A location as the path that the user wrote; names of members of unions are no part of it.
+
+    An element of a list is called by its name, where it has one; `missing`: the last part was not written.
+    """
+    path: list[str] = []
+    for place, part in enumerate(location):
+        if isinstance(values, Mapping) and isinstance(part, int) and part < len(values):
+            part = list(values)[part]  # a list was made of a table
+        if isinstance(values, Mapping) and part in values:
+            path.append(str(part))
+            values = values[part]
+        elif isinstance(values, Sequence) and isinstance(part, int) and part < len(values):
+            values = values[part]
+            name = values.get("name") if isinstance(values, Mapping) else None
+            path.append(name if isinstance(name, str) and name else str(part))
+        elif missing and place == len(location) - 1:
+            path.append(str(part))
+    return path
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(known)}."
+
+
+def _suggestion(model: type[Settings] | Kinds[Any], written: Sequence[str]) -> str:
     """The key that was probably meant: one of the same table, else one of another, with its path."""
     known = sorted(set(_key_paths(model, "")))
     names = {path.rpartition(".")[2] for path in known}
-    # pydantic names the member of a union in a location, which is no part of a key's path
-    tables = [str(part) for part in location[:-1] if part in names]
-    if ".".join([*tables, str(location[-1])]) in known:
+    tables = [part for part in written[:-1] if part in names]  # names of elements are no part of a key's path
+    if ".".join([*tables, written[-1]]) in known:
         return "It belongs to another kind of this table."
     table = ".".join(tables)
     here = [path for path in known if path.rpartition(".")[0] == table]
-    for candidates in (here, known):
+    for candidates, likeness in ((here, 0.6), (known, 0.8)):
         by_name = {path.rpartition(".")[2]: path for path in reversed(candidates)}
-        if close := difflib.get_close_matches(str(location[-1]), by_name, n=1):
+        if close := difflib.get_close_matches(written[-1], by_name, n=1, cutoff=likeness):
             return f"Did you mean '{by_name[close[0]]}'?"
     return f"Known keys: {', '.join(here)}."
 
 
+def _kinds_at(model: type[Settings] | Kinds[Any], path: Sequence[str]) -> set[str]:
+    """Values that the last key of a path, which names a kind, may have."""
+    models = {model} if isinstance(model, type) else set(model.classes())
+    for part in path[:-1]:
+        fields = [each.model_fields[part] for each in models if part in each.model_fields]
+        if fields:  # else the name of an element
+            models = {each for field in fields for each in models_in(field)}
+    found = [each.model_fields[path[-1]] for each in models if path[-1] in each.model_fields]
+    return {kind for field in found for kind in get_args(field.annotation)}
+
+
+def models_in(annotation: Any) -> Iterator[type[Settings]]:
+    """The classes of settings that a field, or a part of its type, may hold."""
+    if isinstance(annotation, FieldInfo):
+        for part in (annotation.annotation, *annotation.metadata):
+            yield from models_in(part)
+    elif isinstance(annotation, type) and issubclass(annotation, Settings):
+        yield annotation
+    else:
+        for part in annotation.classes() if isinstance(annotation, Kinds) else get_args(annotation):
+            yield from models_in(part)
+
+
 def _key_paths(annotation: Any, prefix: str) -> Iterator[str]:
     """Dotted paths of all keys of a model and of the models inside it."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        for name, field in annotation.model_fields.items():
-            yield prefix + name
-            for part in (field.annotation, *field.metadata):
-                yield from _key_paths(part, f"{prefix}{name}.")
-    else:
-        parts = annotation.classes() if isinstance(annotation, Kinds) else getattr(annotation, "__args__", ())
-        for part in parts:
-            yield from _key_paths(part, prefix)
+    for model in models_in(annotation):
+        for name, field in model.model_fields.items():
+            key = field.alias or name
+            yield prefix + key
+            yield from _key_paths(field, f"{prefix}{key}.")
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:

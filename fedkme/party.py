@@ -15,6 +15,7 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events import CONSUMER, CURATOR, RESERVED
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
 from fedkme.store import Durability
+from fedkme.tables.data_file import DataFile, placed
 
 NoiseFor = Callable[[str], NoiseSource]
 """A party's private randomness, by purpose."""
@@ -109,11 +110,7 @@ class PartySettings(Settings):
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
         """The paths of these settings, resolved against the folder of the file that they stand in."""
-        return {
-            name: directory / value
-            for name, value in self
-            if isinstance(value, Path) and not value.is_absolute()
-        }
+        return {name: placed(value, directory) for name, value in self if isinstance(value, Path | DataFile)}
 
 
 class StoredPartySettings(PartySettings):

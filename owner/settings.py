@@ -15,6 +15,7 @@ from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS
 from fedkme.protocols import NO_EXACT_TOTALS, RowsLeave, SumsLeave, fault_of_protocol
 from fedkme.secagg.parameters import MAX_LENGTH
+from fedkme.tables.data_file import Source
 
 MOST_SUMS = 2**21
 """Numbers of one vector of sums, unless a policy says otherwise."""
@@ -125,8 +126,8 @@ class OwnerSettings(ServicePartySettings):
     """This owner's name, the one in its certificate."""
     curator: str
     """host:port of the curator; '-' to be told by the launcher."""
-    data: Path
-    """This owner's rows: .npz, .csv or .parquet."""
+    data: Source
+    """This owner's rows, .npz, .csv or .parquet: a path, or a table of a path and how to read the file."""
     schema_file: Path
     """The public schema that all parties share."""
     approvals: Path = Path("approvals")

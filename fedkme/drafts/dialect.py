@@ -76,6 +76,7 @@ def _encoding(path: Path) -> str:
         try:
             while block := file.read(1 << 20):
                 decoder.decode(block)
+            decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             file.seek(0)
             undefined = set(b"\x81\x8d\x8f\x90\x9d")  # bytes that cp1252 leaves out, and Latin-1 has

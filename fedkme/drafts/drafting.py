@@ -111,7 +111,7 @@ def draft(rows: Any, label: str | None = None) -> Draft:
     if isinstance(rows, str | Path):
         rows = [rows]
     if isinstance(rows, Sequence):
-        return _of_files([Path(each) for each in rows], label or "")
+        return draft_of_files([Path(each) for each in rows], label or "")
     columns = columns_of(rows)
     samples = {name: ColumnSample() for name in columns}
     for name, cells in columns.items():
@@ -119,7 +119,12 @@ def draft(rows: Any, label: str | None = None) -> Draft:
     return _of_samples(samples, DataFile(path=Path()), label or "")
 
 
-def _of_files(paths: Sequence[Path], label: str) -> Draft:
+def draft_of_files(paths: Sequence[Path], label: str) -> Draft:
+    """Draft a schema from files of public rows, which have the same columns.
+
+    Raises:
+        DataError: see `draft_schema`.
+    """
     samples: dict[str, ColumnSample] = {}
     files = [detect_file(path) for path in paths]
     for file in files:

@@ -25,6 +25,8 @@ PLAIN = DataFile(path=Path())
 NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
 """Remedy where rows do not tell whose they are."""
 
+NOT_LISTED = "a name not in the schema"
+"""Beginning of what is said of cells that are neither empty nor in a list."""
 _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
 
 
@@ -277,7 +279,7 @@ def _categories(cells: Cells, spec: Category, file: DataFile, found: _Found) -> 
             spec.name, what, f"{names}, correct the rows, or extend the schema.", sorted(empty + strange)
         )
     else:
-        what = f"a name not in the schema, taken as '{spec.missing}'"
+        what = f"{NOT_LISTED}, taken as '{spec.missing}'"
         remedy = f"{names}, with 'na' that it means an empty one, or allow more with 'unknown'."
         found.add(spec.name, what, remedy, strange, harmless=True)
         if empty and not spec.nullable:

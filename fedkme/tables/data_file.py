@@ -79,6 +79,13 @@ def as_file(source: Source) -> DataFile:
     return source if isinstance(source, DataFile) else DataFile(path=source)
 
 
+def placed(source: Source, directory: Path) -> Source:
+    """Spell out the place of a file that is given relative to a folder."""
+    if isinstance(source, DataFile):
+        return source.model_copy(update={"path": directory / source.path})
+    return directory / source
+
+
 def path_of(source: Source) -> Path:
     """Path of a file of rows."""
     return source.path if isinstance(source, DataFile) else source

@@ -254,16 +254,17 @@ class Folders:
         ledgers = self.directory / "owners"
         ledgers.mkdir()
         for name, table in self._scenario.owners.items():
+            rows = self.scratch / name / "rows.npz"
             owner = OwnerSettings(
                 **self.common(name),
                 name=name,
                 curator="-",
-                data=self.scratch / name / "rows.npz",
+                data=rows,
                 journal=str(ledgers / f"{name}.db"),
                 durability="process",
                 policy=policy_of(self._settings.policies, name),
             )
-            save_table(owner.data, table, self._scenario.schema.person)
+            save_table(rows, table, self._scenario.schema.person)
             commands[name] = ["owner", "join", self.write(name, owner)]
         return commands
 
@@ -286,10 +287,11 @@ def prepare_parties(
     commands = folders.servers(
         summary=settings.summary.curator_part(), release=SumSettings(security=settings.security)
     )
+    validation = scratch / "consumer" / "validation.npz"
     consumer = ConsumerSettings(
         **folders.common("consumer"),
         curator="-",
-        validation=scratch / "consumer" / "validation.npz",
+        validation=validation,
         test=table_file(scratch / "consumer-test.npz", scenario.test),
         seeds=folders.seeds,
         output=folders.directory / "consumer",
@@ -298,7 +300,7 @@ def prepare_parties(
         downstream=settings.downstream,
         request=settings.summary.consumer_part(),
     )
-    save_table(consumer.validation, scenario.validation, scenario.schema.person)
+    save_table(validation, scenario.validation, scenario.schema.person)
     commands["consumer"] = ["consumer", "summary", folders.write("consumer", consumer)]
     return commands
 

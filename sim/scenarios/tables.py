@@ -22,6 +22,7 @@ from pydantic import (
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
+from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.files import Cells, load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
@@ -29,21 +30,20 @@ from sim.scenarios.base import Rows, Scenario, generator, locate, random_rows
 from sim.scenarios.sites import rows_by_site
 
 
-class OwnerFile(Settings):
-    """Rows of one owner."""
+class OwnerFile(DataFile):
+    """Rows of one owner, and how to read its file."""
 
     name: str = Field(pattern="^[a-z0-9-]+$")
     """a-z, 0-9 and '-': it is also the name of a certificate and of a folder."""
-    path: Path
 
 
 def _as_list(owners: Any) -> Any:
-    """Accept a table of names and paths too."""
-    return (
-        [{"name": name, "path": path} for name, path in owners.items()]
-        if isinstance(owners, dict)
-        else owners
-    )
+    """Accept a table of names, and of paths or tables, too."""
+    if not isinstance(owners, dict):
+        return owners
+    return [
+        {**(own if isinstance(own, dict) else {"path": own}), "name": name} for name, own in owners.items()
+    ]
 
 
 def _distinct(owners: tuple[OwnerFile, ...]) -> tuple[OwnerFile, ...]:
@@ -65,18 +65,18 @@ class Csv(Settings):
     schema_file: Path
     """Public domain of all files, see fedkme.schema."""
     owners: Owners | None = None
-    """name = path, or a list of tables with both."""
-    table: Path | None = None
+    """name = path, or name = a table of a path and how to read the file; or a list of such tables."""
+    table: Source | None = None
     """File with the rows of all owners, .csv or .parquet, in place of `owners`."""
     site_column: str | None = None
     """Column of `table` with the site of each row: each of its values is an owner."""
     least_rows: PositiveInt = 1
     """A site of `table` with fewer rows is left out."""
-    validation: Path
+    validation: Source
     """D_v, the consumer's rows; labels in it are not used."""
-    test: Path | None = None
+    test: Source | None = None
     """Rows that score a summary."""
-    seeds: NonNegativeInt | Path = 0
+    seeds: NonNegativeInt | Source = 0
     """Public rows, D_init: a file, or how many to draw uniformly from the public domain."""
 
     @model_validator(mode="after")
@@ -98,8 +98,8 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     """
     schema = load_schema(locate(config.schema_file, "schema_file", base_dir))
 
-    def table(path: Path, key: str, party: str, of_persons: bool = False) -> Table:
-        return load_table(locate(path, key, base_dir), schema, party, of_persons=of_persons)
+    def table(source: Source, key: str, party: str, of_persons: bool = False) -> Table:
+        return load_table(_located(source, key, base_dir), schema, party, of_persons=of_persons)
 
     if isinstance(config.seeds, int):
         seeds = random_rows(schema, config.seeds, generator(seed, "csv", "seeds"))
@@ -108,11 +108,11 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     nothing = Table(np.empty((0, schema.width)))
     if config.table and config.site_column:
         owners = tables_of_sites(
-            locate(config.table, "table", base_dir), config.site_column, config.least_rows, schema
+            _located(config.table, "table", base_dir), config.site_column, config.least_rows, schema
         )
     else:
         owners = {
-            owner.name: table(owner.path, f"owners.{owner.name}", owner.name, True)
+            owner.name: table(owner, f"owners.{owner.name}", owner.name, True)
             for owner in config.owners or ()
         }
     return Scenario(
@@ -125,23 +125,29 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     )
 
 
-def tables_of_sites(path: Path, site_column: str, least_rows: int, schema: Schema) -> dict[str, Table]:
+def _located(source: Source, key: str, base_dir: Path | None) -> DataFile:
+    file = as_file(source)
+    return file.model_copy(update={"path": locate(file.path, key, base_dir)})
+
+
+def tables_of_sites(file: DataFile, site_column: str, least_rows: int, schema: Schema) -> dict[str, Table]:
     """Rows of each owner of one table, by name; see `rows_by_site`.
 
     Raises:
         ConfigError: the file is of a kind that has no columns with names.
         DataError: sites cannot be told apart, or rows do not fit the schema; names owner and column.
     """
-    if path.suffix == ".npz":
-        cause = f"scenario.table: {path} is an .npz, whose columns have no names"
+    if file.path.suffix == ".npz":
+        cause = f"scenario.table: {file.path} is an .npz, whose columns have no names"
         raise ConfigError(cause, "Write it as .csv or .parquet.")
-    columns = read_columns(path, "table")
+    columns = read_columns(file, "table")
     sites = rows_by_site(columns, site_column, least_rows)
     described = {*schema.names, *(part.name for part in [schema.label] if part), *schema.ignore}
+    described |= {own.source for own in file.columns.values() if own.source is not None}
     if site_column not in described | {part.column for part in [schema.person] if part}:
         del columns[site_column]
     return {
-        name: table_from_columns(_taken(columns, rows), schema, name, of_persons=True)
+        name: table_from_columns(_taken(columns, rows), schema, name, of_persons=True, file=file)
         for name, rows in sites.items()
     }
 

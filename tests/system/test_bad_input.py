@@ -103,18 +103,18 @@ def test_an_inconsistent_schema(tmp_path: Path, refused: Refused, schema: str, w
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("seeds = 10", "sedes = 10", "'scenario.csv.sedes' is not a key. Did you mean 'scenario.seeds'?"),
+        ("seeds = 10", "sedes = 10", "'scenario.sedes' is not a key. Did you mean 'scenario.seeds'?"),
         ("p = 12", "p = 12\nquorun = 2", "'summary.quorun' is not a key. Did you mean 'summary.quorum'?"),
         ("p = 12", "", "'summary.p' is missing"),
         ("p = 12", "p = 0", "'summary.p' is wrong"),
         ("p = 12", "p = ", "is not TOML"),
-        ('kind = "csv"', 'kind = "cvs"', "'scenario' is wrong"),
+        ('kind = "csv"', 'kind = "cvs"', "'scenario.kind' is wrong: there is no 'cvs'. Did you mean 'csv'?"),
         (
             '[scenario.owners]\nnorth = "north.csv"\n',
             'owners = [{name = "north", path = "north.csv"}, {name = "north", path = "south.csv"}]\n',
             "two owners have the name 'north'",
         ),
-        ('north = "north.csv"', 'North = "north.csv"', "is wrong"),
+        ('north = "north.csv"', 'North = "north.csv"', "'scenario.owners.North' is wrong"),
         ("north.csv", "nowhere.csv", "nowhere.csv"),
         ("schema.toml", "nowhere.toml", "nowhere.toml"),
     ],

@@ -15,11 +15,14 @@ from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from fedkme.errors import FedkmeError, MissingDependencyError, StoreError
+from fedkme.operate.configurations import tables_of
 from fedkme.operate.doctor.findings import Finding, failed, looked
 from fedkme.party import PartySettings, StoredPartySettings
 from fedkme.privacy.events import CURATOR
 from fedkme.store.migrations import SQLITE, is_current
-from fedkme.tables.files import load_table
+from fedkme.tables.conversion import NOT_LISTED
+from fedkme.tables.data_file import Source
+from fedkme.tables.files import load_rows
 from fedkme.tables.schema import Schema, load_schema
 from owner.consent.policy import check_columns
 from owner.settings import OwnerSettings
@@ -40,8 +43,8 @@ def check_files(settings: PartySettings, name: str) -> Iterator[Finding]:
         except FedkmeError as error:
             yield failed("schema", error)
     if schema is not None:
-        for what, path in _tables(settings):
-            yield from looked("data", functools.partial(_table, schema, path, what, name))
+        for source, what in tables_of(settings):
+            yield from looked("data", functools.partial(_table, schema, source, what, name))
     if isinstance(settings, OwnerSettings) and schema is not None:
         yield from looked("policy", lambda: _policy(settings, schema))
     for path in _folders(settings):
@@ -75,20 +78,14 @@ def _key(settings: PartySettings) -> Iterator[Finding]:
             yield Finding("ok", "modes", f"{what} {path} is its user's alone")
 
 
-def _tables(settings: PartySettings) -> Iterator[tuple[str, Path]]:
-    match settings:
-        case OwnerSettings():
-            yield "rows", settings.data
-        case ConsumerSettings():
-            named = (("D_v", settings.validation), ("test rows", settings.test), ("seeds", settings.seeds))
-            yield from ((what, path) for what, path in named if path is not None)
-        case CuratorSettings() if settings.seeds is not None:
-            yield "seeds", settings.seeds
-
-
-def _table(schema: Schema, path: Path, what: str, name: str) -> str:
-    table = load_table(path, schema, name, of_persons=what in ("rows", "D_v"))
-    return f"{len(table)} {what} fit the schema"
+def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Finding]:
+    found = load_rows(source, schema, name, of_persons=what in ("rows", "D_v"))
+    yield Finding("ok", "data", f"{len(found.table)} {what} fit the schema")
+    for (column, cells), count in found.swallowed.items():
+        strange = NOT_LISTED in cells
+        remedy = "See whether they mean what the schema says; `fedkme schema check` names the lines."
+        line = f"column '{column}' of {what}: {count} cells are {cells}"
+        yield Finding("warn" if strange else "ok", "data", line, remedy if strange else "")
 
 
 def _policy(settings: OwnerSettings, schema: Schema) -> Iterator[Finding]:

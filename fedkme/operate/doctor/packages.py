@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
@@ -12,6 +11,7 @@ from curator.settings import CuratorSettings
 from fedkme.errors import MissingDependencyError
 from fedkme.operate.doctor.findings import Finding
 from fedkme.party import PartySettings
+from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.schema import load_schema
 from owner.settings import OwnerSettings
 
@@ -53,7 +53,7 @@ def check_packages(settings: PartySettings) -> Iterator[Finding]:
 
 def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:
     """Packages, the modules by which they are imported, and what for."""
-    tables: list[Path | None] = []
+    tables: list[Source | None] = []
     match settings:
         case OwnerSettings():
             tables = [settings.data]
@@ -63,5 +63,5 @@ def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:
             tables = [settings.validation, settings.test, settings.seeds]
             if settings.downstream and settings.test is not None and load_schema(settings.schema_file).label:
                 yield "scikit-learn", "sklearn", "to train models on the summary (`downstream`)"
-    if any(path is not None and path.suffix == ".parquet" for path in tables):
+    if any(source is not None and path_of(source).suffix == ".parquet" for source in tables):
         yield "pyarrow", "pyarrow", "to read .parquet files"

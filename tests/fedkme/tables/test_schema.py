@@ -234,7 +234,7 @@ def test_digest_is_that_of_the_domain() -> None:
 AGE = '[[columns]]\nname = "age"\nkind = "numeric"\nbounds = [0, 120]\n'
 COLOUR = '[[columns]]\nname = "colour"\nkind = "category"\ncategories = ["red", "blue"]\n'
 BAD_FILES = {
-    "unknown key": (AGE + "bound = 3\n", "'columns.0.numeric.bound' is not a key.*'columns.bounds'"),
+    "unknown key": (AGE + "bound = 3\n", "'columns.age.bound' is not a key.*'columns.bounds'"),
     "no bounds": (AGE.replace("bounds = [0, 120]", ""), "bounds' is missing"),
     "order of bounds": (AGE.replace("[0, 120]", "[120, 0]"), "bounds of column 'age'"),
     "infinite bounds": (AGE.replace("120", "inf"), "finite"),

@@ -1,0 +1,103 @@
+"""Data dictionaries: a .csv with a line for each column, as a code book or REDCap has it, or a Table Schema.
+
+They say what is possible, without rows: nothing of a draft that is made of one comes from data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkme.config import load_json
+from fedkme.drafts.dialect import detect_file
+from fedkme.drafts.drafting import Draft, DraftColumn, draft_of_files
+from fedkme.tables.conversion import texts
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import read_columns
+from fedkme.tables.table_schema import from_table_schema
+
+_WORDS = {
+    "name": ("name", "variable", "column", "field", "variable / field name", "variable name", "field name"),
+    "type": ("type", "data type", "datatype", "field type", "text validation type or show slider number"),
+    "low": ("min", "minimum", "lower", "low", "text validation min"),
+    "high": ("max", "maximum", "upper", "high", "text validation max"),
+    "values": (
+        *("values", "categories", "choices", "levels", "codes", "enum", "allowed values"),
+        "choices, calculations, or slider labels",
+    ),
+}
+_WHOLE = ("integer", "int", "count", "year")
+
+
+def keys_of(header: Sequence[str]) -> dict[str, str]:
+    """Columns of a dictionary by what they tell; empty where a header is that of rows."""
+    plain = {name.lower().strip(): name for name in header}
+    found = {what: plain[word] for what, words in _WORDS.items() for word in words if word in plain}
+    tells = "name" in found and ({"low", "high"} <= set(found) or "values" in found)
+    return found if tells else {}
+
+
+def draft_of_dictionary(columns: Mapping[str, Sequence[str]], file: DataFile, label: str) -> Draft:
+    """Draft of a schema from the columns of a dictionary."""
+    keys = keys_of(list(columns))
+    rows = zip(*(columns[name] for name in keys.values()), strict=True)
+    described = [_column(dict(zip(keys, row, strict=True))) for row in rows]
+    return Draft(tuple(each for each in described if each.name), DataFile(path=file.path), label, False)
+
+
+def draft_of_table_schema(values: Mapping[str, Any], file: DataFile, label: str) -> Draft:
+    """Draft of a schema from a Table Schema of Frictionless."""
+    made = from_table_schema(values)
+    columns = [DraftColumn(str(spec["name"]), spec) for spec in made["columns"]]
+    columns += [DraftColumn(name, {}, "the primary key") for name in made.get("ignore", [])]
+    return Draft(tuple(columns), file, label, False)
+
+
+def draft_files(paths: Sequence[Path], label: str | None = None) -> Draft:
+    """Draft a schema from a data dictionary, if the only path is one, else from files of rows.
+
+    Raises:
+        DataError: see `draft_schema`.
+        ConfigError: a .json file is no JSON.
+        SchemaError: it is no Table Schema that a schema can hold.
+    """
+    first = paths[0]
+    if first.suffix == ".json":
+        return draft_of_table_schema(load_json(first), DataFile(path=first), label or "")
+    file = detect_file(first)
+    if len(paths) == 1 and file.path.suffix == ".csv":
+        columns = {name: texts(cells) for name, cells in read_columns(file, first.name).items()}
+        if keys_of(list(columns)):
+            return draft_of_dictionary(columns, file, label or "")
+    return draft_of_files(paths, label or "")
+
+
+def _column(said: Mapping[str, str]) -> DraftColumn:
+    name, low, high = said["name"], said.get("low", ""), said.get("high", "")
+    kind = said.get("type", "").lower()
+    if "date" in kind and low and high:
+        return DraftColumn(name, {"kind": "date", "name": name, "bounds": [low, high]})
+    if _is_number(low) and _is_number(high):
+        whole = any(word in kind for word in _WHOLE) and float(low).is_integer() and float(high).is_integer()
+        bounds = [int(low), int(high)] if whole else [float(low), float(high)]
+        spec = {"kind": "numeric", "name": name, "bounds": bounds}
+        return DraftColumn(name, {**spec, **({"integer": True} if whole else {})})
+    listed = _choices(said.get("values", ""))
+    if "yes" in kind or "bool" in kind:
+        listed = listed or ["0", "1"]
+    if listed:
+        return DraftColumn(name, {"kind": "category", "name": name, "categories": listed})
+    return DraftColumn(name, {}, "the dictionary gives neither bounds nor values")
+
+
+def _choices(text: str) -> list[str]:
+    """Codes of `1, male | 2, female`, or of names between semicolons, bars or commas."""
+    parts = re.split(r"[|;\n]", text) if re.search(r"[|;\n]", text) else text.split(",")
+    codes = [re.split(r"\s*[=,]\s*", part.strip(), maxsplit=1)[0] for part in parts]
+    return list(dict.fromkeys(code for code in codes if code))
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None

@@ -1,0 +1,114 @@
+"""`fedkme schema`: from csv files to a public schema, and checks of files against it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from fedkme.drafts.checking import check_file, report_lines
+from fedkme.drafts.dictionary import draft_files
+from fedkme.drafts.dummies import dummy_columns
+from fedkme.drafts.writing import text_of
+from fedkme.errors import ConfigError, DataError
+from fedkme.tables.data_file import Source
+from fedkme.tables.schema import load_schema
+from fedkme.tables.text import csv_text
+
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Draft a public schema, check files against it, make rows for a rehearsal.",
+)
+
+Schemas = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, or Table Schema (.json).")]
+Out = Annotated[Path | None, typer.Option(help="File to write; none: print.")]
+
+
+@app.callback()
+def schema() -> None:
+    """Draft a public schema, check files against it, make rows for a rehearsal."""
+
+
+@app.command()
+def draft(
+    samples: Annotated[list[Path], typer.Argument(help="PUBLIC rows, or a data dictionary.")],
+    label: Annotated[str | None, typer.Option(help="Column that a model learns to predict.")] = None,
+    out: Out = None,
+) -> None:
+    """Draft a schema from public rows or a data dictionary, with remarks on what to look at.
+
+    Separator, decimal sign, encoding, dates, words for nothing, categories, and columns that tell rows apart
+    are found. Bounds and names that were seen in rows are marked: replace them if the rows are private.
+    """
+    _put(text_of(draft_files(samples, label)), out)
+
+
+@app.command()
+def check(
+    schema_file: Schemas,
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Files of rows; or OWNER.toml, CONSUMER.toml, a scenario, for those they name."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Print faulty cells. They are private: for your eyes alone.")
+    ] = False,
+) -> None:
+    """Find every fault of every file, with line numbers, in one pass; nothing leaves this host.
+
+    Counts what the schema's `missing` and `clip`, and names that are in no list, swallow.
+    """
+    loaded = load_schema(schema_file)
+    reports = [
+        check_file(source, loaded, party, of_persons=private, show_values=show_values)
+        for path in files
+        for source, party, private in _sources(path)
+    ]
+    if as_json:
+        typer.echo(json.dumps({"files": [report.to_json() for report in reports]}, indent=1))
+    else:
+        for report in reports:
+            typer.echo("\n".join(report_lines(report)))
+    if faulty := sum(bool(report.faults) for report in reports):
+        what = f"{faulty} of {len(reports)} files do not fit the schema"
+        raise DataError(what, "Correct what the lines above name.")
+
+
+@app.command()
+def dummy(
+    schema_file: Schemas,
+    rows: Annotated[int, typer.Option(min=0, help="How many.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    out: Out = None,
+) -> None:
+    """Write random rows of the schema's domain as csv, for a rehearsal: nobody's rows are in them."""
+    _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
+
+
+def _sources(path: Path) -> Iterator[tuple[Source, str, bool]]:
+    """Files of rows that a path names, whose they are, and whether they are private."""
+    if path.suffix != ".toml":
+        yield path, path.name, True
+        return
+    from fedkme.operate.configurations import files_of_rows  # it imports every role
+
+    yield from files_of_rows(path)
+
+
+def _put(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        with out.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{out} exists already", "Choose another name: nothing is overwritten.") from None
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be written: {error.strerror}", "Check the folder.") from None

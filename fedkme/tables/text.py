@@ -1,0 +1,58 @@
+"""Rows as people read them: names of categories and classes, dates, an empty cell for a gap."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.tables.columns import GAP, GAPS, Category, Numeric, date_of
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+
+def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
+    """Cells of rows that fit the schema, by column; `load_table` reads the same rows from them.
+
+    The column that marks the gaps of a nullable number is told by the number's empty cells.
+    """
+    columns: dict[str, list[str]] = {}
+    for place, (name, spec) in enumerate((n, each) for each in schema.columns for n in each.names):
+        values = table.values[:, place]
+        if isinstance(spec, Numeric):
+            columns[name] = _numbers(values, spec)
+        elif spec.gaps_of is None:
+            columns[name] = _names(values, spec)
+        else:
+            marked, cells = (values == GAPS.index(GAP)).tolist(), columns[spec.gaps_of]
+            columns[spec.gaps_of] = ["" if gap else cell for cell, gap in zip(cells, marked, strict=True)]
+    if table.labels is not None and schema.label:
+        columns[schema.label.name] = [schema.classes[index] for index in table.labels.tolist()]
+    return columns
+
+
+def csv_text(columns: Mapping[str, Sequence[str]]) -> str:
+    """Columns of equal length as a .csv file has them."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def _numbers(values: NDArray[Any], spec: Numeric) -> list[str]:
+    gaps = spec.gaps(values.astype(np.float64))
+    write = date_of if spec.kind == "date" else _number
+    return ["" if gap else write(value) for value, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else f"{value:.15g}"
+
+
+def _names(values: NDArray[Any], spec: Category) -> list[str]:
+    return ["" if value != value else spec.categories[int(value)] for value in values.tolist()]

@@ -1,0 +1,207 @@
+"""`fedkme schema`: check, dummy, draft of dictionaries, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedkme.cli import _load
+from fedkme.drafts.checking import spans
+from fedkme.errors import DataError, SchemaError
+from fedkme.tables.files import load_table
+from fedkme.tables.schema import load_schema, schema_from
+from fedkme.tables.table_schema import from_table_schema
+from tests.places import ROOT
+
+SCHEMA = """
+ignore = ["id"]
+[[columns]]
+name = "age"
+kind = "numeric"
+bounds = [0, 120]
+nullable = true
+[[columns]]
+name = "smoker"
+kind = "category"
+categories = ["yes", "no", "unknown"]
+missing = "unknown"
+[[columns]]
+name = "seen"
+kind = "date"
+bounds = [2020-01-01, 2024-12-31]
+[[columns]]
+name = "dose"
+kind = "numeric"
+bounds = [0, 10]
+clip = true
+[label]
+name = "ill"
+classes = ["no", "yes"]
+"""
+SECRET = "SECRET"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    good = "".join(f"{n},{20 + n},yes,2021-01-02,3,no\n" for n in range(50))
+    Path("good.csv").write_text("id,age,smoker,seen,dose,ill\n" + good + "51,,,2021-01-02,11,no\n")
+    bad = f"51,{SECRET},Y,2021-01-02,3,no\n52,300,Y,2019-01-02,3,maybe\n"
+    Path("bad.csv").write_text("id,age,smoker,seen,dose,ill\n" + good + bad)
+    return tmp_path
+
+
+def typed(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(_load("schema"), arguments)
+    error = getattr(done.exception, "code", done.exit_code)
+    assert error == code, done.output
+    return done.output
+
+
+def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder: Path) -> None:
+    # Issue 14, item 2: `schema check *.csv` (every fault of every file with line numbers, in one pass;
+    # counts what `missing` and `clip` swallowed); nothing private beyond line numbers and column names.
+    said = typed("check", "schema.toml", "good.csv", "bad.csv", "nowhere.csv", code=DataError.code)
+    assert "good.csv: 51 rows, no faults" in said
+    assert "column 'smoker': 1 cells are empty" in said
+    assert "column 'dose': 1 cells are outside the bounds" in said
+    for line in (
+        "line 52: column 'age': text where a number belongs",
+        "line 53: column 'age': outside the public bounds",
+        "lines 52 to 53: column 'smoker': a name not in the schema",
+        "line 53: column 'seen': outside the public bounds",
+        "line 53: column 'ill': an empty cell or a name not in the schema",
+        "nowhere.csv: not read",
+    ):
+        assert line in said
+    for private in (SECRET, "300", "maybe", "'Y'", "2019"):
+        assert private not in said
+
+
+def test_values_are_shown_on_demand_alone(folder: Path) -> None:
+    said = typed("check", "schema.toml", "bad.csv", "--show-values", code=DataError.code)
+    assert f"['{SECRET}' x 1]" in said
+    assert "['Y' x 2]" in said
+
+
+def test_findings_for_programs(folder: Path) -> None:
+    found = json.loads(typed("check", "schema.toml", "bad.csv", "--json", code=DataError.code))
+    (file,) = found["files"]
+    assert file["rows"] == 52
+    assert [(fault["column"], fault["lines"]) for fault in file["faults"]] == [
+        *(("age", [52]), ("ill", [53]), ("age", [53]), ("seen", [53]), ("smoker", [52, 53]))
+    ]
+    assert {fault["code"] for fault in file["faults"]} == {DataError.code}
+    assert SECRET not in json.dumps(found)
+
+
+def test_a_file_in_another_dialect_gets_the_settings_that_read_it(folder: Path) -> None:
+    rows = "".join(f"{n};{n},5;Y;02.01.2021;NA;no\r\n" for n in range(50))
+    Path("other.csv").write_bytes(f"id;AGE;smoker;seen;dose;ill\r\n{rows}é".encode("latin-1"))
+    said = typed("check", "schema.toml", "other.csv", code=DataError.code)
+    hint = said.partition("data = ")[2].splitlines()[0]
+    assert 'sep = ";", decimal = ",", encoding = "cp1252", na = ["NA"]' in hint
+    assert 'columns = {age = {from = "AGE"}, seen = {format = "%d.%m.%Y"}}' in hint
+
+
+@pytest.mark.parametrize("names", [("Y", "N"), ("1", "0")])
+def test_configurations_are_checked_as_they_are_read(folder: Path, names: tuple[str, str]) -> None:
+    # The same settings for owners, consumers and scenarios: here an owner's `map`.
+    rows = "".join(f"{n},{20 + n},{names[n % 2]},2021-01-02,3,no\n" for n in range(50))
+    Path("own.csv").write_text("id,age,smoker,seen,dose,ill\n" + rows)
+    owner = 'name = "north"\ncurator = "-"\nplaintext = true\nschema_file = "schema.toml"\n'
+    owner += '[data]\npath = "own.csv"\n'
+    Path("owner.toml").write_text(owner)
+    assert "lines 2 to 51: column 'smoker'" in typed(
+        "check", "schema.toml", "owner.toml", code=DataError.code
+    )
+    mapped = f'columns.smoker.map = {{{names[0]} = "yes", {names[1]} = "no"}}\n'
+    Path("owner.toml").write_text(owner + mapped)
+    assert "own.csv: 50 rows, no faults" in typed("check", "schema.toml", "owner.toml")
+
+
+def test_scenarios_are_checked_file_by_file(folder: Path) -> None:
+    own = ROOT / "examples" / "own-files"
+    said = typed("check", str(own / "schema.toml"), str(own / "scenario.toml"))
+    assert said.count("no faults") == 5
+
+
+@pytest.mark.parametrize("person", ["", '[person]\ncolumn = "who"\nrows = 2\n'])
+def test_dummy_rows_fit_the_schema_and_are_the_same_for_the_same_seed(folder: Path, person: str) -> None:
+    Path("schema.toml").write_text(SCHEMA + person)
+    text = typed("dummy", "schema.toml", "--rows", "400", "--seed", "3")
+    typed("dummy", "schema.toml", "--rows", "400", "--seed", "3", "--out", "dummy.csv")
+    assert Path("dummy.csv").read_text() == text
+    table = load_table(Path("dummy.csv"), load_schema(Path("schema.toml")), "north", of_persons=True)
+    assert len(table) == 400
+    assert table.labels is not None
+    assert 0 < np.isnan(table.values[:, 0]).sum() < 60
+    assert set(table.values[:, 2]) == {0, 1, 2}
+
+
+def test_nothing_is_overwritten(folder: Path) -> None:
+    typed("dummy", "schema.toml", "--out", "good.csv", code=10)
+    assert "2021-01-02" in Path("good.csv").read_text()
+
+
+def test_a_data_dictionary_is_drafted_without_rows(folder: Path) -> None:
+    # Issue 14, item 2: a *public* sample or a data dictionary.
+    Path("dictionary.csv").write_text(
+        "Variable,Type,Min,Max,Choices\nage,integer,0,120,\nweight,number,0.5,300,\n"
+        'sex,text,,,"1, male | 2, female"\nseen,date,2020-01-01,2024-12-31,\nnotes,text,,,\n'
+    )
+    text = typed("draft", "dictionary.csv")
+    assert "FROM DATA" not in text
+    Path("drafted.toml").write_text(text)
+    schema = load_schema(Path("drafted.toml"))
+    assert schema.names == ("age", "weight", "sex", "seen")
+    assert schema.ignore == ("notes",)
+    assert schema.columns[2].model_dump()["categories"] == ("1", "2")
+
+
+FIELDS: list[dict[str, Any]] = [
+    {"name": "id", "type": "string"},
+    {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 120, "required": True}},
+    {"name": "lab", "type": "number", "constraints": {"minimum": 0, "maximum": 9.5}},
+    {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"], "required": True}},
+    {"name": "seen", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2024-12-31"}},
+    {"name": "smoker", "type": "boolean", "trueValues": ["yes"], "falseValues": ["no"]},
+]
+
+
+def test_a_table_schema_is_read_as_a_schema(folder: Path) -> None:
+    # Issue 14, item 2: "Table Schema (Frictionless) can be read".
+    Path("table.json").write_text(
+        json.dumps({"fields": FIELDS, "primaryKey": "id", "missingValues": ["", "-9"]})
+    )
+    schema = load_schema(Path("table.json"))
+    assert schema.names == ("age", "lab", "lab_missing", "sex", "seen", "seen_missing", "smoker")
+    assert schema.ignore == ("id",)
+    assert schema.columns[1].model_dump()["missing_codes"] == (-9.0,)
+    assert schema.columns[6].model_dump()["categories"] == ("no", "yes", "missing")
+    Path("drafted.toml").write_text(typed("draft", "table.json"))
+    assert load_schema(Path("drafted.toml")) == schema
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ("age", "no list of fields"),
+        ([{"name": "age", "type": "integer"}], "'age' of the Table Schema has no bounds"),
+        ([{"name": "note", "type": "string"}], "'note' of the Table Schema is a string without an 'enum'"),
+    ],
+)
+def test_a_table_schema_without_a_domain_is_refused(fields: Any, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        schema_from(from_table_schema({"fields": fields}))
+
+
+def test_lines_are_drawn_together() -> None:
+    assert spans([2, 3, 4, 9]) == "2 to 4, 9"
+    assert spans(range(1, 40, 2)) == "1, 3, 5, 7, 9, 11, 13, 15 and 12 more"

@@ -1,0 +1,117 @@
+"""Errors of configurations: the key by the path that its user wrote, in words that are no validator's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consumer.settings import ConsumerSettings
+from curator.settings import CuratorSettings
+from fedkme.config import Settings, validate
+from fedkme.errors import ConfigError
+from fedkme.tables.schema import Schema
+from owner.settings import OwnerSettings
+from sim.config import SimulationSettings
+
+OWNER = {"name": "north", "curator": "-", "schema_file": "s.toml", "data": {"path": "rows.csv"}}
+CONSUMER = {
+    **{"curator": "-", "schema_file": "s.toml", "output": "out", "validation": "v.csv"},
+    "request": {"p": 5, "target": {"mechanism": "gaussian"}},
+}
+CURATOR = {"directory": "runs", "schema_file": "s.toml", "seeds": "seeds.npz"}
+SCENARIO = {
+    "scenario": {
+        **{"kind": "csv", "schema_file": "s.toml", "validation": "v.csv"},
+        "owners": {"north": {"path": "north.csv", "columns": {"age": {"from": "Alter"}}}},
+    },
+    "summary": {"p": 5},
+}
+SCHEMA = {"columns": [{"kind": "numeric", "name": "age", "bounds": [0, 120]}]}
+VALID: dict[type[Settings], dict[str, Any]] = {
+    OwnerSettings: OWNER,
+    ConsumerSettings: CONSUMER,
+    CuratorSettings: CURATOR,
+    SimulationSettings: SCENARIO,
+    Schema: SCHEMA,
+}
+
+WRONG: list[tuple[type[Settings], str, Any, str]] = [
+    (
+        OwnerSettings,
+        "data.seperator",
+        ";",
+        "'data.seperator' is not a key. Known keys: data.columns,",
+    ),
+    (OwnerSettings, "data.seb", ";", "'data.seb' is not a key. Did you mean 'data.sep'?"),
+    (OwnerSettings, "data.path", ..., "'data.path' is missing. Add it."),
+    (OwnerSettings, "data.columns.age", {"form": "Alter"}, "'data.columns.age.form' is not a key."),
+    (
+        OwnerSettings,
+        "data.columns.age",
+        {"map": {"Y": 3}},
+        "'data.columns.age.map.Y' is wrong: it is",
+    ),
+    (OwnerSettings, "data", 5, "'data' is wrong: it is no text."),
+    (OwnerSettings, "policy", {"rows": "cooked"}, "'policy.rows' is wrong: it is none of raw, hashed, none."),
+    (OwnerSettings, "policy", 3, "'policy' is wrong: it is no table of keys."),
+    (OwnerSettings, "log", "jsom", "'log' is wrong: it is none of text, json. Did you mean 'json'?"),
+    (ConsumerSettings, "request.p", "ten", "'request.p' is wrong: it is no whole number."),
+    (ConsumerSettings, "request.target.mechanism", "gausian", "'gausian' is no mechanism"),
+    (ConsumerSettings, "validation", {"path": "v.csv", "decimal": ";"}, "'validation.decimal' is wrong"),
+    (CuratorSettings, "owners", "north", "'owners' is wrong: it is no list."),
+    (CuratorSettings, "quota", {"row": 1}, "'quota.row' is not a key."),
+    (SimulationSettings, "scenario.kind", ..., "'scenario.kind' is missing. Add it: adult, csv, digits,"),
+    (
+        SimulationSettings,
+        "scenario.kind",
+        "cvs",
+        "there is no 'cvs'. Did you mean 'csv'?",
+    ),
+    (SimulationSettings, "scenario", 5, "'scenario' is wrong"),
+    (
+        SimulationSettings,
+        "scenario.sedes",
+        5,
+        "Did you mean 'scenario.seeds'?",
+    ),
+    (SimulationSettings, "scenario.owners.north.nan", ["?"], "'scenario.owners.north.nan' is not a key."),
+    (SimulationSettings, "scenario.owners.North", "a.csv", "'scenario.owners.North' is wrong"),
+    (SimulationSettings, "policies", {"north": {"row": 1}}, "'policies.north.row' is not a key."),
+    (Schema, "columns", [{"name": "age"}], "'columns.age.kind' is missing. Add it: category, date, numeric."),
+    (
+        Schema,
+        "columns",
+        [{"kind": "nummeric", "name": "age"}],
+        "'columns.age.kind' is wrong: there is no 'nummeric'.",
+    ),
+    (Schema, "columns", [{"kind": "numeric", "name": "age"}], "'columns.age.bounds' is missing"),
+    (Schema, "columns", [], "'columns' is wrong: it should have at least 1 item"),
+]
+JARGON = ("discriminator", "tag", "Input", "valid ", "instance", "union", "DataFile", "Settings")
+
+
+@pytest.mark.parametrize("model", VALID)
+def test_the_settings_of_these_tests_are_right(model: type[Settings]) -> None:
+    validate(model, VALID[model], "file.toml")
+
+
+def changed(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    first, _, rest = path.partition(".")
+    if rest:
+        return {**values, first: changed(values.get(first, {}), rest, value)}
+    without = {key: kept for key, kept in values.items() if key != first}
+    return without if value is ... else {**without, first: value}
+
+
+@pytest.mark.parametrize(("model", "path", "value", "words"), WRONG, ids=lambda value: str(value)[:30])
+def test_a_wrong_key_is_named_by_the_path_that_was_written(
+    model: type[Settings], path: str, value: Any, words: str
+) -> None:
+    # Issue 14, item 5: wrong keys are named by the path the user wrote, never a raw validator's text ("Unable
+    # to extract tag using discriminator 'kind'").
+    with pytest.raises(ConfigError) as caught:
+        validate(model, changed(VALID[model], path, value), "file.toml")
+    line = str(caught.value)
+    assert words in line
+    assert not [word for word in JARGON if word in line]
