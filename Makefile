@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-fast lint format protos bench dist clean
+.PHONY: venv demo test test-fast lint format protos reference bench dist clean
 
 venv: $(VENV)/.ready
 
@@ -30,6 +30,7 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/protos.py --check
+	$(BIN)/python tools/reference.py --check
 
 format: venv
 	$(BIN)/ruff format .
@@ -37,6 +38,9 @@ format: venv
 
 protos: venv
 	$(BIN)/python tools/protos.py
+
+reference: venv
+	$(BIN)/python tools/reference.py
 
 bench: venv
 	$(BIN)/fedkme bench

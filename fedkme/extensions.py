@@ -22,7 +22,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fedkme.errors import ExtensionError
@@ -145,6 +145,12 @@ class Kinds(Generic[ModelT]):
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Choose the class before the field is validated."""
         return core_schema.no_info_before_validator_function(self.model_validate, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe a table of any of the kinds."""
+        return {"anyOf": [handler(each.__pydantic_core_schema__) for each in self.classes()]}
 
     def _wrong(self, where: tuple[str, ...], given: object, message: str = "") -> ValidationError:
         error = "missing" if not message else PydanticCustomError("kind", "{message}", {"message": message})

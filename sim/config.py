@@ -47,6 +47,7 @@ class LaunchSettings(Settings):
     """Settings of any simulation: a scenario, and how its parties are run."""
 
     scenario: ScenarioConfig
+    """Rows of every party."""
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
     seed: int = Field(0, ge=0)

@@ -70,6 +70,7 @@ class SummarySettings(Settings):
     where the seeds are rows of D_v's kind and D_v is small (docs/decisions/004). Where h1 is secret it
     stays so, and there are none."""
     auction: AnyAuction = ClockSettings()
+    """Auction by which Algorithm 3 chooses a row in each round."""
     quorum: int = Field(1, ge=1)
     """Fewest owners: with less the run stops and keeps what it has."""
 

@@ -91,6 +91,22 @@ def dummy(
     _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
 
 
+@app.command("json")
+def json_of(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of file; --help lists them.")],
+    out: Out = None,
+) -> None:
+    """Print the JSON Schema of a kind of file, by which editors complete and check it.
+
+    Kinds: schema, owner, curator, consumer, consumer-release, scenario, release-scenario.
+    """
+    from fedkme.operate.descriptions import KINDS, json_schema  # it imports every role
+
+    if kind not in KINDS:
+        raise ConfigError(f"there is no kind of file '{kind}'", f"Kinds are {', '.join(KINDS)}.")
+    _put(json.dumps(json_schema(kind), indent=1) + "\n", out)
+
+
 def _sources(path: Path) -> Iterator[tuple[Source, str, bool]]:
     """Files of rows that a path names, whose they are, and whether they are private."""
     if path.suffix != ".toml":

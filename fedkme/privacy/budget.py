@@ -21,7 +21,9 @@ class Budget(Settings):
     """A total (epsilon, delta), over everything that a party's ledger holds; by the sound accountant."""
 
     epsilon: float = Field(gt=0)
+    """Most that may be spent."""
     delta: float = Field(gt=0, lt=1)
+    """Probability at which epsilon is stated."""
 
 
 class WindowBudget(Budget):

@@ -31,7 +31,9 @@ class PrivacyTarget(Settings):
     """Limit on a run's cost: of D_v towards everybody, of each owner's rows towards other owners."""
 
     epsilon: float = Field(1.0, gt=0)
+    """Bound of the total loss."""
     delta: float = Field(1e-5, gt=0, lt=1)
+    """Probability at which epsilon is stated."""
     group: int = Field(1, ge=1)
     """Rows that epsilon holds for together, such as those of one person (docs/decisions/017)."""
     clock_share: float = Field(0.5, gt=0, lt=1)

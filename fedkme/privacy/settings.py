@@ -94,7 +94,9 @@ class GaussianSettings(MechanismSettings):
 
     mechanism: Literal["gaussian"] = "gaussian"
     epsilon: float = Field(1.0, gt=0)
+    """Total of all its releases in a run."""
     delta: float = Field(1e-5, gt=0, lt=1)
+    """Probability at which epsilon is stated."""
 
     @override
     def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> GaussianMean:

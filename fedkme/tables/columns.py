@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, FiniteFloat, field_serializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_serializer, model_validator
 
 from fedkme.config import Settings
 
@@ -45,19 +45,29 @@ def date_of(days: float) -> str:
     return (EPOCH + timedelta(days=round(days))).isoformat()
 
 
+def _as_it_is(value: object) -> object:
+    return value
+
+
+Number = Annotated[FiniteFloat, BeforeValidator(_as_it_is, json_schema_input_type=FiniteFloat | date)]
+"""A number; the value of a date column may be written as a date."""
+
+
 class Numeric(Settings):
     """A number, a date, or a block of like numbers such as the pixels of an image."""
 
     kind: Literal["numeric", "date"] = "numeric"
     """`date`: a day. Bounds, `missing` and `missing_codes` are dates; a table holds days since 1970-01-01."""
     name: Name
-    bounds: tuple[FiniteFloat, FiniteFloat]
+    """Name of the column."""
+    bounds: tuple[Number, Number]
     """Smallest and largest value, or date, that there can be, known without looking at rows."""
     count: int = Field(default=1, ge=1)
     """Columns in the block; with more than one they are called name0, name1, ..."""
-    missing: FiniteFloat | None = None
+    missing: Number | None = None
     """Public value in place of NaN, infinity, an empty cell or one of `missing_codes`; none: refuse them."""
-    missing_codes: tuple[FiniteFloat, ...] = ()
+    missing_codes: tuple[Number, ...] = ()
+    """Numbers that mean that there is no value, such as -9."""
     clip: bool = False
     """Move a value outside the bounds to the nearest bound instead of refusing it."""
     integer: bool = False
@@ -167,7 +177,9 @@ class Category(Settings):
 
     kind: Literal["category"] = "category"
     name: Name
+    """Name of the column."""
     categories: tuple[Name, ...] = Field(min_length=1)
+    """Names that a cell may have."""
     missing: str | None = None
     """Category that stands for an empty cell, and for the few names that are not in the list: a party's file
     with more than its `unknown` of them is refused; none: refuse all."""
@@ -243,7 +255,9 @@ class Label(Settings):
     """Label that a model learns to predict; never part of model space."""
 
     name: Name
+    """Name of the column."""
     classes: tuple[Name, ...] = Field(min_length=2)
+    """Names that a cell may have."""
     positive_above: FiniteFloat | None = None
     """Threshold of two classes whose file holds a number: the second class is every number above it."""
 

@@ -55,7 +55,9 @@ class Schema(Settings):
     """Columns and label of a table, agreed in public."""
 
     columns: tuple[Column, ...] = Field(min_length=1)
+    """Columns that rows are compared by, in the order of a table."""
     label: Label | None = None
+    """Column that a model learns to predict; none: rows have no labels."""
     person: Person | None = None
     """Person whose rows are; without it every statement is about one row."""
     ignore: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ class Mnist(DigitSplit):
 
     kind: Literal["mnist"] = "mnist"
     path: Path
+    """File of the images, .npz."""
     rows: int | None = Field(default=None, ge=1)
     """Training rows to use, drawn at random; default all."""
 

@@ -34,6 +34,7 @@ class States(Settings):
     data: Literal["acs", "allstate"] = "acs"
     """`acs`: the survey as NIST's SDNist has it; `allstate`: train.csv of the competition."""
     path: Path
+    """File of the data."""
     crowd: str
     """Region whose rows all owners share in even parts; the paper's FL."""
     target: str
@@ -41,6 +42,7 @@ class States(Settings):
     public: str
     """Region of the seed rows; the paper's OH."""
     owners: PositiveInt = 4
+    """Number of owners."""
     held_back: Fraction = 0.3
     """Share of the target's rows that no owner has."""
     validation_fraction: Fraction = 0.25

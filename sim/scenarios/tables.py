@@ -53,8 +53,12 @@ def _distinct(owners: tuple[OwnerFile, ...]) -> tuple[OwnerFile, ...]:
     return owners
 
 
+_Written = dict[str, Path | DataFile] | list[OwnerFile]
 Owners = Annotated[
-    tuple[OwnerFile, ...], Field(min_length=1), BeforeValidator(_as_list), AfterValidator(_distinct)
+    tuple[OwnerFile, ...],
+    Field(min_length=1),
+    BeforeValidator(_as_list, json_schema_input_type=_Written),
+    AfterValidator(_distinct),
 ]
 
 
