@@ -27,6 +27,7 @@ import numpy as np
 from curator.planning.facts import PublicFacts
 from curator.summary.auctions.clock import ClockSettings
 from curator.summary.auctions.privauction import PrivAuctionSettings
+from fedkme.cells.plan import SKETCH_SHARE
 from fedkme.privacy.gaussian import gaussian_sigma
 
 SPREAD = 14.0
@@ -45,8 +46,6 @@ UNIFORM_LEFT = {1.0: 1.0, 2.0: 0.23, 3.0: 0.09, 5.0: 0.04}
 """phi: what it leaves of uniform rows' error, between classes of images (.41 at 2) and real sites (.13)."""
 LEFT_POWER = 1.35
 CLOCK_EXACT, CLOCK_POWER, CLOCK_NOISY, CLOCK_SCALE = 0.47, 0.37, 0.89, 0.0016
-SKETCH_SHARE = 0.3
-"""Share of owners' epsilon, where there is no public code book."""
 OVERSHOOT = 5.0
 """Rows that a clock sells beyond its threshold, and half of its patience; fitted."""
 

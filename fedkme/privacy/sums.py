@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, NotEnoughRowsError
+from fedkme.errors import ConfigError
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import (
     ROW_UNIT,
@@ -145,42 +145,20 @@ class PooledRelease:
         """Sensitivity of the joint vector, each sum scaled so that its noise is that of the first."""
         return self.sigmas[0] / self.multiplier
 
-    def check_usable(
+    def usable_epsilon(
         self, query: int, features: EmbeddingMap, layout: Layout, rows: int, ratio: float = 1.0
-    ) -> None:
-        """Refuse an embedding that would be noise; reads nothing private, N being public.
+    ) -> float:
+        """An epsilon, of two digits, at which an embedding would be no mere noise; 0: this one is.
+
+        Reads nothing private, N being public.
 
         Args:
             query: its place in `queries`.
             features: phi.
             layout: columns of the embedding.
-            rows: N.
+            rows: N, at least 1.
             ratio: largest bearable length of the mean's noise (root mean square) over the norm bound B, the
                 longest that the mean itself can be.
-
-        Raises:
-            NotEnoughRowsError: says which epsilon would do.
-        """
-        noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
-        if noise > bearable:
-            usable = self.usable_epsilon(query, features, layout, rows, ratio)
-            raise NotEnoughRowsError(
-                f"{rows} rows are too few at epsilon {self.epsilon:g}: "
-                f"the noise would be {noise / bearable:.1f} times as long as it may be",
-                f"Use epsilon {usable:g} or more at delta {self.delta:g}, more rows or fewer features.",
-            )
-
-    def usable_epsilon(
-        self, query: int, features: EmbeddingMap, layout: Layout, rows: int, ratio: float = 1.0
-    ) -> float:
-        """An epsilon, of two digits, at which `check_usable` lets the same queries through; 0: this one does.
-
-        Args:
-            query: as there.
-            features: as there.
-            layout: as there.
-            rows: N, at least 1.
-            ratio: as there.
         """
         noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
         if noise <= bearable:

@@ -44,7 +44,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Book = Literal["auto", "sketch", "labels", "kmeans"]
 
-DELTA = 1e-5
+EPSILON, DELTA = 1.0, 1e-5
+"""Budget of an owner's row; D_v has the same epsilon."""
 RATIOS = (1.0, 1.5, 2.0, 3.0)
 SIZES = (50, 100, 200)
 
@@ -56,20 +57,10 @@ class Variant:
     name: str = "cells"
     book: Book = "auto"
     """Sketch with or without labels, by the rule for `auto`; or k-means of public seed rows."""
-    by_label: bool = True
-    """Owners count by class and cell where the code book was made with labels."""
-    epsilon: float = 1.0
-    """Epsilon of the owners at DELTA, and of D_v; inf: no noise at all."""
-    sketch_share: float | None = None
-    """Share of owners' epsilon; None: by the rule."""
-    own_class: bool = True
-    """Rows are counted by their own class where D_v has labels."""
     bits: int | None = None
     """Bits of the code book; None: by the rule."""
     fill: Fill = "design"
     """Rule by which owners pick rows."""
-    uniform: float = 0.0
-    """Share of the rows that owners draw uniformly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,36 +82,33 @@ class Round:
 
 def first_round(layout: ExperimentDraw, variant: Variant, seed: int) -> Round:
     """Sketch, code book and histograms of all parties."""
-    noiseless = np.isinf(variant.epsilon)
-    epsilon = 1.0 if noiseless else variant.epsilon
     sizes = np.array([len(rows) for rows in layout.owners], dtype=np.int64)
-    deviation = owner_noise(epsilon, DELTA).sketch_deviation
+    deviation = owner_noise(EPSILON, DELTA).sketch_deviation
     helpful = labels_help(int(sizes.sum()), layout.classes, deviation)
     labelled = variant.book == "labels" or (variant.book == "auto" and helpful)
-    own_class = labelled and variant.own_class and layout.validation_labels is not None
+    own_class = labelled and layout.validation_labels is not None
     classes = layout.classes if labelled else 1
-    share = variant.sketch_share or share_for(int(sizes.sum()), classes, deviation, own_class)
-    plan = owner_noise(epsilon, DELTA, 0.0 if variant.book == "kmeans" else share)
+    share = share_for(int(sizes.sum()), classes, deviation, own_class)
+    plan = owner_noise(EPSILON, DELTA, 0.0 if variant.book == "kmeans" else share)
     bits = variant.bits
     if bits is None:
-        bits = bits_for(len(layout.validation), sizes.tolist(), epsilon, plan.histogram.epsilon, classes)
+        bits = bits_for(len(layout.validation), sizes.tolist(), EPSILON, plan.histogram.epsilon, classes)
     if variant.book == "kmeans":
         book = kmeans_book(layout.seeds, 2**bits, spec_for(layout.schema, seed), layout.schema, seed)
     else:
-        multiplier = 0.0 if noiseless else plan.multiplier or 0.0
-        book = _sketched(layout, labelled, multiplier, bits, seed, own_class)
-    counting = Counting(book, layout.classes if labelled and variant.by_label and not own_class else 0)
+        book = _sketched(layout, labelled, plan.multiplier or 0.0, bits, seed, own_class)
+    counting = Counting(book, layout.classes if labelled and not own_class else 0)
     pairs = zip(layout.owners, layout.labels, strict=True)
     cells = [counting.cells_of(rows, labels) for rows, labels in pairs]
-    how = None if noiseless else plan.histogram
     counted = [
-        noisy_counts(own, counting.size, how, simulated(seed, f"owner-{i}", "cells"))
+        noisy_counts(own, counting.size, plan.histogram, simulated(seed, f"owner-{i}", "cells"))
         for i, own in enumerate(cells)
     ]
-    how_v = None if noiseless else histogram_noise(epsilon)
     of_validation = book.cells_of(layout.validation, layout.validation_labels)
-    nu = noisy_counts(of_validation, book.cells, how_v, simulated(seed, "consumer", "cells"))
-    variance = how.variance if how else 0.0
+    nu = noisy_counts(
+        of_validation, book.cells, histogram_noise(EPSILON), simulated(seed, "consumer", "cells")
+    )
+    variance = plan.histogram.variance
     histograms = Histograms(
         np.stack(counted), sizes, nu, len(layout.validation), max(1, counting.classes), variance
     )
@@ -149,7 +137,7 @@ def collect(first: Round, total: int, seed: int) -> tuple[FloatArray, IntArray]:
     layout, variant = first.layout, first.variant
     rule = FillRule(variant.fill, layout.gamma, seed)
     rows, labels = [], []
-    orders = make_orders(first.histograms, total, uniform=variant.uniform).directives()
+    orders = make_orders(first.histograms, total).directives()
     for place, (own, of_own, order) in enumerate(zip(layout.owners, layout.labels, orders, strict=True)):
         if order.count:
             drawn = drawn_rows(len(own), order.uniform, simulated(seed, f"owner-{place}", "draw"))

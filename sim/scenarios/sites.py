@@ -35,12 +35,13 @@ def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int
     if nobody := int(np.sum(texts == "")):
         cause = f"column '{site_column}' of sites is empty, rows: {nobody}"
         raise DataError(cause, "Fill these cells, or remove the rows: each row is somebody's.")
-    sites, counts = np.unique(texts, return_counts=True)
-    kept = [str(site) for site, count in zip(sites, counts, strict=True) if count >= least_rows]
+    sites, site_of, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(site_of, kind="stable"), np.cumsum(counts)[:-1])
+    kept = {str(site): own for site, own in zip(sites, rows, strict=True) if len(own) >= least_rows}
     if not kept:
         cause = f"no site of column '{site_column}' has {least_rows} rows"
         raise DataError(cause, "Give a table with more rows, or a smaller scenario.least_rows.")
-    return {name: np.flatnonzero(texts == site) for site, name in owner_names_of(kept).items()}
+    return {name: kept[site] for site, name in owner_names_of(kept).items()}
 
 
 def owner_names_of(sites: Iterable[str]) -> dict[str, str]:

@@ -74,6 +74,9 @@ def runs_of(sweep: SweepSettings) -> list[SweepRun]:
     Raises:
         ConfigError: there is no such scenario, or a key or value is wrong; nothing has been run then.
     """
+    named = [*sweep.grid, *(each.partition("=")[0].strip() for each in sweep.assignments)]
+    if "seed" in named:
+        raise ConfigError("'seed' is no key of a sweep, which sets it", "Seeds are --seeds, or 'seeds'.")
     values = [[(key, value) for value in sweep.grid[key]] for key in sweep.grid]
     combinations = list(itertools.product(*values))
     found = (_resolved(sweep, dict(chosen), seed) for seed in sweep.seeds for chosen in combinations)

@@ -33,8 +33,12 @@ class Worker:
         return None if self._process is None else self._process.pid
 
     def measure(self, run: SweepRun) -> Row:
-        """Measure a run; a row of failure where the process died."""
-        process = self._process = self._process or _start()
+        """Measure a run; a row of failure where there is no process, or it died."""
+        try:
+            process = self._process = self._process or _start()
+        except OSError as error:
+            cause = f"no process could be started for the run: {error.strerror}"
+            return {"code": PartyFailedError.code, "cause": cause}
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkme.errors import ConfigError, NotEnoughRowsError
+from fedkme.errors import ConfigError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.hermite import HermiteSumSpec
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
@@ -205,13 +205,11 @@ def test_too_few_rows_say_which_epsilon_would_do() -> None:
     def release(epsilon: float) -> PooledRelease:
         return PooledRelease((embedding_query(FOURIER, TWO), count_query()), epsilon, 1e-5)
 
-    release(1.0).check_usable(0, FOURIER, TWO, 10_000)
-    with pytest.raises(NotEnoughRowsError) as caught:
-        release(0.2).check_usable(0, FOURIER, TWO, 60)
-    usable = float(caught.value.remedy.split("epsilon ")[1].split()[0])
-    release(usable).check_usable(0, FOURIER, TWO, 60)
-    with pytest.raises(NotEnoughRowsError):
-        release(0.85 * usable).check_usable(0, FOURIER, TWO, 60)
+    assert not release(1.0).usable_epsilon(0, FOURIER, TWO, 10_000)
+    usable = release(0.2).usable_epsilon(0, FOURIER, TWO, 60)
+    assert usable > 0.2
+    assert not release(usable).usable_epsilon(0, FOURIER, TWO, 60)
+    assert release(0.85 * usable).usable_epsilon(0, FOURIER, TWO, 60)
 
 
 def test_impossible_releases_are_refused() -> None:

@@ -40,6 +40,13 @@ def test_seeds_as_the_command_line_has_them() -> None:
             parse_seeds(text)
 
 
+@pytest.mark.parametrize("changes", [{"assignments": ("seed=7",)}, {"grid": {"seed": (1, 2)}}])
+def test_a_seed_that_would_be_overruled_is_refused(changes: dict[str, Any]) -> None:
+    # `--set seed=7` was run with seed 0, without a word.
+    with pytest.raises(ConfigError, match="seed"):
+        runs(**changes)
+
+
 def test_every_combination_under_every_seed() -> None:
     # Issue 13, item 12: `--grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5`.
     found = runs(grid={"owners": (5, 20), "p": (50, 100), "protocol": ("cells", "uniform")}, seeds=(0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, DataError
 from sim.cli import app
+from sim.sweep import pool
 from sim.sweep.grid import SweepSettings, runs_of
 from sim.sweep.measure import flattened, measure
 from sim.sweep.pool import Worker
@@ -104,6 +106,20 @@ def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
     steps: list[SweepStep] = []
     assert len(sweep(settings(tmp_path, jobs=1), steps.append).rows) == 4
     assert len(steps) == 4
+
+
+def test_a_process_that_cannot_be_started_costs_its_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The sweep waited for ever for the row of a run whose thread had died.
+    def full() -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(pool, "_start", full)
+    rows = sweep(settings(tmp_path, grid={"p": (4, 6)})).rows
+    assert [(row["code"], row["cause"]) for row in rows] == [
+        (40, f"no process could be started for the run: {os.strerror(errno.EAGAIN)}")
+    ] * 2
 
 
 def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
