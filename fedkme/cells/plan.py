@@ -28,8 +28,6 @@ SLACK = 1e-5
 SKETCH_SHARE = 0.3
 """Share of an owner's epsilon for the sketch by itself; the histogram gets what is left of the joint
 budget."""
-
-
 SMALL_SHARE = 0.15
 """The share where rows say their class: a few directions are all that the sketch is for."""
 LARGE_SHARE = 0.7
@@ -37,7 +35,7 @@ LARGE_SHARE = 0.7
 CLASS_NOISE = 0.15
 """Length of the noise on a class mean of z, where z has length 1, beyond which a sketch gets LARGE_SHARE."""
 MOST_CELLS_THAT_HELP = 104.0
-"""A larger book is no better (measured: docs/results-summaries.md)."""
+"""A larger book is no better (docs/results-summaries.md, "Larger code books")."""
 LABELLED_ROWS = 84.0
 """Rows for each unit of the sketch's deviation from which on classes are used: 2,000 rows at epsilon 1."""
 

@@ -318,6 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--books", nargs="+", choices=["auto", "sketch", "labels", "kmeans"], default=["auto"]
     )
+    parser.add_argument("--bits", nargs="+", type=int, default=[None], help="of the code book; else by rule")
     parser.add_argument("--fills", nargs="+", choices=get_args(Fill), default=["design"])
     parser.add_argument("--quick", action="store_true", help="small sizes: a minute or two")
     parser.add_argument("--out", type=Path, help="JSON file of all scores, written after every layout")
@@ -336,9 +337,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{name}: skipped, {error}", flush=True)
             continue
         found = list(rivals(layout, seed, sizes))
-        for book, fill in itertools.product(chosen.books, chosen.fills):
-            said = [book] * (len(chosen.books) > 1) + [fill] * (len(chosen.fills) > 1)
-            variant = Variant(" ".join(["cells", *said]), book, fill=fill)
+        varied = (chosen.books, chosen.fills, chosen.bits)
+        for book, fill, bits in itertools.product(*varied):
+            said = [str(v) for v, all_of in zip((book, fill, bits), varied, strict=True) if len(all_of) > 1]
+            variant = Variant(" ".join(["cells", *said]), book, bits, fill)
             found += cells(layout, variant, seed, sizes)
         scores += found
         print(f"seed {seed}, {time.monotonic() - started:.0f} s", table(found), flush=True)
