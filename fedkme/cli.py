@@ -36,6 +36,7 @@ _VERBS = {
         "check ledgers against each other, count their cost, attack the mechanisms",
     ),
     "payout": ("fedkme.operate.payout_cli", "app", "divide a sum among the owners of a finished run"),
+    "runs": ("sim.cli", "runs_app", "list the simulations of a folder, with what each reached"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from sim.config import load_simulation
 from sim.report.progress import make_progress
+from sim.report.runs import past_runs, table_of
 from sim.report.write import print_summary, write_report
 from sim.run import simulate
 from sim.scenarios.argument import ScenarioName
@@ -22,9 +24,15 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Simulate: real parties on this machine.",
 )
+runs_app = typer.Typer(
+    pretty_exceptions_enable=False, add_completion=False, help="List the simulations of a folder."
+)
 report_app = typer.Typer(
     pretty_exceptions_enable=False, add_completion=False, help="Write the HTML report of a run's folder."
 )
+
+_WIDTH = 120
+"""Columns of a table that does not go to a terminal."""
 
 
 @app.callback()
@@ -79,3 +87,21 @@ def _reproduce(context: typer.Context) -> None:
 def report(directory: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
     """Write DIR/report.html again from what the run left."""
     typer.echo(write_report(directory))
+
+
+@runs_app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The folder that has the runs' folders.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the simulations of a folder, the newest last: what ran, how it ended, what it reached.
+
+    fedkme runs; fedkme runs elsewhere --json
+    """
+    found = past_runs(folder)
+    if as_json:
+        typer.echo(json.dumps([run.to_json() for run in found], indent=2))
+    elif found:
+        Console(width=None if sys.stdout.isatty() else _WIDTH).print(table_of(found))
+    else:
+        typer.echo(f"{folder} has no simulation that ended; `fedkme sim run digits` makes one")
