@@ -175,8 +175,3 @@ async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells
         for group, table in zip(cells.groups, tables, strict=True)
     )
     return replace(cells, coalitions=tuple(each for each in coalitions if each.rows))
-
-
-def facts(cells: PublicCells) -> dict[str, Any]:
-    """Facts about the cells for record.json."""
-    return {"cells": cells.book.cells, "kind": cells.book.kind, "classes": cells.classes}

@@ -40,14 +40,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.payouts.payout import Payout, divide
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import ExactStatistic, Laplace
 from fedkme.privacy.noise import NoiseSource
-
-FloatArray = NDArray[np.float64]
 
 UNITS = 4096
 """Steps in which clipped gains are counted: noise is added to whole numbers (see SecureNoise)."""

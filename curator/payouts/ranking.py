@@ -17,12 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedkme.cells.histogram import HistogramNoise, shares
 from fedkme.errors import ConfigError
-
-IntArray = NDArray[np.int64]
 
 _FOURTH = 6.0
 """Fourth moment of Laplace noise over its squared variance; the discrete law's is close to it."""

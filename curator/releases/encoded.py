@@ -36,7 +36,6 @@ from fedkme.privacy.sums import release_embedding
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
-NAME = "DP-MERF through an auto-encoder (Harder 2021, Algorithm 2)"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
@@ -34,7 +33,6 @@ from fedkme.features.domain import Dimension, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 _MAX_DIMENSION = 2**22
 
 

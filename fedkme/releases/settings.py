@@ -71,7 +71,6 @@ def _plain(value: float) -> float | str:
 
 
 Gamma = Annotated[float | Literal["median"], PlainValidator(_gamma)]
-Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 Epsilon = Annotated[float, Field(gt=0), PlainSerializer(_plain, when_used="json")]
 

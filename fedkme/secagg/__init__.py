@@ -18,10 +18,9 @@ from fedkme.secagg.messages import (
     Survivors,
     Unmasking,
 )
-from fedkme.secagg.noise import NoisePlan, noise_step, plan_noise, plan_of
+from fedkme.secagg.noise import NoisePlan, plan_noise, plan_of
 from fedkme.secagg.owner import OwnerAggregator, Phase
 from fedkme.secagg.parameters import Parameters, least_threshold
-from fedkme.secagg.ring import diameter_in_steps, to_steps, to_values
 from fedkme.secagg.signing import KeyBinding, bind, verify_all, verify_binding
 
 __all__ = [
@@ -45,13 +44,9 @@ __all__ = [
     "Total",
     "Unmasking",
     "bind",
-    "diameter_in_steps",
     "least_threshold",
-    "noise_step",
     "plan_noise",
     "plan_of",
-    "to_steps",
-    "to_values",
     "verify_all",
     "verify_binding",
 ]

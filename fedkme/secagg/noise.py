@@ -164,7 +164,7 @@ def plan_noise(
         dropouts: D.
         colluders: T.
         length: d.
-        diameter: L2 diameter of the sum after quantization, in steps.
+        diameter: L2 diameter of the sum, in steps.
         releases: r.
 
     Raises:
@@ -193,7 +193,7 @@ def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> Noise
 
     Args:
         parameters: as the curator proposes them.
-        diameter: L2 diameter of the sum after quantization, in steps, by this owner's own reckoning.
+        diameter: L2 diameter of the sum, in steps, by this owner's own reckoning.
         releases: r.
 
     Raises:
@@ -201,23 +201,6 @@ def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> Noise
     """
     honest = parameters.least_survivors - parameters.colluders
     return NoisePlan(parameters.noise, honest, parameters.length, diameter, releases)
-
-
-def noise_step(epsilon: float, delta: float, *, honest: int, diameter: float, releases: int = 1) -> float:
-    """The coarsest power of two, in the units of the values, that leaves a share 2**24 steps or more.
-
-    Args:
-        epsilon: >= 0.
-        delta: in (0, 1).
-        honest: m.
-        diameter: L2 diameter before quantization, in the units of the values; quantization only adds to it.
-        releases: r.
-
-    Raises:
-        ConfigError: a parameter is out of its range.
-    """
-    share = gaussian_sigma(epsilon, delta, releases) * diameter / math.sqrt(honest)
-    return math.ldexp(1.0, math.floor(math.log2(share / LEAST_SHARE)))
 
 
 def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]:
@@ -238,6 +221,6 @@ def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]
     if not LEAST_SHARE <= share <= _LARGEST_SHARE:
         raise ConfigError(
             "shares of noise are drawn for deviations of 2**24 to 2**45 steps",
-            "Take another step, see `noise_step`.",
+            "Take another step.",
         )
     return np.rint(noise.gaussian(share, size)).astype(np.int64)

@@ -36,7 +36,6 @@ from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 Ints = NDArray[np.int64]
 Count = Callable[[Table, str], Ints]
 """An owner's vector, by its rows and its name."""
-Plan = Callable[[float, float, float], CoalitionNoise]
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row; everybody looks")
 _GROUPS = (("east", "north"), ("south", "west"))
