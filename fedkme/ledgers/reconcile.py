@@ -1,7 +1,9 @@
 """Check that the ledgers of a run are whole, and that both sides of each exchange wrote the same.
 
 Mirrored are an owner's rows, sums and counts by cells to the curator and what they cost towards others, all
-that a consumer discloses of D_v, and what owners hear of each other's rows. An owner's bids and counts, and
+that a consumer discloses of D_v, and what owners hear of each other's rows: whoever sold rows in a round, or
+was there when the run ended, has heard what was broadcast until then, and must have its lines. Of an owner
+that was lost before it sold a row nothing tells what it heard. An owner's bids and counts, and
 the rows that the curator delivers, are in one ledger only: there the chain shows what was changed, and
 record.json, which holds the hash of the curator's last line at the end of its run, a cut.
 """
@@ -30,6 +32,9 @@ from fedkme.privacy.events import (
     validation_of,
 )
 from fedkme.privacy.ledger import Entry, check_chain, merged, read_ledger
+from fedkme.privacy.told import AUCTION, MEAN
+
+_NO_RUNS: Mapping[str, Set[str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
     for name in _absent(curator, parties):
         verdicts.append(Verdict(f"{name} and {CURATOR}", f"there is no ledger of {name}"))
     runs = {entry.disclosure.run for entry in curator.entries} | _recorded(directory)
-    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}) for party in _merged(parties))]
+    stayed = _stayed(directory)
+    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}, stayed) for party in _merged(parties))]
 
 
 def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
@@ -187,6 +193,14 @@ def _recorded(directory: Path) -> set[str]:
     return {str(_record(folder).get("run", REQUEST)) for folder in (directory, *directory.glob("run-*"))}
 
 
+def _stayed(directory: Path) -> dict[str, Set[str]]:
+    """Owners that were in a run to its end, by run, as the curator recorded them."""
+    records = [_record(folder) for folder in (directory, *directory.glob("run-*"))]
+    return {
+        str(record["run"]): frozenset(record.get("closings", ())) for record in records if "run" in record
+    }
+
+
 def rows_of_person(directory: Path) -> int:
     """Count the rows that one person may have in all, by the records of a curator's runs."""
     folders = (directory, *directory.glob("run-*"))
@@ -225,8 +239,13 @@ def _cut(found: Found, directory: Path) -> str:
     return ""
 
 
-def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
-    """Compare two ledgers over these runs: a ledger may hold others, with another curator."""
+def _compare(
+    curator: Found, party: Found, runs: Set[str], stayed: Mapping[str, Set[str]] = _NO_RUNS
+) -> Verdict:
+    """Compare two ledgers over these runs: a ledger may hold others, with another curator.
+
+    `stayed` has the owners that were in a run to its end, by run.
+    """
     theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
     heard = [entry for run, entry in by_run(party.entries) if run in runs and _is_heard(entry, party)]
@@ -236,6 +255,7 @@ def _compare(curator: Found, party: Found, runs: Set[str]) -> Verdict:
             (party, curator, _first_extra(theirs, ours)),
             (curator, party, _first_extra(ours, theirs)),
             (party, curator, _first_extra(heard, curator.entries)),
+            (curator, party, _first_extra(_due(curator, party, stayed), party.entries)),
         )
         if entry is not None
     ]
@@ -269,6 +289,28 @@ def _is_heard(entry: Entry, party: Found) -> bool:
     """Check that it is what the curator told an owner of others' rows; an owner need not hear everything."""
     about = entry.disclosure
     return about.protected == about.observer == OWNERS and party.party != CURATOR
+
+
+def _due(curator: Found, party: Found, stayed: Mapping[str, Set[str]]) -> list[Entry]:
+    """Lines about others' rows that an owner must have, since it was told of what they are about."""
+    sold: dict[str, set[int]] = {}
+    for about in (entry.disclosure for entry in curator.entries):
+        if about.protected == party.party and _is_row(about):
+            sold.setdefault(about.run, set()).add(about.round)
+
+    def is_due(about: Disclosure) -> bool:
+        rounds = sold.get(about.run, set())
+        if about.nonce.startswith(AUCTION):
+            return about.round in rounds
+        return about.round <= max(rounds, default=0) or party.party in stayed.get(about.run, ())
+
+    return [
+        entry
+        for entry in curator.entries
+        if entry.disclosure.nonce.startswith((AUCTION, MEAN))
+        and _is_heard(entry, party)
+        and is_due(entry.disclosure)
+    ]
 
 
 def _first_extra(entries: Iterable[Entry], others: Iterable[Entry]) -> Entry | None:

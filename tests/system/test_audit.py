@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +18,10 @@ from typer.testing import CliRunner
 from curator.summary.disclosures import SummaryDisclosures
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
 from fedkme.exchange import Offer
-from fedkme.ledgers.reconcile import Verdict, disclosures, verify
+from fedkme.ledgers.reconcile import Verdict, disclosures, verify, verify_files
 from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import Sound, matrix
-from fedkme.privacy.events import Disclosure, ExactStatistic, Gaussian, RawRows
+from fedkme.privacy.events import OWNERS, Disclosure, ExactStatistic, Gaussian, RawRows
 from fedkme.privacy.ledger import Entry, Ledger, file_writer, read_ledger
 from tests.system.launches import launch, ledgers
 
@@ -179,6 +180,29 @@ def test_a_forged_chain_of_an_owner_is_found_by_the_curator_s(run: Path) -> None
     line = seen.index(hidden.disclosure) + 1
     assert fault.fault.startswith(f"{run / 'ledger.jsonl'}, line {line}: 'raw-rows' of owner-2 in run-1")
     assert f"({hidden.disclosure.nonce}) is not in {path}" in fault.fault
+
+
+def test_a_line_about_others_rows_that_an_owner_leaves_out_is_found(run: Path) -> None:
+    # Issue 12, B12: it stayed to the end, as record.json says; without that, its own sales say what it heard.
+    name = max(json.loads((run / "record.json").read_text())["closings"].items(), key=lambda sold: sold[1])[0]
+    path = run / "owners" / f"{name}.jsonl"
+    honest = path.read_bytes()
+    of_others = [entry.seq for entry in read_ledger(path) if entry.disclosure.protected == OWNERS]
+    assert len(of_others) > 1
+    alone = 0
+    for left_out in of_others:
+
+        def without(entries: list[Entry], seq: int = left_out) -> list[Disclosure]:
+            return [entry.disclosure for entry in entries if entry.seq != seq]
+
+        rewrite(path, without)
+        found = faults(run)
+        assert [verdict.about.split(" and ")[0] for verdict in found] == [name]
+        assert re.fullmatch(r".*ledger.jsonl, line \d+: '.*' of owners in .* is not in .*", found[0].fault)
+        alone += any(verdict.fault for verdict in verify_files([run / "ledger.jsonl", path])[0])
+        path.write_bytes(honest)
+    assert alone >= len(of_others) // 2
+    assert not faults(run)
 
 
 def test_an_altered_event_is_named_on_both_sides(run: Path) -> None:

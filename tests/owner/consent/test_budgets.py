@@ -14,7 +14,8 @@ from fedkme.protocols import PROTOCOLS
 from owner.consent.history import seen_by_consumer
 from owner.consent.status import read_status
 from owner.settings import PeriodBudget
-from tests.owner.consent.host import CHEAP, Clockwork, Host, configured, host
+from tests.owner.consent import host as consent_host
+from tests.owner.consent.host import CHEAP, Clockwork, Host, configured, host, rows
 from tests.owner.sums.owner_parties import Asker
 
 EACH = {"observer": "consumer", "epsilon": 2.0, "delta": 1e-5}
@@ -135,6 +136,19 @@ def test_a_run_that_ends_while_the_clock_is_back_ends_when_it_is_right_again(tmp
         assert admitted(at, "h") == "-"
         clock.pass_days(2)
         assert admitted(at, "hhh") == "hh-"
+
+
+def test_another_file_of_rows_does_not_begin_a_budget_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A budget is the store's: the same people may be in both files, whatever their digests are.
+    with host(tmp_path, budgets=[EACH]) as at:
+        assert admitted(at, "h") == "h"
+        before = at.wired.runs
+    monkeypatch.setattr(consent_host, "rows", lambda: rows(25))
+    with host(tmp_path, budgets=[EACH]) as at:
+        assert at.wired.runs == before == []
+        assert admitted(at, "hhc") == "h-c"
 
 
 def test_observers_of_budgets_are_checked(tmp_path: Path) -> None:
