@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ PROCESSES = (
     "fedkme/store/test_postgres.py",
     "sim/bench",
     "sim/scenarios/test_example.py",
+    "sim/sweep/test_sweep.py",
 )
 """Tests of parties in processes of their own, or over sockets."""
 LONG = (
@@ -42,11 +44,14 @@ LONG = (
     "curator/releases",
     "sim/attacks",
     "sim/experiments",
+    "sim/replay",
+    "sim/sarpatwar/test_reproduce_sarpatwar.py",
 )
-"""Tests in one process that train generators or audit mechanisms by thousands of runs."""
+"""Tests in one process that train generators, repeat experiments or audit mechanisms by thousands of runs."""
 _TESTS = Path(__file__).parent
 
 
+@cache
 def _under(path: Path, places: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(_TESTS / place) for place in places)
 

@@ -20,8 +20,9 @@ from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
+from tests.faults.mortal import Fate
 from tests.faults.virtual import run_virtual
-from tests.faults.world import LABELLED, RUN, SCHEMA, Fate, World
+from tests.faults.world import LABELLED, RUN, SCHEMA, World
 from tests.faults.world import OWNERS as NAMES
 
 SMALL = FeatureSettings(dimension=8)

@@ -146,7 +146,7 @@ def under_way(site: Site, settings: str = "", p: int = 60) -> tuple[Party, Party
 
 def test_a_drain_lets_a_run_end(site: Site) -> None:
     # "stop taking new runs (health NOT_SERVING, refusal with a clear line), let runs under way end"
-    curator, owner, consumer = under_way(site, "drain_s = 60", p=LONG)
+    curator, owner, consumer = under_way(site, "drain_s = 600", p=LONG)
     curator.process.send_signal(signal.SIGTERM)
     assert len(curator.until("draining")["runs"]) == 1
     assert health(site, "north") == NOT_SERVING

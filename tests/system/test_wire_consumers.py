@@ -186,7 +186,7 @@ def summary(*rows: Sequence[float]) -> pb.CuratorMessage:
         ([PLAN, summary((0.5, 0.5)), OUTCOME], ProtocolError, "the schema's 3 columns"),
         ([PLAN, summary((0.5, 0.5, 7.5)), OUTCOME], DataError, "outside the public bounds"),
         ([PLAN, pb.CuratorMessage(fault=types_pb2.Fault(code=20, cause="c", remedy="r"))], FedkmeError, "20"),
-        ([PLAN, summary(*[GOOD] * 300_000)], MessageTooLargeError, "is over 8388608 bytes"),
+        ([PLAN, summary(GOOD * 400_000)], MessageTooLargeError, "is over 8388608 bytes"),
     ],
     ids=map(str, range(11)),
 )

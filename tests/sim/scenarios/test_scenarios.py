@@ -1,4 +1,4 @@
-"""Owners' rows in the shipped scenarios."""
+"""Digits dealt to owners, settings of scenarios, and the shipped files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from fedkme.config import Settings, load_toml, validate
@@ -16,23 +15,13 @@ from fedkme.errors import ConfigError, DataError, MissingDependencyError
 from fedkme.tables.table import Table
 from sim.scenarios import (
     Digits,
-    Hospitals,
-    Mnist,
-    Scenario,
     ScenarioConfig,
     build_scenario,
     find_scenario,
 )
-from sim.scenarios.base import DigitSplit, cut, deal, draw, generator, locate, owner_names
+from sim.scenarios.base import DigitSplit, cut, deal, draw, generator, owner_names
 from sim.scenarios.digits import jitter
-from tests.places import DATA
-
-
-def data(name: str) -> Path:
-    path = DATA / name
-    if not path.is_file():
-        pytest.skip(f"{name} is not there: set FEDKME_DATA to the folder of the data sets")
-    return path
+from tests.sim.scenarios.contents import classes, content, same, tables
 
 
 class File(Settings):
@@ -40,30 +29,6 @@ class File(Settings):
 
     scenario: ScenarioConfig
     summary: dict[str, Any] | None = None
-
-
-def tables(scenario: Scenario) -> dict[str, Table]:
-    extra = {"D_v": scenario.validation, "test": scenario.test}
-    return {**scenario.owners, **extra, **({"seeds": scenario.seeds} if scenario.seeds else {})}
-
-
-def content(table: Table) -> list[bytes]:
-    return [row.tobytes() for row in np.ascontiguousarray(table.values)]
-
-
-def classes(table: Table) -> dict[int, int]:
-    assert table.labels is not None
-    values, counts = np.unique(table.labels, return_counts=True)
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
-
-
-def same(first: Scenario, second: Scenario) -> bool:
-    a, b = tables(first), tables(second)
-    return a.keys() == b.keys() and all(
-        content(a[name]) == content(b[name])
-        and np.asarray(a[name].labels).tolist() == np.asarray(b[name].labels).tolist()
-        for name in a
-    )
 
 
 def test_digits_follow_the_paper() -> None:
@@ -230,144 +195,6 @@ def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(MissingDependencyError, match=r"fedkme\[sim\]"):
         build_scenario(Digits(), seed=0)
-
-
-def images(rows: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    rng = np.random.default_rng(seed)
-    return rng.integers(0, 256, (rows, 2, 3), dtype=np.uint8), rng.integers(0, 10, rows, dtype=np.uint8)
-
-
-def small_mnist(path: Path, **more: NDArray[Any]) -> Path:
-    x_train, y_train = images(600, 0)
-    x_test, y_test = images(400, 1)
-    arrays: dict[str, Any] = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
-    np.savez(path, **(arrays | more))
-    return path
-
-
-def check_mnist(scenario: Scenario, train: int) -> None:
-    assert sum(map(len, scenario.owners.values())) == train
-    for owner, group in zip(scenario.owners.values(), [{0, 1}, {3, 4}, {5, 6}, {7, 8}, {9, 2}], strict=True):
-        assert set(classes(owner)) == group
-        assert owner.values.dtype == np.uint8
-    assert classes(scenario.test)[3] / len(scenario.test) == pytest.approx(0.7, abs=0.02)
-    assert len(scenario.validation) / (len(scenario.validation) + len(scenario.test)) == pytest.approx(
-        0.25, abs=0.02
-    )
-    assert scenario.seeds is not None
-    assert not {3, 4} & set(classes(scenario.seeds))
-    held = [row for name in ("D_v", "test", "seeds") for row in content(tables(scenario)[name])]
-    assert len(set(held)) == len(held)
-
-
-def test_mnist_layout(tmp_path: Path) -> None:
-    # Appendix G on an .npz of MNIST's layout, with Fashion-MNIST's extra array, beside the scenario's file.
-    small_mnist(tmp_path / "images.npz", split_exact_train=np.ones(600, bool))
-    config = Mnist(path=Path("images.npz"), seeds=100)
-    scenario = build_scenario(config, 0, tmp_path)
-    check_mnist(scenario, 600)
-    assert same(scenario, build_scenario(config, 0, tmp_path))
-    assert not same(scenario, build_scenario(config, 1, tmp_path))
-    part = build_scenario(config.model_copy(update={"rows": 250}), 0, tmp_path)
-    assert sum(map(len, part.owners.values())) == 250
-    assert content(part.test) == content(scenario.test)
-
-
-@pytest.mark.parametrize("name", ["mnist.npz", "fashion_mnist.npz"])
-def test_mnist_itself(name: str) -> None:
-    # Issue 2, item 9: the same from an .npz path; 25 % of the test rows are D_v.
-    scenario = build_scenario(Mnist(path=data(name), rows=5000), seed=0)
-    check_mnist(scenario, 5000)
-    assert scenario.schema.width == 784
-    assert 350 <= len(scenario.validation) <= 361
-
-
-BAD_MNIST: dict[str, tuple[dict[str, NDArray[Any]], str]] = {
-    "labels": ({"y_test": np.full(400, 10)}, "test part: label 'class'.*rows: 400"),
-    "number of labels": ({"y_train": np.zeros(3, int)}, "labels of shape"),
-    "pixels": ({"x_train": np.full((600, 6), 256)}, "'pixel': outside the public bounds, rows: 600"),
-    "size": ({"x_test": np.zeros((400, 7))}, r"shape \(400, 7\) and the schema has 6"),
-    "no images": ({"x_train": np.zeros(600)}, "no images x_train"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_MNIST)
-def test_a_bad_mnist_file(tmp_path: Path, case: str) -> None:
-    # Issue 2, "Bad input": wrong shapes, values outside the schema.
-    arrays, message = BAD_MNIST[case]
-    with pytest.raises(DataError, match=message):
-        build_scenario(Mnist(path=small_mnist(tmp_path / "images.npz", **arrays)), seed=0)
-
-
-def test_a_missing_file_names_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 2, "Bad input": cause and remedy. A path of the environment starts at the current folder.
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"--set scenario\.path=FILE\.$"):
-        build_scenario(Mnist(path=Path("absent.npz")), 0, tmp_path)
-    monkeypatch.delenv("FEDKME_DATA", raising=False)
-    with pytest.raises(ConfigError, match="variable of the environment"):
-        build_scenario(Mnist(path=Path("$FEDKME_DATA/mnist.npz")), 0, tmp_path)
-    (tmp_path / "mnist.npz").touch()
-    monkeypatch.setenv("FEDKME_DATA", ".")
-    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", Path("elsewhere")) == tmp_path / "mnist.npz"
-    # Without the variable, a data folder beside the current one is looked into.
-    monkeypatch.delenv("FEDKME_DATA")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "mnist.npz").touch()
-    assert locate(Path("$FEDKME_DATA/mnist.npz"), "path", None) == tmp_path / "data" / "mnist.npz"
-
-
-def test_hospitals() -> None:
-    # Issue 2, item 9: four real hospitals as owners, one of them also the target.
-    path = data("heart_disease_4hospitals.parquet")
-    scenario = build_scenario(Hospitals(path=path), seed=0)
-    sizes = {name: len(owner) for name, owner in scenario.owners.items()}
-    assert {**sizes, "hungarian": 294} == {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
-    assert sizes["hungarian"] + len(scenario.validation) + len(scenario.test) == 294
-    assert len(scenario.validation) == pytest.approx(294 / 4, abs=2)
-    assert len(scenario.test) == pytest.approx(294 / 4, abs=2)
-    assert set(classes(scenario.test)) == {0, 1}
-    assert scenario.seeds is not None
-    for name, table in tables(scenario).items():
-        scenario.schema.check(table, name)
-        encoded = scenario.schema.encode(table.values)
-        assert np.isfinite(encoded).all()
-        assert encoded.min() >= 0
-        assert encoded.max() <= 1
-    assert same(scenario, build_scenario(Hospitals(path=path), seed=0))
-    assert not same(scenario, build_scenario(Hospitals(path=path), seed=1))
-
-
-def test_no_patient_is_in_two_parties() -> None:
-    # The target's D_v, test and owned rows come from one hospital: every row of the file is in one party.
-    pandas = pytest.importorskip("pandas", reason="pandas reads the file a second time")
-    path = data("heart_disease_4hospitals.parquet")
-    scenario = build_scenario(Hospitals(path=path, target="va", seeds=0), seed=0)
-    frame = pandas.read_parquet(path)
-    ages = np.concatenate([table.values[:, 0] for table in tables(scenario).values()])
-    np.testing.assert_array_equal(np.sort(ages), np.sort(frame["age"]))
-    ill = sum(int(np.sum(table.labels)) for table in tables(scenario).values() if table.labels is not None)
-    assert 0 <= (frame["num"] > 0).sum() - ill <= len(scenario.validation)
-
-
-def test_cholesterol_of_zero_is_missing() -> None:
-    # data/README.md: chol == 0 means missing (all 123 Swiss): encoded as the public stand-in.
-    scenario = build_scenario(Hospitals(path=data("heart_disease_4hospitals.parquet")), seed=0)
-    column = 1 + 2 + 4 + 1  # age, sex, cp, trestbps come before
-    swiss = scenario.schema.encode(scenario.owners["switzerland"].values)[:, column]
-    np.testing.assert_allclose(swiss, (220 - 50) / 650, rtol=1e-6)
-
-
-def test_a_hospital_file_without_its_columns(tmp_path: Path) -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy.
-    header = "age,sex,cp,trestbps,chol,fbs,restecg,thalach,exang,oldpeak,slope,ca,thal,num"
-    path = tmp_path / "heart.csv"
-    path.write_text(f"{header}\n60,1,4,140,200,0,0,120,0,1.5,2,,7,3\n")
-    with pytest.raises(DataError, match="no column 'hospital'"):
-        build_scenario(Hospitals(path=path), seed=0)
-    path.write_text("age,hospital\n60,va\n")
-    with pytest.raises(DataError, match="no column 'ca', 'chol', 'cp' and 9 more"):
-        build_scenario(Hospitals(path=path), seed=0)
 
 
 @pytest.mark.parametrize("name", ["digits", "mnist", "hospitals", "csv"])

@@ -1,0 +1,267 @@
+"""Proven figures, what has none, and the laws that they obey."""
+
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedkme.errors import ConfigError
+from fedkme.privacy.accountants import Accountant, Published, Sound
+from fedkme.privacy.accountants.sound import zcdp_delta
+from fedkme.privacy.accounting import mwem_zcdp, privauction_patience, privauction_rate, zcdp_epsilon
+from fedkme.privacy.events import (
+    BoundedRange,
+    Clock,
+    Composed,
+    Event,
+    ExactStatistic,
+    Gaussian,
+    HashedRows,
+    Laplace,
+    MwemCall,
+    MwemRelation,
+    PrivAuction,
+    PureDp,
+    RawRows,
+    SubsampledGaussian,
+)
+from fedkme.privacy.gaussian import gaussian_sigma
+
+SOUND, PUBLISHED = Sound(), Published()
+D_V = MwemCall(0.01, 1656)
+LATER = MwemCall(0.01 / math.sqrt(5 * 100), 5)
+AUCTION = PrivAuction(privauction_rate(1.0, 1e-3, 27), privauction_patience(27), 100, 1.0, 1e-3)
+
+# Proven figures: the table of MATH.md
+
+
+@pytest.mark.parametrize(
+    ("relation", "delta", "zcdp", "pld"),
+    [
+        ("replace-one", 0.01, 3.308, 3.104),
+        ("add-remove, q counted", 0.01, 2.436, 2.392),
+        ("add-remove, q public", 0.01, 1.351, 1.228),
+        ("replace-one", 1e-5, None, 5.63),
+    ],
+)
+def test_what_h2_of_d_v_costs(relation: MwemRelation, delta: float, zcdp: float | None, pld: float) -> None:
+    # MATH.md, "Composition of what is released": the zCDP column to all digits, PLD to 3 digits.
+    by_method = {f.method: f.epsilon for f in SOUND.figures([MwemCall(0.01, 1656, relation)], delta)}
+    assert by_method["PLD"] == pytest.approx(pld, rel=1e-3)
+    if zcdp is not None:
+        assert float(f"{by_method['zCDP']:.4g}") == zcdp
+    best = SOUND.epsilon([MwemCall(0.01, 1656, relation)], delta)
+    assert best.epsilon == min(by_method.values())
+
+
+def test_what_h2_of_the_summary_costs() -> None:
+    # MATH.md: "D_s, p = 100, delta 1e-4, replace one: 0.0762 (zCDP), 0.0718 (PLD)"; 100 calls or one list.
+    by_method = {figure.method: figure.epsilon for figure in SOUND.figures([LATER] * 100, 1e-4)}
+    assert float(f"{by_method['zCDP']:.3g}") == 0.0762
+    assert float(f"{by_method['PLD']:.3g}") == 0.0718
+    assert SOUND.epsilon([Composed((LATER,) * 100)], 1e-4).epsilon == by_method["PLD"]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([PureDp(0.01, 1656)], 0.6980),
+        ([PureDp(0.01, 1656), PureDp(0.01, 1656)], 1.1089),
+        ([PureDp(0.04, 1656), Laplace(50, 1656)], 5.2474),
+        ([PureDp(0.02, 1656), Laplace(100, 1656)], 2.0409),
+    ],
+)
+def test_pure_releases_compose_optimally(events: list[Event], expected: float) -> None:
+    # ANCHORS.md, part D (b): optimal composition at delta 0.01, found with dp_accounting.
+    assert SOUND.epsilon(events, 0.01).epsilon == pytest.approx(expected, rel=1e-4)
+
+
+def test_small_deltas_fall_back_on_zcdp() -> None:
+    # Floating point carries a loss distribution down to about 1e-11.
+    figure = SOUND.epsilon([D_V], 1e-13)
+    assert figure.method == "zCDP"
+    assert figure.epsilon == zcdp_epsilon(mwem_zcdp(0.01, 1656, "replace-one"), 1e-13)
+
+
+# Proven figures: Gaussian
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.1, 1e-6), (4.0, 1e-9)])
+@pytest.mark.parametrize("releases", [1, 2, 100])
+def test_calibration_and_accounting_are_inverse(epsilon: float, delta: float, releases: int) -> None:
+    # Issue 3, item 2: "Exact calibration of the Gaussian mechanism".
+    sigma = gaussian_sigma(epsilon, delta, releases)
+    for events in ([Gaussian(sigma, releases)], [Gaussian(sigma)] * releases):
+        figure = SOUND.epsilon(events, delta)
+        assert figure.method == "exact Gaussian"
+        assert figure.epsilon == pytest.approx(epsilon, rel=1e-9)
+        assert SOUND.delta(events, epsilon).delta == pytest.approx(delta, rel=1e-9)
+
+
+def test_gaussians_of_different_noise() -> None:
+    # 1/sigma^2 adds up: 3 and 4 compose to 2.4.
+    assert SOUND.epsilon([Gaussian(3.0), Gaussian(4.0)], 1e-5) == SOUND.epsilon([Gaussian(2.4)], 1e-5)
+
+
+# What has no proof
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (AUCTION, "best bidder is always asked"),
+        (RawRows(3), "rows are seen"),
+        (HashedRows(3), "without noise"),
+        (ExactStatistic("the winner of a round"), "released without noise: the winner of a round"),
+    ],
+)
+def test_no_proof_means_inf_with_the_reason(event: Event, reason: str) -> None:
+    # DESIGN.md, decision 4: never an estimate, however little of the whole it is and however large delta.
+    assert not SOUND.supports(event)
+    for events in ([event], [Gaussian(1e6), Composed((Laplace(1e6), Composed((event,))))]):
+        figure = SOUND.epsilon(events, 0.5)
+        assert (figure.epsilon, figure.method) == (math.inf, "none")
+        assert reason in figure.reason
+        assert SOUND.delta(events, 100.0).delta == 1
+        assert figure.to_json()["epsilon"] == "inf"
+
+
+@dataclass(frozen=True)
+class Telepathy(Gaussian):
+    """A kind that no accountant was built for, though it looks like one that is."""
+
+    kind: ClassVar[str] = "telepathy"
+
+
+@pytest.mark.parametrize("accountant", [SOUND, PUBLISHED])
+def test_unknown_kinds_are_not_supported(accountant: Accountant) -> None:
+    # CONVENTIONS.md: supports() is False for anything the accountant was not built for, at any depth.
+    assert not accountant.supports(Telepathy(1.0))
+    assert not accountant.supports(Composed((D_V, Composed((Telepathy(1.0),)))))
+    assert "telepathy" in accountant.epsilon([D_V, Telepathy(1.0)], 0.01).reason
+    assert accountant.supports(Composed((D_V, Composed(()))))
+
+
+def test_a_refusal_changes_nothing() -> None:
+    # CONVENTIONS.md: failure is atomic. Accountants keep no state, so a figure is the same before and after.
+    before = SOUND.epsilon([D_V], 0.01)
+    SOUND.epsilon([D_V, AUCTION], 0.01)
+    assert SOUND.epsilon([D_V], 0.01) == before
+
+
+def test_relations_do_not_mix() -> None:
+    # Issue 3: every figure names its relation; events under different ones have no common figure.
+    figure = SOUND.epsilon([Clock(0.1, "add-remove"), MwemCall(0.01, 5, "replace-one")], 0.01)
+    assert math.isinf(figure.epsilon)
+    assert "relations" in figure.reason
+    assert SOUND.supports(Composed((Clock(0.1, "add-remove"), MwemCall(0.01, 5, "add-remove, q public"))))
+
+
+def test_without_delta_only_pure_releases_have_a_figure() -> None:
+    assert SOUND.epsilon([Clock(0.5), Laplace(2.0), BoundedRange(0.25)], 0.0).epsilon == 1.75
+    assert math.isinf(SOUND.epsilon([Gaussian(2.0)], 0.0).epsilon)
+    assert "delta = 0" in SOUND.epsilon([Clock(0.5), Gaussian(2.0)], 0.0).reason
+
+
+def test_nothing_released_costs_nothing() -> None:
+    for accountant in (SOUND, PUBLISHED):
+        assert accountant.epsilon([Composed(())], 0.0).epsilon == 0
+        assert accountant.delta([], 0.0).delta == 0
+
+
+@pytest.mark.parametrize("accountant", [SOUND, PUBLISHED])
+def test_questions_out_of_range_are_refused(accountant: Accountant) -> None:
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(ConfigError):
+            accountant.epsilon([D_V], delta)
+    with pytest.raises(ConfigError):
+        accountant.delta([D_V], -1.0)
+
+
+# Laws
+
+PROVEN: st.SearchStrategy[Event] = st.one_of(
+    st.builds(Gaussian, st.floats(1.0, 50.0), st.integers(1, 5)),
+    st.builds(Laplace, st.floats(1.0, 50.0), st.integers(1, 20)),
+    st.builds(BoundedRange, st.floats(0.02, 1.0), st.integers(1, 20)),
+    st.builds(PureDp, st.floats(0.02, 1.0), st.integers(1, 20)),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(PROVEN, min_size=1, max_size=3), PROVEN)
+def test_more_events_never_cost_less(events: list[Event], more: Event) -> None:
+    # Up to the grid, whose step depends on the events: 1e-3 of epsilon.
+    for delta in (1e-2, 1e-6):
+        less = SOUND.epsilon(events, delta).epsilon
+        assert SOUND.epsilon([*events, more], delta).epsilon >= less * (1 - 1e-3) - 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(PROVEN | st.just(D_V), min_size=1, max_size=3))
+def test_larger_deltas_never_cost_more(events: list[Event]) -> None:
+    deltas = [0.0, 1e-15, 1e-11, 1e-9, 1e-5, 1e-2, 0.5]
+    curve = [figure.epsilon for figure in SOUND.curve(events, deltas)]
+    assert all(b <= a + 1e-12 for a, b in pairwise(curve))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(PROVEN, min_size=1, max_size=3), st.sampled_from([1e-2, 1e-5]))
+def test_epsilon_and_delta_describe_one_curve(events: list[Event], delta: float) -> None:
+    epsilon = SOUND.epsilon(events, delta).epsilon
+    assert SOUND.delta(events, epsilon * (1 + 1e-9) + 1e-9).delta <= delta * (1 + 1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations([Gaussian(5.0), Laplace(8.0, 3), BoundedRange(0.1, 9), D_V, Clock(0.2)]))
+def test_the_order_of_events_does_not_matter(events: list[Event]) -> None:
+    expected = SOUND.epsilon([Composed(tuple(sorted(events, key=repr)))], 1e-5).epsilon
+    assert SOUND.epsilon(events, 1e-5).epsilon == expected
+
+
+@given(st.floats(1e-6, 50.0), st.floats(1e-12, 0.1))
+def test_the_two_conversions_from_zcdp_are_inverse(rho: float, delta: float) -> None:
+    epsilon = zcdp_epsilon(rho, delta)
+    if epsilon > 0:
+        assert zcdp_delta(rho, epsilon) == pytest.approx(delta, rel=1e-3)
+
+
+def test_extreme_events_have_a_figure() -> None:
+    # A peer's ledger may hold anything that events allow: no overflow, no endless computation.
+    for event in (
+        Gaussian(1e-100, 10**50),
+        Laplace(1e100, 10**50),
+        SubsampledGaussian(1e50, 1e-50, 10),
+        SubsampledGaussian(1e-50, 0.5),
+        PureDp(1e-60),
+        BoundedRange(700.0),
+    ):
+        for events in ([event], [event, Laplace(2.0)]):
+            assert SOUND.epsilon(events, 1e-5).epsilon >= 0
+            assert 0 <= SOUND.delta(events, 1.0).delta <= 1
+
+
+def test_rare_samples_have_renyi_figures_below_the_loss_distribution() -> None:
+    # Issue 3, item 2: "by PLD where all events allow it, else by RDP/zCDP".
+    figure = SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-12)
+    assert figure.method == "RDP"
+    assert SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-11).epsilon <= figure.epsilon
+
+
+def test_the_library_is_imported_when_a_figure_needs_it() -> None:
+    # It takes 1.7 s to import; nothing on the path of a round may wait for it.
+    code = """
+import sys
+from fedkme.privacy import accountants as a, events as e
+a.Sound().epsilon([e.Gaussian(2.0), e.RawRows(1)], 0.1), a.Sound().epsilon([e.Gaussian(2.0)], 0.1)
+a.Published().epsilon([e.MwemCall(0.01, 5)], 0.1)
+print("dp_accounting" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,91 @@
+"""Faults to plant in the product, and what they are made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim.replay.neighbours import Kind
+
+Patch = pytest.MonkeyPatch
+Plant = Callable[[Patch], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Planted disclosure.
+
+    Attributes:
+        case: protocol, and a part of the case's note.
+        plant: puts it into the product.
+        kinds: neighbours by which it shows.
+    """
+
+    case: tuple[str, str]
+    plant: Plant
+    kinds: tuple[Kind, ...] = ("corner",)
+
+
+def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
+    """Put `change(before, *arguments)` in the place of a function."""
+
+    def plant(patch: Patch) -> None:
+        before = getattr(place, name)
+
+        @functools.wraps(before)
+        def changed(*arguments: Any, **named: Any) -> Any:
+            return change(before, *arguments, **named)
+
+        patch.setattr(place, name, changed)
+
+    return plant
+
+
+def all_of(*plants: Plant) -> Plant:
+    def plant(patch: Patch) -> None:
+        for each in plants:
+            each(patch)
+
+    return plant
+
+
+def nothing(place: Any, name: str, instead: Any = None) -> Plant:
+    return around(place, name, lambda before, *arguments, **named: instead)
+
+
+def scaled(noise: Any, factor: float) -> Any:
+    """A source whose scales are wrong by a factor."""
+
+    class Scaled:
+        site = getattr(noise, "site", None)
+
+        def __getattr__(self, name: str) -> Any:
+            drawn = getattr(noise, name)
+            return drawn if name == "uniform" else lambda scale, size: drawn(factor * scale, size)
+
+        def discrete_laplace(self, scale: float, size: int) -> Any:
+            return noise.discrete_laplace(factor * scale, size)
+
+    return Scaled()
+
+
+def drawn_once(before: Any, cells: Any, size: int, how: Any, noise: Any, *, kept: dict[int, Any]) -> Any:
+    """Counts whose noise was drawn for the first of them."""
+    exact = np.bincount(cells, minlength=size).astype(np.int64)
+    if size not in kept:
+        kept[size] = noise.discrete_laplace(how.scale, size)
+    return exact + kept[size]
+
+
+def no_line_towards(observer: str, place: Any, name: str = "histogram_disclosures") -> Plant:
+    """Leave lines towards an observer out of those that a function makes."""
+
+    def without(before: Any, *said: Any) -> Any:
+        return [line for line in before(*said) if line.observer != observer]
+
+    return around(place, name, without)

@@ -1,0 +1,187 @@
+"""Summaries by cells over the wire: sketches, budgets, approvals, retries, ledgers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curator.cells.settings import CellsSettings
+from curator.summary.settings import SummarySettings
+from curator.sums.settings import SecuritySettings, SumSettings
+from fedkme.errors import (
+    BudgetError,
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    IncompleteSummaryError,
+    QuorumError,
+)
+from fedkme.ledgers.reconcile import verify
+from fedkme.privacy.budget import Budget
+from fedkme.privacy.ledger import open_ledger, read_ledger
+from fedkme.privacy.presets import PrivacyTarget
+from fedkme.privacy.settings import GaussianSettings
+from fedkme.tables.files import save_table
+from owner.consent.approvals import approve
+from owner.settings import PeriodBudget, PolicySettings
+from tests.system.cell_market import CELLS, SMALL, faults_in, record_of, town
+from tests.system.launches import read_json
+from tests.system.market import Ear, market, rows
+
+SEEDS = SummarySettings(
+    features=SMALL, protocol="cells", cells=CellsSettings(bits=2, code_book="seeds", rho=1.0)
+)
+
+
+async def test_the_sketch_under_secure_aggregation(tmp_path: Path) -> None:
+    # "noise once by secure sum where the curator is not trusted with the exact sketch": no owner's sums are
+    # in anybody's ledger, and not even the exact total.
+    async with town(tmp_path, "abc", release=SumSettings(security=SecuritySettings(), quorum=3)) as at:
+        await at.consumer()
+    assert record_of(tmp_path)["status"] == "complete"
+    lines = [entry.disclosure for entry in read_ledger(tmp_path / "runs" / "ledger.jsonl")]
+    sums = [line.event.kind for line in lines if line.nonce.startswith("sums 1 ")]
+    assert sums == ["gaussian"] * 3
+    assert {line.run for line in lines if line.nonce == "release 0"} == {"run-1/cells"}
+
+
+async def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
+    # It is gone while the owners are gathered for the sketch, and again while the run waits: the sketch is
+    # asked for once, and the histogram drawn once.
+    async with market(tmp_path, ["a", "b"], summary=CELLS) as at:
+        first = at.consumer()
+        await asyncio.sleep(0.5)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        at.owner("a")
+        at.owner("b")
+        ear = Ear()
+        await at.consumer(ear=ear)
+        assert [event for event, _ in ear.said if event == "resumed"]
+        await at.consumer(output=tmp_path / "another")
+    for name in "ab":
+        lines = [entry.disclosure for entry in read_ledger(tmp_path / f"{name}.jsonl")]
+        assert sum(line.nonce.startswith("sums 1 ") for line in lines) == 2  # one a request
+    assert record_of(tmp_path)["status"] == record_of(tmp_path, "run-2")["status"] == "complete"
+    assert faults_in(tmp_path) == []
+
+
+async def test_too_few_seeds(tmp_path: Path) -> None:
+    save_table(tmp_path / "seeds.npz", rows(3, 4))
+    async with town(tmp_path, summary=SEEDS, seeds=tmp_path / "seeds.npz") as at:
+        with pytest.raises(ConfigError, match="4 cells is made of public seed rows, and there are 3"):
+            await at.consumer()
+
+
+async def test_a_failure_that_the_consumer_did_not_hear(tmp_path: Path) -> None:
+    # The run is over before it began; asked again, the consumer hears so, and does not wait for ever.
+    async with market(tmp_path, ["a"], summary=CELLS, connect_s=1.0) as at:
+        first = at.consumer()
+        await asyncio.sleep(0.3)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await asyncio.sleep(1.0)
+        with pytest.raises(FedkmeError) as caught:
+            await at.consumer()
+        assert not isinstance(caught.value, CancelledRunError)
+        assert "a did not join" in caught.value.cause
+
+
+async def test_an_owner_s_budget_covers_sketch_and_histogram_together(tmp_path: Path) -> None:
+    # (1, 1e-5) of both takes exactly one run of (1, 1e-5); the sketch of the second is refused already.
+    budget = PeriodBudget(epsilon=1.0, delta=1e-5)
+    async with market(tmp_path, ["a"], summary=CELLS) as at:
+        at.owner("a", policy=PolicySettings(budgets=(budget,)))
+        await at.consumer()
+        assert record_of(tmp_path)["status"] == "complete"
+        with pytest.raises(QuorumError, match="limits and budgets of a do not allow"):
+            await at.consumer()
+
+
+async def test_an_owner_takes_part_with_the_rows_that_may_leave(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a", "b"], summary=CELLS) as at:
+        at.owner("a", policy=PolicySettings(most_rows_per_run=1))
+        at.owner("b")
+        await at.consumer(p=10)
+    record = record_of(tmp_path)
+    assert record["faults"] == []
+    assert record["accessed"]["a"] <= 1 == record["owner_rows"]["a"]
+
+
+async def test_a_curator_s_budget_counts_what_orders_tell_of_each_owner(tmp_path: Path) -> None:
+    async with town(tmp_path, budget=Budget(epsilon=1.5, delta=1e-5)) as at:
+        await at.consumer()
+        with pytest.raises(BudgetError, match="owners towards owners: epsilon 1 is spent"):
+            await at.consumer(output=tmp_path / "another")
+
+
+async def test_a_consumer_spends_no_more_of_d_v_than_it_may(tmp_path: Path) -> None:
+    # The plan says what is asked of D_v: a histogram that costs more than is left is not computed, though
+    # g~ of the other protocol could have been paid for.
+    budget = Budget(epsilon=1.5, delta=1e-5)
+    async with town(tmp_path) as at:
+        good: dict[str, Any] = {"p": 4, "budget": budget, "target": GaussianSettings()}
+        with pytest.raises(BudgetError, match="D_v of consumer towards owners: epsilon 0 is spent"):
+            await at.consumer(**good, privacy=PrivacyTarget(epsilon=2.0))
+        ledger = tmp_path / "consumer.db"
+        assert not [e for e in read_ledger(ledger) if e.disclosure.nonce.startswith("histogram")]
+        await at.consumer(**good)
+        with pytest.raises(BudgetError, match="epsilon 1 is spent of 1"):
+            await at.consumer(**good)
+
+
+async def test_one_approval_covers_a_run_and_its_sketch(tmp_path: Path) -> None:
+    # And not a run of more rows, nor a second one.
+    policy = PolicySettings(approval="manual", protocols=("cells",))
+    folder = tmp_path / "approvals"
+    async with market(tmp_path, ["a"], summary=CELLS) as at:
+        at.owner("a", policy=policy, approvals=folder)
+        with pytest.raises(QuorumError, match="has approved none"):
+            await at.consumer(p=4)
+        approve(folder, "consumer", "cells", 8, 1)
+        await at.consumer(p=4)
+        assert record_of(tmp_path, "run-2")["status"] == "complete"
+        with pytest.raises(QuorumError, match="has approved none"):
+            await at.consumer(p=4)
+        approve(folder, "consumer", "cells", 7, 1)
+        with pytest.raises(IncompleteSummaryError, match="has 0 of 4 rows"):
+            await at.consumer(p=4)
+    record = record_of(tmp_path, "run-4")
+    assert record["status"] == "stopped"
+    assert "has approved none of 8 rows" in record["faults"][0]["line"]
+    assert record["histograms" if "histograms" in record else "accessed"] == {}
+
+
+def test_a_histogram_that_one_side_did_not_write_is_found(
+    digits: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    # Item 3: an owner's line about its histogram is mirrored in the curator's ledger, each way.
+    directory, _ = digits
+    for changed in ("ledger.jsonl", "owners/owner-2.jsonl"):
+        copy = tmp_path / changed.replace("/", "-")
+        for path in directory.rglob("*.json*"):
+            place = copy / path.relative_to(directory)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+        path = copy / changed
+        entries = [
+            entry.disclosure
+            for entry in read_ledger(path)
+            if not (
+                entry.disclosure.nonce.startswith("histogram") and entry.disclosure.protected == "owner-2"
+            )
+        ]
+        party = "curator" if changed == "ledger.jsonl" else "owner-2"
+        path.unlink()
+        with open_ledger(party, path) as ledger:
+            ledger.extend(entries)
+        record = read_json(copy / "record.json") | {"ledger": None}
+        (copy / "record.json").write_text(json.dumps(record))
+        faults = [verdict.fault for verdict in verify(copy) if verdict.fault]
+        assert len(faults) == 1
+        assert "'pure-dp' of owner-2" in faults[0]
+        assert "(histogram " in faults[0]
