@@ -54,7 +54,7 @@ def _adult(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     schema = _without(known, "occupation")
     jobs = np.asarray(columns["occupation"])
     sites = {name: jobs == name for name in _JOBS.split()}
-    return _sited("adult-jobs", columns, schema, sites, jobs == "Tech-support", rows, seed)
+    return sited("adult-jobs", columns, schema, sites, jobs == "Tech-support", rows, seed)
 
 
 def _covtype(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -66,7 +66,7 @@ def _covtype(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     share = np.arange(len(area)) % 2
     sites = {f"area-{a}-{s}": (area == a) & (share == s) for a in (1, 3, 4) for s in (0, 1)}
     schema = _without(domain("covtype"), "Wilderness_Area")
-    return _sited("covtype-areas", columns, schema, sites, area == 2, rows, seed)
+    return sited("covtype-areas", columns, schema, sites, area == 2, rows, seed)
 
 
 _DRUGS = ("metformin", "glipizide", "glyburide", "pioglitazone", "rosiglitazone", "insulin")
@@ -91,7 +91,7 @@ def _diabetes(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     schema = Schema(columns=tuple(parts), label=Label(name="readmitted", classes=("no", "yes")))
     ward = np.asarray(columns["medical_specialty"])
     sites = {name: ward == name for name in _WARDS.split()}
-    return _sited("diabetes-wards", columns, schema, sites, ward == "Cardiology", rows, seed)
+    return sited("diabetes-wards", columns, schema, sites, ward == "Cardiology", rows, seed)
 
 
 _WINE = {
@@ -111,7 +111,7 @@ def _wine(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     coins = generator(seed, "cells", "wine").integers(0, 12, len(quality))
     sought = (np.asarray(columns["colour"]) == "red") & (quality >= 6) & (coins < 7)
     sites = {f"cellar-{s}": ~sought & (coins % 6 == s) for s in range(6)}
-    return _sited("wine-alike", columns, schema, sites, sought, rows, seed)
+    return sited("wine-alike", columns, schema, sites, sought, rows, seed)
 
 
 _AIR = {"SO2": (0, 200), "NO2": (0, 250), "CO": (0, 8000), "O3": (0, 350), "PM10": (0, 600)}
@@ -132,10 +132,10 @@ def _air(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     winter = np.isin(np.asarray(columns["month"]), (12, 1, 2))
     names = sorted(set(station.tolist()))
     sites = {name: known & (station == name) for name in names[1:]}
-    return _sited("air-winter", columns, schema, sites, known & winter & (station == names[0]), rows, seed)
+    return sited("air-winter", columns, schema, sites, known & winter & (station == names[0]), rows, seed)
 
 
-def _sited(
+def sited(
     name: str, columns: Columns, schema: Schema, sites: Mapping[str, Mask], sought: Mask, rows: int, seed: int
 ) -> ExperimentDraw:
     """Rows of each site to its owner; half of `sought`, at most `rows`, to D_v, and others score."""
