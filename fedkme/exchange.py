@@ -92,8 +92,8 @@ class SummaryChoice:
     Attributes:
         protocol: its word in settings; never `auto`.
         ratio: rows of owners for each row of the summary, where the protocol has such a number.
-        relative_mmd2: MMD^2 to D_v over that of uniform sampling at the same p: the middle and the ends of
-            what is likely; empty where there is no estimate.
+        relative_mmd2: MMD^2 to D_v of the best form of the summary, weights allowed, over that of p uniform
+            rows alike: the middle and the ends of what is likely; empty where there is no estimate.
         accessed: owners' rows that the curator will see, or will have in boxes.
         line: of words.
         disagrees: why the plan would have taken another protocol than the one named; empty if it would not.

@@ -53,7 +53,7 @@ def choose(
             settings.protocol, _ratio(settings), (), 0, f"plan: {settings.protocol}, as named"
         )
     held = held_rows(owners, sizes) or [max(ASSUMED, request.rows)] * len(owners)
-    facts = run_facts(settings, schema, request.rows, request.validation_rows, held, seed_rows)
+    facts = run_facts(settings, schema, request.rows, request.validation_rows, held, seed_rows, request.gamma)
     plan = make_plan(facts)
     best = next(each for each in plan.estimates if each.name == plan.recommended)
     taken = best if settings.protocol == AUTO else _named(settings, facts)
@@ -68,7 +68,7 @@ def choose(
         taken.ratio,
         (taken.mmd2, taken.low, taken.high),
         taken.accessed,
-        f"plan: {_words(taken)}{_of_algorithm3(taken, facts)}{said}",
+        f"plan: {_words(taken)}{_of_algorithm3(taken)}{said}",
         _disagreement(taken, best),
     )
 
@@ -94,22 +94,17 @@ def _words(taken: Forecast) -> str:
 
 def _times(forecast: Forecast) -> str:
     """MMD^2 in words; two digits are more than is known."""
-    if forecast.name == "uniform":
-        return "the yardstick"
-    return f"about {_short(forecast.mmd2)}x uniform"
+    low, high = _short(forecast.low), _short(forecast.high)
+    return f"with weights about {_short(forecast.mmd2)}x uniform rows alike, likely {low}x to {high}x"
 
 
 def _short(value: float) -> str:
-    return f"{value:.2g}".removeprefix("0")
+    return f"{value:.1g}".removeprefix("0")
 
 
-def _of_algorithm3(taken: Forecast, facts: PublicFacts) -> str:
+def _of_algorithm3(taken: Forecast) -> str:
     """Words on what the paper's protocol would have reached instead."""
-    clock = clock_forecast(facts)
-    if taken.protocol == ALGORITHM3:
-        return ""
-    expected = NO_BETTER if clock.concern else f"about {_short(clock.mmd2)}x uniform"
-    return f"; Algorithm 3 would be {expected}"
+    return "" if taken.protocol == ALGORITHM3 else f"; Algorithm 3 would be {NO_BETTER}"
 
 
 def _disagreement(taken: Forecast, best: Forecast) -> str:

@@ -22,9 +22,10 @@ class PublicFacts:
         rows: p, of the summary.
         epsilon: of D_v towards everybody, and of each owner's rows towards others.
         delta: likewise.
-        dimension: d of h1, for Algorithm 3.
         seed_rows: public rows of which a code book is made; 0: none, and it costs owners a part of epsilon.
         labelled: whether the public schema has a label.
+        width: columns of an encoded row.
+        gamma: of the kernel; None where it is not known before the run.
     """
 
     validation_rows: int
@@ -32,14 +33,17 @@ class PublicFacts:
     rows: int
     epsilon: float
     delta: float
-    dimension: int = 140
     seed_rows: int = 0
     labelled: bool = False
+    width: int = 60
+    gamma: float | None = None
 
     def __post_init__(self) -> None:
         if self.validation_rows < 1 or min(self.owner_rows, default=1) < 1:
             raise ConfigError("a plan needs a validation set and owners with rows", "Name their sizes.")
-        if self.rows < 1 or not (self.epsilon > 0 and 0 < self.delta < 1 and self.dimension >= 1):
+        if min(self.rows, self.width) < 1 or not (
+            self.epsilon > 0 and 0 < self.delta < 1 and (self.gamma or 1.0) > 0
+        ):
             raise ConfigError("p, epsilon or delta of a plan is out of range", "Correct the scenario.")
         if self.rows > sum(self.owner_rows):
             raise NotEnoughRowsError(
@@ -56,11 +60,6 @@ class PublicFacts:
     def pool(self) -> int:
         """N, rows of all owners."""
         return sum(self.owner_rows)
-
-    @property
-    def median_owner(self) -> int:
-        """The lower median of the m_j."""
-        return self.owner_rows[(self.owners - 1) // 2]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -87,6 +86,7 @@ def run_facts(
     validation_rows: int,
     owner_rows: Iterable[int],
     seed_rows: int,
+    gamma: float | None,
 ) -> PublicFacts:
     """Facts of a run of so many rows under a curator's settings.
 
@@ -102,7 +102,8 @@ def run_facts(
         rows=rows,
         epsilon=settings.privacy.of_row,
         delta=settings.privacy.delta,
-        dimension=settings.features.dimension,
         seed_rows=0 if sketched else seed_rows,
         labelled=schema.label is not None,
+        width=schema.encoded_width,
+        gamma=gamma,
     )

@@ -1,109 +1,72 @@
-"""MMD^2 to D_v relative to uniform sampling, and rows accessed, from public facts.
+"""MMD^2 to D_v of a summary's best form, relative to uniform sampling, and rows accessed, from public facts.
 
-Numbers are in units of U, what uniform sampling has for p -> infinity (the distance of the pool from D_v):
-.04 to .08 for the images and patients measured. The kernel's bandwidth is of the median distance.
+The best form is that with weights over all rows that came (consumer/summary/forms.py). The unit is p uniform
+rows, all alike. With n = rho p rows accessed, w columns of an encoded row and the kernel exp(-gamma r^2):
 
-    uniform       1 + 14 / p                          14 = spread of the pool over U
-    greedy        3.1 / p + 2.1 / m + 2.4 (p/N)^2     herding, what m rows cannot show, rows that run out
-    cells, rho    greedy + f X
-        X         x / (1 + x),  x = .9/m + 11 B 7.84/(m eps)^2 + 9.8 B 7.84/(m_j eps_2)^2 + 12 (p/N)^2 + bias
-        bias      .018 where every owner has one kind of rows, .13 where all have all kinds
-        f         f_0 + (f_1 - f_0) X^1.35: pruning undoes most of a small error, little of a large one
-    uniform + prune   greedy + phi (1 - rho p / N)
-    clock         .47 (p/100)^-.37 + (.89 - that) n^2 / (n^2 + .0016^2),  n = d (2 sigma(eps, delta) / m)^2
+    narrow     (min(w, 60) / 60)^1.7 (gamma w / 6)^.8
+    uniform    .065 narrow (200 / n)^.8 (250 / m)^.4
+    cells      .028 narrow (200 / n)^.6 (250 / m)^.5 eps^-.1, 1.7 times that in coalitions
+    clock      uniform of p rows: at epsilon 1 to 10 it was no better
 
-B 7.84/(m eps)^2 is the expected error of discrete Laplace noise on a histogram of B cells, d (2 sigma/m)^2
-that of Gaussian noise on g~. Their factors, and all other constants, are fits to what was measured
-(sim/planning/measured.py): docs/planning.md says how far off they are.
+Weights fit D_v in as many directions as there are rows; a table of ten numbers has few that matter, the
+fewer the wider the kernel is. w / 6 is the mean squared distance of uniform rows of the unit cube. All
+constants are fits to what was measured (`python -m sim.planning.fit` fits again); docs/planning.md says how
+far off they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-
-import numpy as np
 
 from curator.planning.facts import PublicFacts
 from curator.summary.auctions.clock import ClockSettings
 from curator.summary.auctions.privauction import PrivAuctionSettings
+from fedkme.cells.coalitions import pools_help
 from fedkme.cells.plan import SKETCH_SHARE
-from fedkme.privacy.gaussian import gaussian_sigma
 
-SPREAD = 14.0
-GREEDY_ROWS, GREEDY_TARGET = 3.1, 2.1
-GREEDY_SCARCE, CELLS_SCARCE = 2.4, 12.0
-"""Factors for a p that is no small part of the pool: of the hospitals, whose 700 rows run out at p = 200."""
-SAMPLE, TARGET_NOISE, OWNER_NOISE = 0.9, 11.0, 9.8
-PURE_BIAS, MIXED_BIAS = 0.018, 0.13
-MIDDLE_BIAS = math.sqrt(PURE_BIAS * MIXED_BIAS)
-"""Bias where it is not known how owners divide the kinds of rows."""
-LEFT = {1.0: 1.0, 1.5: 0.30, 2.0: 0.15, 3.0: 0.10}
-"""f_0: what pruning rho p rows to p leaves of a small error."""
-LEFT_OF_LARGE = {1.0: 1.0, 1.5: 0.60, 2.0: 0.41, 3.0: 0.26}
-"""Part that is left of an error like that of MNIST's uniform rows; 2 measured, others interpolated."""
-UNIFORM_LEFT = {1.0: 1.0, 2.0: 0.23, 3.0: 0.09, 5.0: 0.04}
-"""phi: what it leaves of uniform rows' error, between classes of images (.41 at 2) and real sites (.13)."""
-LEFT_POWER = 1.35
-CLOCK_EXACT, CLOCK_POWER, CLOCK_NOISY, CLOCK_SCALE = 0.47, 0.37, 0.89, 0.0016
+CELLS, UNIFORM = 0.028, 0.065
+"""Levels: of 200 rows accessed, m = 250 and epsilon 1, where a table has 60 columns or more."""
+COLUMNS = 60
+"""Encoded columns beyond which more of them make no difference."""
+COLUMNS_POWER, SCALE_POWER = 1.7, 0.8
+CELLS_ROWS_POWER, UNIFORM_ROWS_POWER = 0.6, 0.8
+CELLS_TARGET_POWER, UNIFORM_TARGET_POWER = 0.5, 0.4
+EPSILON_POWER = 0.1
+COALITIONS = 1.7
+"""Factor of owners that count together over owners with the same rows that count by themselves."""
+ROWS, TARGET = 200, 250
+UNKNOWN_SCALE = 3.0
+"""gamma w / 6 of a gamma that nobody said: the median of what the median heuristic on D_v made of it."""
 OVERSHOOT = 5.0
 """Rows that a clock sells beyond its threshold, and half of its patience; fitted."""
 
 
-def uniform(p: int) -> float:
-    """Estimate for p rows in equal numbers of each owner."""
-    return 1.0 + SPREAD / p
+def narrow(facts: PublicFacts) -> float:
+    """Factor by which a table of few columns, under a wide kernel, is easier to match."""
+    scale = UNKNOWN_SCALE if facts.gamma is None else facts.gamma * facts.width / 6.0
+    shape: float = (min(facts.width, COLUMNS) / COLUMNS) ** COLUMNS_POWER * scale**SCALE_POWER
+    return shape
 
 
-def greedy(facts: PublicFacts) -> float:
-    """Estimate for exact greedy without privacy: no other is lower."""
-    scarce = GREEDY_SCARCE * (facts.rows / facts.pool) ** 2
-    return GREEDY_ROWS / facts.rows + GREEDY_TARGET / facts.validation_rows + scarce
+def uniform(facts: PublicFacts, rho: float) -> float:
+    """Estimate for rho p uniform rows with weights."""
+    rows: float = (ROWS / (rho * facts.rows)) ** UNIFORM_ROWS_POWER
+    target: float = (TARGET / facts.validation_rows) ** UNIFORM_TARGET_POWER
+    return min(1.0, UNIFORM * narrow(facts) * rows * target)
 
 
-def uniform_pruned(facts: PublicFacts, rho: float) -> float:
-    """Estimate for rho p uniform rows, rho > 1, pruned to p; all rows of the pool pruned are greedy's."""
-    out_of_reach = max(0.0, 1.0 - rho * facts.rows / facts.pool)
-    return greedy(facts) + _between(UNIFORM_LEFT, rho) * out_of_reach
+def cells(facts: PublicFacts, rho: float) -> float:
+    """Estimate for a summary by cells with weights over rho p rows."""
+    rows: float = (ROWS / (rho * facts.rows)) ** CELLS_ROWS_POWER
+    target: float = (TARGET / facts.validation_rows) ** CELLS_TARGET_POWER * facts.epsilon**-EPSILON_POWER
+    together = COALITIONS if in_coalitions(facts) else 1.0
+    return min(1.0, CELLS * narrow(facts) * rows * target * together)
 
 
-def histogram_epsilon(facts: PublicFacts) -> float:
-    """eps_2: what owners' histograms get; all of it with a code book of public seed rows."""
-    return facts.epsilon * (1.0 if facts.seed_rows else 1.0 - SKETCH_SHARE)
-
-
-def cell_count(facts: PublicFacts) -> int:
-    """B of SOUND.md's rule: 8 to 64, so that both histograms are above their noise where that can be."""
-    usable = min(facts.validation_rows * facts.epsilon / 3, facts.median_owner * histogram_epsilon(facts) / 5)
-    return int(2 ** min(max(math.floor(math.log2(max(usable, 1.0))), 3), 6))
-
-
-def cells(facts: PublicFacts, rho: float, bias: float) -> float:
-    """Estimate for the cells protocol.
-
-    Args:
-        facts: sizes and budget.
-        rho: rows ordered over p, >= 1; between the measured ones of LEFT it is interpolated.
-        bias: PURE_BIAS, MIXED_BIAS or between them: how owners divide the kinds of rows is not public.
-    """
-    count, m = cell_count(facts), facts.validation_rows
-    noise = TARGET_NOISE * count * 7.84 / (m * facts.epsilon) ** 2
-    owners = OWNER_NOISE * count * 7.84 / (facts.median_owner * histogram_epsilon(facts)) ** 2
-    scarce = CELLS_SCARCE * (facts.rows / facts.pool) ** 2
-    x = SAMPLE / m + noise + owners + scarce + bias
-    error = x / (1.0 + x)
-    small = _between(LEFT, rho)
-    left: float = small + (_between(LEFT_OF_LARGE, rho) - small) * error**LEFT_POWER
-    return greedy(facts) + left * error
-
-
-def clock(facts: PublicFacts) -> float:
-    """Estimate for Algorithm 3 under the clock with Gaussian means, over that of p uniform rows."""
-    sigma = gaussian_sigma(facts.epsilon, facts.delta)
-    noise = facts.dimension * (2.0 * sigma / facts.validation_rows) ** 2
-    exact: float = CLOCK_EXACT * (facts.rows / 100) ** -CLOCK_POWER
-    exact = min(exact, CLOCK_NOISY)
-    return exact + (CLOCK_NOISY - exact) * noise**2 / (noise**2 + CLOCK_SCALE**2)
+def in_coalitions(facts: PublicFacts) -> bool:
+    """Check whether owners will count together, because they are many and small."""
+    share = 1.0 if facts.seed_rows else 1.0 - SKETCH_SHARE
+    return not facts.seed_rows and pools_help(facts.owner_rows, share * facts.epsilon)
 
 
 def clock_rows(facts: PublicFacts, share: float = 0.5) -> float:
@@ -127,8 +90,3 @@ def privauction_rows(facts: PublicFacts) -> float:
     rate, _ = PrivAuctionSettings().parameters(facts.owners)
     asked = math.fsum(math.exp(-rate * rank) for rank in range(facts.owners))
     return min(facts.rows * asked, float(facts.pool))
-
-
-def _between(measured: Mapping[float, float], rho: float) -> float:
-    """Interpolate what was measured at some rho; beyond the largest it stays."""
-    return float(np.interp(rho, list(measured), list(measured.values())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.errors import MissingOwnersError, StoreError
-from fedkme.exchange import SummaryChoice, SummaryRequest
+from fedkme.exchange import SummaryChoice
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
@@ -143,13 +143,14 @@ class RunContext:
         return settings.model_copy(update={"protocol": protocol})
 
     def choice(
-        self, settings: SummarySettings, request: SummaryRequest, owners: Sequence[str]
+        self, settings: SummarySettings, document: RunDocument, owners: Sequence[str]
     ) -> SummaryChoice:
         """Choose for these owners by the sizes that they said, or say what a named protocol will reach.
 
         Raises:
             NotEnoughRowsError: they have fewer rows than are asked for.
         """
+        request = replace(document.summary, gamma=document.planned.features.gamma)
         return choose(settings, self.schema, request, owners, self.members.sizes(), len(self.encoded_seeds))
 
     def say_choice(self, run: str, choice: SummaryChoice | None) -> None:

@@ -175,5 +175,5 @@ class Lifecycle:
         context, before = self.context, document.planned.choice
         if before is None or before.relative_mmd2:
             return document
-        choice = context.choice(context.summary_of(document), document.summary, document.owners)
+        choice = context.choice(context.summary_of(document), document, document.owners)
         return replace(document, plan=replace(document.planned, choice=choice))

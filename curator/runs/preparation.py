@@ -190,7 +190,7 @@ class Preparation:
         here: Sequence[str] = ()
         if settings.asks_owners:
             here = await context.members.gather(settings.quorum, context.settings.connect_s)
-        choice = context.choice(settings, run.document.summary, here)
+        choice = context.choice(settings, run.document, here)
         if run.status == "asked":  # else it was cancelled
             if settings.protocol == AUTO:
                 self._check_planned(settings.resolved(choice), run.document.summary.rows)

@@ -51,9 +51,11 @@ def plan(
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
     """The sizes of a scenario and the public settings of its summary; reads `len` of tables and no row."""
+    kernel = summary.kernel.gamma
+    gamma = kernel if isinstance(kernel, float) else None
     sizes = [len(table) for table in scenario.owners.values()]
     seeds = 0 if scenario.seeds is None else len(scenario.seeds)
-    return run_facts(summary, scenario.schema, summary.p, len(scenario.validation), sizes, seeds)
+    return run_facts(summary, scenario.schema, summary.p, len(scenario.validation), sizes, seeds, gamma)
 
 
 def show(found: Recommendation, console: Console) -> None:
@@ -65,15 +67,17 @@ def show(found: Recommendation, console: Console) -> None:
         f"{facts.seed_rows} public rows for a code book",
         highlight=False,
     )
-    table = Table(caption="MMD^2 to D_v over uniform sampling's at the same p; likely range in brackets")
+    table = Table(
+        caption="MMD^2 to D_v, weights allowed, over that of p uniform rows alike; likely range in brackets"
+    )
     for column in ("protocol", "MMD^2", "", "rows accessed", "proven", "concern"):
         table.add_column(column, justify="right" if column in ("MMD^2", "rows accessed") else "left")
     for estimate in found.estimates:
         mark = "bold" if estimate.name == found.recommended else None
         table.add_row(
             estimate.name,
-            f"{estimate.mmd2:.2f}",
-            f"({estimate.low:.2f} to {estimate.high:.2f})",
+            f"{estimate.mmd2:.2g}",
+            f"({estimate.low:.1g} to {estimate.high:.1g})",
             f"{estimate.accessed:,}",
             "yes" if estimate.sound else "no",
             estimate.concern,

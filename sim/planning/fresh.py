@@ -1,14 +1,13 @@
-"""Layouts that the plan's constants were not fitted to, and no constant of the protocol was set on.
+"""Layouts beside MarketBench's: other tables, or other owners, labels and targets.
 
-They are there to look at what a plan promises: other tables than those of MarketBench, or other owners, labels and
-targets. Owners: trades, payers, soils, stations by year, recordings, or shares that look alike; five to
-sixty of them, with 40 to 1,500 rows. D_v: of a few hundred people or things that owners have few of.
+No constant of the protocol was set on them. Owners: trades, payers, soils, stations by year, recordings, or
+shares that look alike; four to sixty of them, with 25 to 1,500 rows. D_v: 45 to 250 rows of people or things
+that owners have few of, or have otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +65,21 @@ def _trades(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: people of eight trades. D_v: people who teach. Label: income."""
     columns, schema = _census(folder)
     trade = np.asarray(columns["major_industry_code"])
-    kept = tuple(c for c in schema.columns if c.name not in ("major_industry_code", "detailed_industry_recode"))
+    kept = tuple(
+        c for c in schema.columns if c.name not in ("major_industry_code", "detailed_industry_recode")
+    )
     schema = schema.model_copy(update={"columns": kept, "ignore": ()})
     sites = {f"trade-{n}": trade == name for n, name in enumerate(_TRADES)}
     return sited("census-trades", columns, schema, sites, trade == "Education", rows, seed)
 
 
 def _small_trades(folder: Path, rows: int, seed: int) -> ExperimentDraw:
-    """The same people at sixty small owners, each of one trade."""
+    """Sixty small owners of the same people, each of one trade."""
     return small(_trades(folder, rows, seed), "census-small60", 60, seed, mixed=False)
 
 
 def _federal(folder: Path, rows: int, seed: int) -> ExperimentDraw:
-    """Owners: twelve alike, of people with work. D_v: a part of those who work for a government, 4 % of the pool."""
+    """Owners: twelve alike, of people with work. D_v: a part of those who work for a government."""
     columns, schema = _census(folder)
     work = np.asarray(columns["class_of_worker"])
     coins = generator(seed, "fresh", "federal").random(len(work))
@@ -165,7 +166,7 @@ _PAYERS = ("MC", "HM", "SP", "BC", "MD", "CP", "UN", "CM", "OG", "PO", "DM")
 
 
 def _payers(folder: Path, rows: int, seed: int) -> ExperimentDraw:
-    """Owners: patients of eleven insurers. D_v: patients of 80 and more without one. Label: admitted again."""
+    """Owners: patients of eleven insurers. D_v: those of 80 and more without one. Label: came back."""
     columns = dict(read_columns(folder / "diabetes130.parquet", "diabetes"))
     age = np.array([int(str(each)[1:].split("-")[0]) for each in columns["age"]])
     columns["readmitted"] = np.where(np.asarray(columns["readmitted"]).astype(str) == "NO", "no", "yes")
@@ -195,7 +196,7 @@ def _soils(folder: Path, rows: int, seed: int) -> ExperimentDraw:
 
 
 def _wines(folder: Path, rows: int, seed: int) -> ExperimentDraw:
-    """Owners: fifty alike, of 100 wines. D_v: half of the white ones of quality 7 and more. Label: alcohol."""
+    """Owners: fifty alike, of 100 wines. D_v: half of the good white ones. Label: alcohol."""
     columns = dict(read_columns(folder / "wine_quality.parquet", "wine"))
     columns["strong"] = np.where(np.asarray(columns["alcohol"], float) > 10.5, "yes", "no")
     good = (np.asarray(columns["colour"]) == "white") & (np.asarray(columns["quality"]).astype(int) >= 7)
@@ -207,9 +208,16 @@ def _wines(folder: Path, rows: int, seed: int) -> ExperimentDraw:
 
 
 def _years(folder: Path, rows: int, seed: int) -> ExperimentDraw:
-    """Owners: eleven stations in each of five years. D_v: nights in spring at the twelfth. Label: fine dust."""
+    """Owners: eleven stations in each of five years. D_v: nights in spring at the twelfth. Label: dust."""
     columns = dict(read_columns(folder / "beijing_air_12stations.parquet", "air"))
-    names = {"PM10": (0, 600), "SO2": (0, 200), "NO2": (0, 250), "O3": (0, 350), "TEMP": (-20, 45), "WSPM": (0, 10)}
+    names = {
+        "PM10": (0, 600),
+        "SO2": (0, 200),
+        "NO2": (0, 250),
+        "O3": (0, 350),
+        "TEMP": (-20, 45),
+        "WSPM": (0, 10),
+    }
     fine, station = np.asarray(columns["PM2.5"], float), np.asarray(columns["station"])
     columns["dust"] = np.where(fine > 75, "bad", "fair")
     parts = tuple(Numeric(name=n, bounds=b, clip=True, missing=b[0]) for n, b in names.items())

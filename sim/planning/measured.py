@@ -1,145 +1,116 @@
-"""Measurements beside predictions: `python -m sim.planning.measured` prints the table.
+"""Measurements beside forecasts: `python -m sim.planning.measured` prints the table of docs/planning.md.
 
-It stands in docs/planning.md; the measurements are in measured.toml.
-
-MMD^2 to D_v over that of uniform sampling at the same p. Cells and pruned uniform rows: the prototype
-of the protocol, 3 seeds, epsilon 1, delta 1e-5, no public code book; constants were fitted to these points.
-Sites: `python -m sim.experiments.cells --layouts hospitals acs isolet`, labelled code book, 3, 2 and 1 seeds.
-Of their cells only the hospitals' were used, for what scarce rows cost. Air, forest, patients and people:
-`python -m sim.planning.measure`, one seed, on 2026-11-22; nothing was fitted to them.
-Clock: `fedkme sim run`, 3 seeds, in process, 150 seed rows, gamma as shipped.
+measured.csv has a line for each layout, gamma, size and way to run: MMD^2 to D_v of the best form over that
+of p uniform rows alike, a mean over seeds of both. `python -m sim.planning.measure` makes it. gamma is the
+layout's own (the median heuristic on public rows), or .1, or the median heuristic on D_v.
 """
 
 from __future__ import annotations
 
-import math
-import tomllib
-from collections.abc import Iterator, Sequence
+import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from curator.planning import formulas
 from curator.planning.facts import PublicFacts
-from curator.planning.plan import Forecast, cells_forecast, clock_forecast, uniform_forecast
+from curator.planning.plan import Forecast, cells_forecast, uniform_forecast
 
-P = (50, 100, 200)
+FILE = Path(__file__).with_suffix(".csv")
+METHODS = ("cells", "uniform")
+_SHOWN = (1.0, 2.0)
+"""rho of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """One measured mean.
+    """Mean over seeds of one way to run.
 
     Attributes:
-        name: data, layout, method.
-        facts: public facts of the runs.
-        rho: of cells, or of pruned uniform rows; 0 for the clock.
-        bias: of owners that hold one kind or all kinds; None for pruned uniform rows.
+        layout: who held what.
+        method: one of METHODS.
+        facts: public ones of the runs.
+        rho: rows accessed over p.
         measured: relative MMD^2.
-        accessed: rows, where they are not rho p.
-        site: of the data with real sites.
     """
 
-    name: str
+    layout: str
+    method: str
     facts: PublicFacts
     rho: float
-    bias: float | None
     measured: float
-    accessed: float | None = None
-    site: bool = False
 
     @property
-    def predicted(self) -> float:
-        """Prediction by formulas that are told the layout: what a plan cannot know is no error of theirs."""
-        if not self.rho:
-            return formulas.clock(self.facts)
-        if self.bias is None:
-            return formulas.uniform_pruned(self.facts, self.rho) / formulas.uniform(self.facts.rows)
-        return formulas.cells(self.facts, self.rho, self.bias) / formulas.uniform(self.facts.rows)
+    def data(self) -> str:
+        """Table that the layout's rows are of."""
+        return self.layout.partition("-")[0]
 
     @property
     def forecast(self) -> Forecast:
-        """Forecast of a plan, which is not told how owners divide the kinds of rows."""
-        if not self.rho:
-            return clock_forecast(self.facts)
-        return (uniform_forecast if self.bias is None else cells_forecast)(self.facts, self.rho)
+        """Forecast of the plan."""
+        return (cells_forecast if self.method == "cells" else uniform_forecast)(self.facts, self.rho)
 
     @property
     def factor(self) -> float:
-        """Predicted over measured."""
-        return self.predicted / self.measured
+        """Measured over forecast."""
+        return self.measured / self.forecast.mmd2
 
 
-def points() -> Iterator[MeasuredPoint]:
-    """All of them."""
-    found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    uniform, tables = found["uniform"], found["tables"]
-    for data, layout, m, owners, size, rho, values in tables["cells"]:
-        bias = formulas.PURE_BIAS if layout == "group" else formulas.MIXED_BIAS
-        for p, value, base in zip(P, values, uniform[data], strict=True):
-            if not math.isnan(value):
-                facts = PublicFacts(m, (size,) * owners, p, 1.0, 1e-5)
-                name = f"{data} {layout}{owners}, m = {m}, cells rho {rho:g}"
-                yield MeasuredPoint(name, facts, rho, bias, value / base)
-    for rho, values in tables["pruned"]:
-        for p, value, base in zip(P, values, uniform["MNIST"], strict=True):
-            facts = PublicFacts(250, (2400,) * 5, p, 1.0, 1e-5)
-            name = f"MNIST group5, m = 250, uniform {rho:g}p + prune"
-            yield MeasuredPoint(name, facts, rho, None, value / base)
-    for data, m, owners, mean, median, method, rho, ratios in tables["sites"]:
-        sizes = _sizes(owners, mean, median)
-        told = formulas.MIDDLE_BIAS if method == "cells" else None
-        how = f"cells rho {rho:g}" if told else f"uniform {rho:g}p + prune"
-        for p, ratio in zip(P, ratios, strict=True):
-            facts = PublicFacts(m, sizes, p, 1.0, 1e-5)
-            yield MeasuredPoint(f"{data}, m = {m}, {how}", facts, rho, told, ratio, site=True)
-    for data, m, owners, size, epsilon, ratios, accessed in tables["clock"]:
-        for p, ratio, rows in zip(P, ratios, accessed, strict=True):
-            facts = PublicFacts(m, (size,) * owners, p, epsilon, 1e-5, seed_rows=150)
-            yield MeasuredPoint(f"{data}, m = {m}, clock, epsilon {epsilon:g}", facts, 0.0, None, ratio, rows)
+def points(file: Path = FILE) -> Sequence[MeasuredPoint]:
+    """All points of a file."""
+    with file.open(newline="", encoding="utf-8") as text:
+        return [_point(line) for line in csv.DictReader(text)]
 
 
-def _sizes(owners: int, mean: int, median: int) -> tuple[int, ...]:
-    """Sizes with this lower median and mean: the rest is with the largest, or lacks in the smallest half."""
-    if mean >= median:
-        return (*(median,) * (owners - 1), owners * mean - (owners - 1) * median)
+def _point(line: Mapping[str, str]) -> MeasuredPoint:
+    facts = PublicFacts(
+        validation_rows=int(line["m"]),
+        owner_rows=_sizes(int(line["owners"]), int(line["pool"]), int(line["median"])),
+        rows=int(line["p"]),
+        epsilon=float(line["epsilon"]),
+        delta=1e-5,
+        width=int(line["width"]),
+        gamma=float(line["gamma"]),
+    )
+    ratio, rho = float(line["ratio"]), float(line["rho"])
+    return MeasuredPoint(line["layout"], line["method"], facts, rho, ratio)
+
+
+def _sizes(owners: int, pool: int, median: int) -> tuple[int, ...]:
+    """Sizes with this lower median and sum: the rest is with the largest, or lacks in the smallest half."""
+    if pool >= owners * median:
+        return (*(median,) * (owners - 1), pool - (owners - 1) * median)
     few = (owners - 1) // 2
-    return (*((owners * mean - (owners - few) * median) // few,) * few, *(median,) * (owners - few))
+    return (*((pool - (owners - few) * median) // few,) * few, *(median,) * (owners - few))
 
 
 def table() -> str:
-    """Markdown: measured / predicted for each p, and rows accessed where they had to be predicted."""
-    groups: dict[str, list[MeasuredPoint]] = {}
-    for point in points():
-        groups.setdefault(point.name, []).append(point)
-    lines = ["| | p = 50 | p = 100 | p = 200 |", "|---|---|---|---|"]
-    for name, members in groups.items():
-        by_size = {point.facts.rows: _cell(point) for point in members}
-        lines.append(f"| {name} | " + " | ".join(by_size.get(p, "-") for p in P) + " |")
+    """Make markdown: measured / forecast, for the usual points of each layout."""
+    columns = [(method, rho) for method in METHODS for rho in _SHOWN]
+    lines = [
+        "| layout | " + " | ".join(f"{method}, rho {rho:g}" for method, rho in columns) + " |",
+        "|---|" + "---|" * len(columns),
+    ]
+    found = points()
+    for layout in dict.fromkeys(each.layout for each in found):
+        cells = {(each.method, each.rho): _cell(each) for each in usual(found, layout)}
+        lines.append(f"| {layout} | " + " | ".join(cells.get(column, "-") for column in columns) + " |")
     return "\n".join(lines) + "\n"
 
 
-def spread(chosen: Sequence[MeasuredPoint]) -> tuple[float, float, float]:
-    """Factor between predicted and measured, whichever is larger: median, nine of ten, worst."""
-    off = sorted(max(point.factor, 1 / point.factor) for point in chosen)
-    return off[len(off) // 2], off[math.ceil(0.9 * len(off)) - 1], off[-1]
+def usual(found: Sequence[MeasuredPoint], layout: str) -> Sequence[MeasuredPoint]:
+    """Points of a layout at p = 100, epsilon 1 and |D_v| 250, or as many as it has, under its own gamma."""
+    own = [each for each in found if each.layout == layout]
+    own = [
+        each for each in own if each.facts.rows == 100 and each.facts.epsilon == 1.0 and each.rho in _SHOWN
+    ]
+    rows = max(each.facts.validation_rows for each in own if each.facts.validation_rows <= 350)
+    gamma = own[0].facts.gamma
+    return [each for each in own if each.facts.validation_rows == rows and each.facts.gamma == gamma]
 
 
 def _cell(point: MeasuredPoint) -> str:
-    rows = ""
-    if point.accessed is not None:
-        rows = f"; {point.accessed:g} / {formulas.clock_rows(point.facts):.0f}"
-    return f"{point.measured:.3g} / {point.predicted:.2g}{rows}"
+    return f"{point.measured:.2g} / {point.forecast.mmd2:.2g}"
 
 
 if __name__ == "__main__":
-    found = list(points())
     print(table())
-    for kind, chosen in (
-        ("cells", [point for point in found if point.bias is not None and not point.site]),
-        ("cells at sites", [point for point in found if point.bias is not None and point.site]),
-        ("pruned", [point for point in found if point.rho and point.bias is None]),
-        ("clock", [point for point in found if not point.rho]),
-    ):
-        print(
-            kind, len(chosen), "median, nine of ten, worst:", *(f"{factor:.2f}" for factor in spread(chosen))
-        )

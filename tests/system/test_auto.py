@@ -21,7 +21,7 @@ from tests.system.market import Ear, Market, market
 
 AUTO = SummarySettings(privacy=PrivacyTarget(epsilon=10.0), cells=CellsSettings(bits=2))
 """Large enough an epsilon for cells of 15 rows of D_v."""
-CHOSEN = "plan: cells, rho 2 (about "
+CHOSEN = "plan: cells, rho 2 (with weights about "
 
 
 async def asked(at: Market, **changes: Any) -> Ear:

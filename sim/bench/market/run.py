@@ -35,6 +35,7 @@ class Grid:
     """rho."""
     epsilons: tuple[float, ...] = (0.5, 1.0, 3.0)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    families: tuple[str, ...] = tuple(family.name for family in FAMILIES)
 
     def questions(self, family: MethodFamily, seed: int) -> Iterator[SummaryQuestion]:
         """Questions to a family about one draw; NaN for what it does not know."""
@@ -161,7 +162,7 @@ def run(
 def _missing(
     grid: Grid, name: str, rows: int, seed: int, done: set[Key]
 ) -> Iterator[tuple[MethodFamily, SummaryQuestion]]:
-    for family in FAMILIES:
+    for family in (each for each in FAMILIES if each.name in grid.families):
         for question in grid.questions(family, seed):
             key = _key(name, family.name, rows, question.p, question.rho, question.epsilon, seed)
             if key not in done:

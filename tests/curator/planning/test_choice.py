@@ -14,7 +14,7 @@ from fedkme.exchange import SummaryChoice, SummaryRequest
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.tables.schema import Numeric, Schema
 
-SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
+SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=60),))
 FIVE = {f"owner-{n}": 2400 for n in range(5)}
 
 
@@ -26,7 +26,7 @@ def chosen(
     validation: int = 250,
     silent: int = 0,
 ) -> SummaryChoice:
-    request = SummaryRequest("consumer", b"1" * 16, SCHEMA.digest(), p, validation, 1.0)
+    request = SummaryRequest("consumer", b"1" * 16, SCHEMA.digest(), p, validation, 0.1)
     owners = [*sizes, *(f"silent-{n}" for n in range(silent))]
     return choose(settings or SummarySettings(), SCHEMA, request, owners, sizes, 0)
 
@@ -38,22 +38,23 @@ def taken(**facts: Any) -> tuple[str, float]:
 
 def test_cells_with_rho_2_in_words() -> None:
     # Issue 13, 1: "plan: cells, rho 2 (about .15x uniform, 200 rows accessed); Algorithm 3 would be no better
-    # than uniform".
+    # than uniform", of what the consumer gets: weights, and the range that nine of ten are in.
     choice = chosen()
-    middle, low, high = choice.relative_mmd2
-    assert low < middle < high
     assert choice == SummaryChoice("cells", 2.0, choice.relative_mmd2, 200, choice.line)
-    words = f"plan: cells, rho 2 (about {middle:.2g}x uniform, 200 rows accessed); ".replace(" 0.", " .")
-    assert choice.line == f"{words}Algorithm 3 would be no better than uniform"
+    middle, low, high = (f"{value:.1g}".removeprefix("0") for value in choice.relative_mmd2)
+    words = f"with weights about {middle}x uniform rows alike, likely {low}x to {high}x, 200 rows accessed"
+    assert choice.line == f"plan: cells, rho 2 ({words}); Algorithm 3 would be no better than uniform"
+    assert float(low) < float(middle) < float(high) < 1
 
 
 def test_what_public_facts_change() -> None:
     assert taken(p=1100, sizes={"a": 1200, "b": 1200}) == ("cells", 1.5)
-    assert taken(validation=20)[0] == "uniform"
-    assert taken(validation=20)[1] > 1
+    assert taken(validation=20) == ("cells", 2.0)
+    assert taken(validation=9)[0] == "uniform"
+    assert taken(validation=9)[1] > 1
     tiny = SummarySettings(privacy=PrivacyTarget(epsilon=0.01))
     assert taken(settings=tiny)[0] == "uniform"
-    assert taken(sizes={f"owner-{n}": 4 for n in range(500)})[0] == "uniform"
+    assert taken(sizes={f"owner-{n}": 4 for n in range(500)}) == ("cells", 2.0)
     assert taken(sizes=dict.fromkeys("abc", 40)) == ("uniform", 1.0)
 
 
@@ -69,9 +70,10 @@ def test_algorithm3_is_never_taken_where_it_is_no_better(epsilon: float, validat
 def test_who_names_a_protocol_gets_it_with_a_line_where_the_plan_disagrees() -> None:
     clock = chosen(SummarySettings(protocol="algorithm3"))
     assert clock.protocol == "algorithm3"
-    assert "no better than uniform; it would take cells, rho 2 (about " in clock.disagrees
+    assert "no better than uniform; it would take cells, rho 2 (with weights about " in clock.disagrees
     one = chosen(SummarySettings(protocol="uniform"))
-    assert (one.ratio, one.relative_mmd2, one.accessed) == (1.0, (1.0, 1.0, 1.0), 100)
+    assert (one.ratio, one.accessed) == (1.0, 100)
+    assert one.relative_mmd2 > chosen().relative_mmd2
     assert "it would take cells" in one.disagrees
     assert not chosen(SummarySettings(protocol="cells")).disagrees
     five = chosen(SummarySettings(protocol="cells", cells={"rho": 2.5}))
@@ -113,4 +115,4 @@ def test_settings_of_no_run_have_no_protocol() -> None:
     assert settings.resolved(chosen()).row.name == "cells"
     hashed = SummarySettings(content="hashed")
     assert hashed.resolved(chosen(hashed)).row.name == "cells-sealed"
-    assert hashed.resolved(chosen(hashed, validation=20)).row.name == "uniform-sealed"
+    assert hashed.resolved(chosen(hashed, validation=9)).row.name == "uniform-sealed"

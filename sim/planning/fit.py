@@ -1,0 +1,110 @@
+"""Constants of the forecast, fitted to what was measured, and how sure it is: `python -m sim.planning.fit`.
+
+Levels and powers of curator/planning/formulas.py by least squares in logarithms, all layouts with one weight;
+what a coalition costs stays as it is, it was measured by itself. Then each table of data is left out, with
+all layouts that are made of it: constants *and* ranges are fitted to the others, ranges so that they hold
+1 - 2 TAIL of them, and the points of those left out are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curator.planning import formulas
+from sim.planning.measured import MeasuredPoint, points
+
+FloatArray = NDArray[np.float64]
+
+TAIL = 0.02
+"""Share of points beyond each end of a range, where it is fitted."""
+TERMS = ("level", "columns", "scale", "rows", "target", "epsilon")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedForecast:
+    """Constants and ranges that were fitted to some points.
+
+    Attributes:
+        constants: logarithm of the level, and the powers, in the order of TERMS.
+        below: factor below the estimate within which a share of 1 - TAIL lies.
+        above: factor above it.
+    """
+
+    constants: FloatArray
+    below: float
+    above: float
+
+
+def terms(point: MeasuredPoint) -> list[float]:
+    """Logarithms of a point's facts in the order of TERMS; the level's is 0."""
+    facts = point.facts
+    assert facts.gamma is not None, "it was measured"
+    ratios = [
+        min(facts.width, formulas.COLUMNS) / formulas.COLUMNS,
+        facts.gamma * facts.width / 6.0,
+        formulas.ROWS / (point.rho * facts.rows),
+        formulas.TARGET / facts.validation_rows,
+        1.0 / facts.epsilon if point.method == "cells" else 1.0,
+    ]
+    return [1.0, *np.log(ratios).tolist()]
+
+
+def logarithm(point: MeasuredPoint) -> float:
+    """Logarithm of what was measured, without what coalitions cost."""
+    together = point.method == "cells" and formulas.in_coalitions(point.facts)
+    return float(np.log(point.measured / (formulas.COALITIONS if together else 1.0)))
+
+
+def evenly(chosen: Sequence[MeasuredPoint]) -> FloatArray:
+    """Weights that give every layout the same sum, (n,)."""
+    names, places = np.unique([point.layout for point in chosen], return_inverse=True)
+    weights: FloatArray = 1.0 / np.bincount(places, minlength=len(names))[places] / len(names)
+    return weights
+
+
+def fitted(chosen: Sequence[MeasuredPoint]) -> FittedForecast:
+    """Fit constants and ranges to points of one method."""
+    weights = evenly(chosen)
+    left = np.array([terms(point) for point in chosen])
+    right = np.array([logarithm(point) for point in chosen])
+    root = np.sqrt(weights)
+    constants = np.linalg.lstsq(left * root[:, None], right * root, rcond=None)[0]
+    off = right - left @ constants
+    order = np.argsort(off)
+    reached = np.cumsum(weights[order])
+    low, high = (off[order][np.searchsorted(reached, share)] for share in (TAIL, 1.0 - TAIL))
+    return FittedForecast(constants, float(np.exp(-low)), float(np.exp(high)))
+
+
+def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
+    """Share of each layout's points inside of ranges that were fitted without its data."""
+    shares: dict[str, float] = {}
+    for data in sorted({point.data for point in chosen}):
+        fit = fitted([point for point in chosen if point.data != data])
+        for layout in sorted({point.layout for point in chosen if point.data == data}):
+            own = [point for point in chosen if point.layout == layout]
+            off = np.exp([logarithm(point) - np.dot(terms(point), fit.constants) for point in own])
+            shares[layout] = float(np.mean((off >= 1.0 / fit.below) & (off <= fit.above)))
+    return shares
+
+
+def main() -> None:
+    """Print constants, ranges and shares."""
+    found = points()
+    for method in ("cells", "uniform"):
+        chosen = [point for point in found if point.method == method]
+        fit = fitted(chosen)
+        level, *powers = fit.constants
+        said = ", ".join(f"{term} {power:.2f}" for term, power in zip(TERMS[1:], powers, strict=True))
+        print(f"{method}: level {np.exp(level):.3f}, powers {said}; / {fit.below:.0f}, x {fit.above:.0f}")
+        shares = held_out(chosen)
+        print(f"  left out: {np.mean(list(shares.values())):.2f} of points, layouts alike")
+        print("  " + ", ".join(f"{name} {share:.2f}" for name, share in shares.items() if share < 1.0))
+
+
+if __name__ == "__main__":
+    main()
