@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from fedkme import __version__
-from fedkme.errors import FedkmeError, InterruptedRunError, MissingDependencyError
+from fedkme.errors import FedkmeError, InterruptedRunError, missing_extra
 
 if TYPE_CHECKING:
     import typer  # not earlier than `main` can answer ctrl-C: it is most of what is to be imported
@@ -39,16 +39,6 @@ _VERBS = {
     "runs": ("sim.cli", "runs_app", "list the simulations of a folder, with what each reached"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
-}
-_EXTRAS = {
-    "sklearn": "sim",
-    "pandas": "sim",
-    "pyarrow": "sim",
-    "matplotlib": "sim",
-    "jax": "release",
-    "optax": "release",
-    "mbi": "release",
-    "networkx": "release",
 }
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 SHELLS = ("bash", "zsh", "fish")
@@ -123,11 +113,9 @@ def _explained() -> Iterator[None]:
             _end(_INTERRUPTED)
         raise
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
+        if (missing := missing_extra(error)) is None:
             raise
-        remedy = f"Run `pip install 'fedkme[{_EXTRAS[package]}]'`."
-        _end(MissingDependencyError(f"the package {package} is not installed", remedy))
+        _end(missing)
 
 
 def _was_interrupted(end: BaseException | None) -> bool:

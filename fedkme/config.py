@@ -217,6 +217,17 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
     return result
 
 
+def assignments_of(values: Mapping[str, Any]) -> list[str]:
+    """Write nested values as `override` takes them: {"kernel": {"gamma": 2.0}} is `kernel.gamma=2.0`."""
+    found: list[str] = []
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            found += [f"{key}.{inner}" for inner in assignments_of(value)]
+        else:
+            found.append(f"{key}={toml_text(value)}")
+    return found
+
+
 def _copy(values: Any) -> Any:
     return {key: _copy(value) for key, value in values.items()} if isinstance(values, dict) else values
 

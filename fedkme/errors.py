@@ -260,6 +260,31 @@ class InterruptedRunError(FedkmeError):
     title = "interrupted"
 
 
+class FedkmeWarning(UserWarning):
+    """Warning of something that a caller should know, such as an owner that left; the call went on."""
+
+
+_EXTRAS = {
+    "sklearn": "sim",
+    "pandas": "sim",
+    "pyarrow": "sim",
+    "matplotlib": "sim",
+    "jax": "release",
+    "optax": "release",
+    "mbi": "release",
+    "networkx": "release",
+}
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:
+    """Name the extra that has a package which is not installed; None for any other module."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return None
+    remedy = f"Run `pip install 'fedkme[{_EXTRAS[package]}]'`."
+    return MissingDependencyError(f"the package {package} is not installed", remedy)
+
+
 def error_of(code: int, cause: str, remedy: str) -> FedkmeError | None:
     """Make the error that a number of docs/errors.md stands for; None where it stands for none."""
     kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}

@@ -52,6 +52,10 @@ class LaunchSettings(Settings):
     """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
     seed: int = Field(0, ge=0)
     """Seed of everything random in the simulation."""
+    noise: Literal["seeded", "secure"] = "seeded"
+    """`seeded`: parties' noise follows from `seed`, repeats and protects nobody. `secure`: it comes from the
+    operating system, as in a deployment: for rows that are somebody's. Then nothing is compared with owners'
+    rows without noise: no baselines, no utility of a release."""
     tls: bool = True
     """Mutual TLS between the processes, with an authority made for the run."""
     policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
@@ -60,6 +64,11 @@ class LaunchSettings(Settings):
     """Time to wait for the parties to come up."""
     progress_s: float = Field(60.0, gt=0)
     """Time that one answer of an owner may take."""
+
+    @property
+    def noise_seed(self) -> int | None:
+        """Seed of every party's private randomness; None where the operating system gives it."""
+        return None if self.noise == "secure" else self.seed
 
 
 class SimulationSettings(LaunchSettings):
@@ -93,11 +102,21 @@ def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> Simulatio
         ConfigError: no such scenario, or a key or value is wrong.
     """
     path = find_scenario(scenario)
-    values = override(load_toml(path), [_placed(assignment) for assignment in assignments])
+    values = load_toml(path)
     values.pop("release", None)  # what suits `fedkme release`
-    settings = validate(SimulationSettings, values, path.name)
+    settings = simulation_of(values, assignments, path.name)
     base = path.parent if path == Path(scenario) else None
     return settings.model_copy(update={"scenario": anchored(settings.scenario, base)})
+
+
+def simulation_of(values: dict[str, Any], assignments: Sequence[str], source: str) -> SimulationSettings:
+    """Settings of plain values with `--set` applied; `source` says in an error whose they are.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    changed = override(values, [_placed(assignment) for assignment in assignments])
+    return validate(SimulationSettings, changed, source)
 
 
 def _placed(assignment: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from curator.sums.settings import SumSettings
 from fedkme.config import load_toml, override, validate
@@ -47,11 +48,20 @@ def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) ->
         values["release"] = written
     else:
         values["release"] = {"kind": method, **(written.get(method) or {})}
-    values = override(values, [_placed(assignment) for assignment in assignments])
-    settings = validate(ReleaseSimulation, values, path.name)
+    settings = release_of(values, assignments, path.name)
     base = path.parent if path == Path(scenario) else None
     changes = {"scenario": anchored(settings.scenario, base), "release": _anchored(settings.release, base)}
     return settings.model_copy(update=changes)
+
+
+def release_of(values: dict[str, Any], assignments: Sequence[str], source: str) -> ReleaseSimulation:
+    """Settings of plain values with `--set` applied; `source` says in an error whose they are.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    changed = override(values, [_placed(assignment) for assignment in assignments])
+    return validate(ReleaseSimulation, changed, source)
 
 
 def _anchored(release: AnyRelease, base: Path | None) -> AnyRelease:

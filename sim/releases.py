@@ -26,19 +26,26 @@ from sim.config import plain
 from sim.engines.children import Event as Said
 from sim.engines.inprocess import KeptRecords, market_of, release_in_process
 from sim.engines.processes import Folders, Launch
-from sim.engines.run_folder import make_run_directory, read_record, write_ledgers
+from sim.engines.run_folder import make_run_directory, read_record, write_ledgers, write_schema
 from sim.evaluation.releases import evaluate_points, evaluate_rows
+from sim.interrupts import Interrupts
 from sim.release_config import ReleaseSimulation
-from sim.report.release_progress import ReleaseProgress
+from sim.report.release_progress import ReleaseFollower
 from sim.report.write import write_report
-from sim.run import Interrupts, check_names
+from sim.run import check_names
 from sim.scenarios import Scenario, build_scenario
 
 
 def simulate_release(
-    settings: ReleaseSimulation, out: Path | None, shown: ReleaseProgress
+    settings: ReleaseSimulation, out: Path | None, shown: ReleaseFollower, scenario: Scenario | None = None
 ) -> tuple[Path, dict[str, Any]]:
     """Run a release in `out`, or the next free folder under runs/; returns the folder and its metrics.
+
+    Args:
+        settings: of the run.
+        out: its folder, new or empty.
+        shown: follows the run.
+        scenario: rows of a program that calls; by default those that the settings name.
 
     Returns:
         The run's folder and its metrics.
@@ -49,13 +56,14 @@ def simulate_release(
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
-        scenario = build_scenario(settings.scenario, settings.seed)
+        scenario = scenario or build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
         settings = _with_seed(settings)
         read_points(settings.release, scenario.schema, Path())  # what is wrong with them is said now
-        warn_of_large(settings, shown.note)
+        warn_of_large(settings, shown.warn)
         directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
+        write_schema(directory, scenario.schema)
         engine = _processes if settings.engine == "processes" else _in_process
         failure: FedkmeError | None = None
         try:
@@ -79,7 +87,7 @@ def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
     """Add the public seed that the curator of a deployment would draw."""
     if settings.release.seed is not None:
         return settings
-    release = settings.release.model_copy(update={"seed": public_seed(settings.seed) >> 1})
+    release = settings.release.model_copy(update={"seed": public_seed(settings.noise_seed) >> 1})
     return settings.model_copy(update={"release": release})
 
 
@@ -87,9 +95,9 @@ class ReleaseLaunch(Launch):
     """A release by processes."""
 
     def __init__(
-        self, scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseProgress
+        self, scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseFollower
     ) -> None:
-        super().__init__(settings.tls, directory, shown.note)
+        super().__init__(settings.tls, directory, shown.warn)
         self._scenario = scenario
         self._settings = settings
         self._shown = shown
@@ -117,13 +125,13 @@ class ReleaseLaunch(Launch):
 
 
 async def _processes(
-    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseProgress
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseFollower
 ) -> None:
     await ReleaseLaunch(scenario, settings, directory, shown).run()
 
 
 async def _in_process(
-    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseProgress
+    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseFollower
 ) -> None:
     def hear(event: str, **fields: Any) -> None:
         match event:
@@ -131,10 +139,10 @@ async def _in_process(
                 shown.note(f"{fields['owners']} owners are ready")
             case "progress":
                 shown.stage(fields["stage"], fields["line"], fields["fraction"])
-            case "owner_left":
-                shown.note(fields["line"])
+            case "owner_left" | "warning":
+                shown.warn(fields["line"])
 
-    market, records = market_of(scenario, settings.seed, settings.policies), KeptRecords()
+    market, records = market_of(scenario, settings.noise_seed, settings.policies), KeptRecords()
     asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
     try:
         await release_in_process(market, asked, settings.pooling, records, hear)
@@ -155,6 +163,7 @@ def _metrics(
 ) -> dict[str, Any]:
     """Metrics for metrics.json; docs/metrics.md explains them."""
     privacy = statements(read_ledgers([directory]), settings.release.delta)
+    held_against_rows = record["files"] and settings.noise == "seeded"  # such figures carry no noise
     return {
         "status": record["status"],
         "reason": record["reason"],
@@ -162,13 +171,13 @@ def _metrics(
         "scenario": settings.scenario.kind,
         "method": record["protocol"],
         "engine": settings.engine,
-        "seed": settings.seed,
+        "seed": settings.noise_seed,
         "security": record["security"],
         "K": len(record["owner_rows"]),
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
         "privacy": [each.to_json() for each in privacy],
-        "evaluation": _evaluation(scenario, settings, directory, record) if record["files"] else {},
+        "evaluation": _evaluation(scenario, settings, directory, record) if held_against_rows else {},
         "files": record["files"],
         "bytes": record["bytes"],
         "faults": record["faults"],

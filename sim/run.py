@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
 import time
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.evaluation import require_models
@@ -25,65 +22,20 @@ from fedkme.tables.files import save_table
 from sim.config import Baseline, SimulationSettings
 from sim.engines.inprocess import KeptRecords, market_of, run_in_process
 from sim.engines.processes import SummaryLaunch
-from sim.engines.run_folder import make_run_directory, read_record, write_configuration, write_ledgers
+from sim.engines.run_folder import (
+    make_run_directory,
+    read_record,
+    write_configuration,
+    write_ledgers,
+    write_schema,
+)
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
+from sim.interrupts import Interrupts
 from sim.report.families.table import words_of
 from sim.report.progress import Progress
 from sim.report.write import write_report
 from sim.scenarios import Scenario, build_scenario
-
-Result = TypeVar("Result")
-
-
-class Interrupts:
-    """Ctrl-C and SIGTERM while a simulation lasts: what goes on ends in order, what was done is written down.
-
-    One is enough; a second one, in a hurry, does not disturb the order.
-    """
-
-    def __init__(self) -> None:
-        self._told = False
-        self._cancel: Callable[[], object] | None = None
-
-    def __enter__(self) -> Self:
-        self._before = {
-            number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run some work to its end.
-
-        Raises:
-            InterruptedRunError: it was told to stop, or somebody said so before.
-        """
-        return asyncio.run(self._main(work))
-
-    async def _main(self, work: Coroutine[Any, Any, Result]) -> Result:
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
-        if self._told:
-            task.cancel()
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if not self._told:
-                raise
-            raise InterruptedRunError(
-                "the run was interrupted", "What was done so far is kept in the run's folder."
-            ) from None
-        finally:
-            self._cancel = None
-
-    def _hear(self, *_: object) -> None:
-        if not self._told and self._cancel is not None:
-            self._cancel()
-        self._told = True
 
 
 class ShownRun:
@@ -103,12 +55,22 @@ class ShownRun:
                 if self.first_round is None:
                     self.first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
                 self._progress.round(fields["record"])
-            case "owner_left" | "warning" | "planned":
+            case "owner_left" | "warning":
+                self._progress.warn(fields["line"])
+            case "planned":
                 self._progress.note(fields["line"])
 
 
-def simulate(settings: SimulationSettings, out: Path | None, progress: Progress) -> tuple[Path, Metrics]:
+def simulate(
+    settings: SimulationSettings, out: Path | None, progress: Progress, scenario: Scenario | None = None
+) -> tuple[Path, Metrics]:
     """Run a simulation in `out`, or the next free folder under runs/; returns the folder and its metrics.
+
+    Args:
+        settings: of the run.
+        out: its folder, new or empty.
+        progress: follows the run.
+        scenario: rows of a program that calls; by default those that the settings name.
 
     Returns:
         The run's folder and its metrics.
@@ -120,12 +82,13 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
-        scenario = build_scenario(settings.scenario, settings.seed)
+        scenario = scenario or build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
         require_models(settings.downstream, scenario.test.labels is not None and len(scenario.test) > 0)
-        warn_of_large(settings, progress.note)
+        warn_of_large(settings, progress.warn)
         directory = make_run_directory(out, scenario.name)
         write_configuration(directory, settings)
+        write_schema(directory, scenario.schema)
         failure: FedkmeError | None = None
         timing: dict[str, float] = {}
         try:
@@ -140,7 +103,7 @@ def simulate(settings: SimulationSettings, out: Path | None, progress: Progress)
             raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
         settings = settings.chosen(record)
         baselines: dict[Baseline, BaselineResult] = {}
-        if failure is None and record["selected"] and settings.baselines:
+        if failure is None and record["selected"] and settings.baselines and settings.noise == "seeded":
             progress.note(f"the summary is {record['status']}; running the baselines")
             try:
                 gamma, accessed = record["features"]["gamma"], sum(record["accessed"].values())
@@ -195,7 +158,7 @@ async def _in_process(
 ) -> None:
     started = time.monotonic()
     records, shown = KeptRecords(), ShownRun(progress)
-    market = market_of(scenario, settings.seed, settings.policies)
+    market = market_of(scenario, settings.noise_seed, settings.policies)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     pooling = SumSettings(security=settings.security)
     try:

@@ -36,12 +36,14 @@ PROCESSES = (
     "sim/bench",
     "sim/scenarios/test_example.py",
     "sim/sweep/test_sweep.py",
+    "users",
 )
 """Tests of parties in processes of their own, or over sockets."""
 LONG = (
     "consumer/releases",
     "consumer/sealed/test_hash_models.py",
     "curator/releases",
+    "sim/api/test_names.py",
     "sim/attacks",
     "sim/experiments",
     "sim/replay",

@@ -59,7 +59,7 @@ class InProcessMarket:
     Attributes:
         schema: of the rows.
         seeds: the public seed set.
-        seed: of everything random.
+        seed: of everything random; None: noise comes from the operating system.
         owners: by name.
         runs: what answers for each of them.
         members: the ways to them.
@@ -70,7 +70,7 @@ class InProcessMarket:
 
     schema: Schema
     seeds: Table | None
-    seed: int
+    seed: int | None
     owners: Mapping[str, OwnerParty]
     runs: Mapping[str, RunManager]
     members: Membership
@@ -88,7 +88,7 @@ def open_market(
     schema: Schema,
     tables: Mapping[str, Table],
     seeds: Table | None,
-    seed: int,
+    seed: int | None,
     policies: Mapping[str, PolicySettings] | None = None,
     noise_of: Callable[[str], NoiseFor] | None = None,
     opened: Callable[[OwnerParty], RunManager] = OwnerParty.open,
@@ -99,7 +99,7 @@ def open_market(
         schema: of the rows.
         tables: owners' rows by name.
         seeds: the public seed set.
-        seed: of everything random.
+        seed: of everything random; None: noise comes from the operating system.
         policies: by owner, `all` for those that are not named; else everything is allowed.
         noise_of: a party's private randomness; by default what its process would have.
         opened: makes what answers for an owner.
@@ -128,7 +128,7 @@ def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySetti
 
 
 def market_of(
-    scenario: Scenario, seed: int, policies: Mapping[str, PolicySettings] | None = None
+    scenario: Scenario, seed: int | None, policies: Mapping[str, PolicySettings] | None = None
 ) -> InProcessMarket:
     """Open the owners of a scenario."""
     return open_market(scenario.schema, scenario.owners, scenario.seeds, seed, policies)

@@ -51,11 +51,11 @@ class LaunchTimes:
 class Launch(ABC):
     """One run of the `processes` engine; what kind of run it is, a subclass says."""
 
-    def __init__(self, tls: bool, directory: Path, note: Callable[[str], None]) -> None:
+    def __init__(self, tls: bool, directory: Path, warn: Callable[[str], None]) -> None:
         """Begin before anything is started; parties get certificates with `tls`."""
         self.clock = LaunchTimes()
         self.directory = directory
-        self.note = note
+        self.warn = warn
         self.authority = Authority() if tls else None
         self._log = (directory / "log.jsonl").open("a", encoding="utf-8")
         self._children: dict[str, Child] = {}
@@ -163,7 +163,7 @@ class Launch(ABC):
             case "run":
                 self._began.set()
             case "owner_left":
-                self.note(event["line"])
+                self.warn(event["line"])
         self.hear(event)
 
 
@@ -173,7 +173,7 @@ class SummaryLaunch(Launch):
     def __init__(
         self, scenario: Scenario, settings: SimulationSettings, directory: Path, progress: Progress
     ) -> None:
-        super().__init__(settings.tls, directory, progress.note)
+        super().__init__(settings.tls, directory, progress.warn)
         self._scenario = scenario
         self._settings = settings
         self._progress = progress
@@ -188,8 +188,10 @@ class SummaryLaunch(Launch):
             case "run":
                 words = words_of(event["protocol"])
                 self._progress.started(event["owners"], words.rounds(event["p"]))
-            case "planned" | "warning" if event["party"] == "curator":
-                self.note(event["line"])
+            case "planned" if event["party"] == "curator":
+                self._progress.note(event["line"])
+            case "warning" if event["party"] == "curator":
+                self._progress.warn(event["line"])
             case "round":
                 record = event["record"]
                 if self.clock.first_round is None:
@@ -230,7 +232,7 @@ class Folders:
         return {
             "identity": None if self._authority is None else folder,
             "plaintext": self._authority is None,
-            "simulation_seed": self._settings.seed,
+            "simulation_seed": self._settings.noise_seed,
             "connect_s": self._settings.connect_s,
             "away_s": 0.0,  # nobody starts a party of a simulation again
             "schema_file": self._schema_file,

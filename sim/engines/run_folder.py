@@ -14,6 +14,7 @@ from fedkme.errors import ConfigError
 from fedkme.heads.files import write_heads
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store, open_store
+from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
 
 
@@ -45,6 +46,15 @@ def _next_free(name: str) -> Path:
 def write_configuration(directory: Path, settings: SimulationSettings) -> None:
     """run.toml: the resolved settings; `fedkme sim run DIR/run.toml` repeats the run."""
     (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
+
+
+SCHEMA = "schema.toml"
+"""The public schema of a run's rows, in its folder."""
+
+
+def write_schema(directory: Path, schema: Schema) -> None:
+    """Write schema.toml, with which rows of the folder can be read by name."""
+    (directory / SCHEMA).write_text(schema.to_toml(), encoding="utf-8")
 
 
 def write_ledgers(directory: Path, stores: Mapping[str, Store]) -> None:

@@ -30,7 +30,7 @@ def assemble(
     privacy: Sequence[PrivacyStatement],
 ) -> Metrics:
     """Assemble metrics.json; a consumer that received nothing has no evaluation."""
-    evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else _forms(evaluation)
+    evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else forms_of(evaluation)
     evaluations |= _told_apart({name: result.evaluation.to_json() for name, result in baselines.items()})
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
     words = words_of(record["protocol"])
@@ -43,7 +43,7 @@ def assemble(
         "protocol": record["protocol"],
         "plan": record["plan"] or {},
         "engine": settings.engine,
-        "seed": settings.seed,
+        "seed": settings.noise_seed,
         "K": len(record["owner_rows"]),
         "p": record["p"],
         "rounds": record["rounds"],
@@ -52,10 +52,10 @@ def assemble(
         "points_accessed": points_accessed(settings, record, rounds),
         "cells": words.details(record),
         "mmd2": mmd2,
-        "mmd2_counted": _present(evaluations, "mmd2_counted"),
-        "mmd2_test": _present(evaluations, "mmd2_test"),
+        "mmd2_counted": present(evaluations, "mmd2_counted"),
+        "mmd2_test": present(evaluations, "mmd2_test"),
         "percent_over_greedy": over_greedy(mmd2),
-        "percent_over_greedy_counted": over_greedy(_present(evaluations, "mmd2_counted")),
+        "percent_over_greedy_counted": over_greedy(present(evaluations, "mmd2_counted")),
         "points_accessed_baselines": {name: result.points_accessed for name, result in baselines.items()},
         "downstream": evaluations.get("summary", {}).get("downstream", {}),
         "downstream_baselines": {
@@ -63,7 +63,7 @@ def assemble(
             for name, values in evaluations.items()
             if name != "summary" and values["downstream"]
         },
-        "effective": _effective(evaluations),
+        "effective": effective_sizes(evaluations),
         "verdict": None if evaluation is None else _verdict(evaluation, record, mmd2),
         "privacy": [each.to_json() for each in privacy],
         "privacy_published": [each.to_json() for each in claims],
@@ -121,7 +121,7 @@ FORMS = ("weighted", "repeats")
 """Forms of a summary beside p rows alike; in metrics.json they stand as `summary_weighted` and so on."""
 
 
-def _forms(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def forms_of(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The run's own methods: p rows alike, and the other forms of the rows that the consumer received."""
     others = {f"summary_{name}": evaluation[name] for name in FORMS if name in evaluation}
     return {"summary": evaluation} | others
@@ -137,7 +137,8 @@ def _told_apart(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
     }
 
 
-def _effective(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def effective_sizes(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Effective sample size of each form that has one."""
     return {name: values["effective"] for name, values in evaluations.items() if "effective" in values}
 
 
@@ -145,12 +146,13 @@ def _verdict(
     evaluation: Mapping[str, Any], record: Mapping[str, Any], mmd2: Mapping[str, float]
 ) -> dict[str, str]:
     """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
-    alike, *others = (FormQuality(of["mmd2"], of["effective"]) for of in _forms(evaluation).values())
+    alike, *others = (FormQuality(of["mmd2"], of["effective"]) for of in forms_of(evaluation).values())
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
     return verdict_on(alike, others, by, mmd2.get("uniform_weighted")).to_json()
 
 
-def _present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
+def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
+    """A number of all forms that have it."""
     return {name: values[key] for name, values in evaluations.items() if values[key] is not None}
 
 

@@ -21,6 +21,9 @@ class Progress(Protocol):
         """A round is over; keys as in rounds.csv: `accessed` counts points since the start of the run."""
 
     def note(self, line: str) -> None:
+        """Show a line about how the run goes."""
+
+    def warn(self, line: str) -> None:
         """Show a line about something such as an owner that left."""
 
     def close(self) -> None:
@@ -61,6 +64,10 @@ class LiveProgress:
         """Print a line above the bar."""
         self._bar.console.print(Text(line))
 
+    def warn(self, line: str) -> None:
+        """Print a line above the bar."""
+        self.note(line)
+
     def close(self) -> None:
         """Leave the bar as it is and give the last line back."""
         self._bar.stop()
@@ -98,6 +105,10 @@ class PlainProgress:
     def note(self, line: str) -> None:
         """Print a line."""
         print(line, file=self._stream, flush=True)
+
+    def warn(self, line: str) -> None:
+        """Print a line."""
+        self.note(line)
 
     def close(self) -> None:
         """Print the last round of a run that stopped early."""

@@ -59,7 +59,8 @@ def render_release(run: ReleaseFolder) -> str:
 
 def _head(m: Metrics) -> str:
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
-    about = f"{m['status']} · scenario {m['scenario']} · engine {m.get('engine', '-')}{seed}"
+    where = f" · scenario {m['scenario']} · engine {m['engine']}" if "engine" in m else ""
+    about = f"{m['status']}{where}{seed}"
     lines = [
         f"<h1>{escape(m['method'])}: a release of {escape(m['scenario'])}</h1>",
         f'<p class="about">{escape(title(m["method"]))} · {escape(about)}</p>',
@@ -79,7 +80,9 @@ def _head(m: Metrics) -> str:
 
 def _trust(m: Metrics) -> tuple[str, str]:
     """The trust level in a word and in a clause."""
-    security = m.get("security")
+    if "security" not in m:  # a consumer is not told
+        return "", "by its curator"
+    security = m["security"]
     if not security:
         return "trusted curator", "with a trusted curator"
     return "secure sums", "under secure aggregation with owners' noise"
@@ -94,7 +97,7 @@ def _tiles(run: ReleaseFolder) -> str:
     shown = [
         ("rows made", number(m["rows"]), f"by {m['method']}"),
         ("rows behind it", number(m["N"]), f"N, of K = {number(m['K'])} owners"),
-        ("trust", _trust(m)[0], may),
+        *([("trust", _trust(m)[0], may)] if "security" in m else []),
     ]
     towards = [each for each in m.get("privacy", []) if each.get("observer") == CONSUMER]
     if proven := [each for each in towards if each.get("accountant") == "sound"]:
@@ -120,6 +123,8 @@ def _tiles(run: ReleaseFolder) -> str:
 
 def _privacy(m: Metrics) -> str:
     caption = "What each observer can learn of each owner's rows, by the ledgers of this run."
+    if "security" not in m:
+        caption = "What the consumer can learn of each owner's rows, by the data card."
     shown = privacy.section(m.get("privacy", []), caption)
     return shown + privacy.NOTE if shown else '<p class="note">Nothing was disclosed.</p>'
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import time
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
+
+
+class ReleaseFollower(Protocol):
+    """Follows one release."""
+
+    def note(self, line: str) -> None:
+        """Show a line about how the run goes."""
+
+    def warn(self, line: str) -> None:
+        """Show a line about something such as an owner that left."""
+
+    def stage(self, stage: str, line: str, fraction: float) -> None:
+        """Show how far the run is; any thread may call it."""
+
+    def close(self) -> None:
+        """The run is over. May be called twice."""
 
 
 class ReleaseProgress:
@@ -22,8 +38,12 @@ class ReleaseProgress:
         self._next = 0.0
 
     def note(self, line: str) -> None:
-        """Show a line about something such as an owner that left."""
+        """Show a line."""
         self._console.print(Text(line))
+
+    def warn(self, line: str) -> None:
+        """Show a line."""
+        self.note(line)
 
     def stage(self, stage: str, line: str, fraction: float) -> None:
         """Show how far the run is; any thread may call it."""

@@ -50,6 +50,8 @@ from sim.report.html import (
 
 MOST_OWNERS = 40
 MOST_IMAGES = 100
+TOGETHER = "MMD² to D_v of the rows and the public seed set."
+"""Caption where nobody says by which family's protocol the rows were chosen."""
 IMAGE_SIDES = {64: 8, 784: 28}
 """Width of a table -> side of the square image that its rows are."""
 
@@ -76,7 +78,7 @@ def render(run: SummaryFolder) -> str:
     m = run.metrics
     words = words_of(m["protocol"])
     sections = [
-        ("How close the rows are to the consumer's", _closeness(m, words)),
+        ("How close the rows are to the consumer's", _closeness(m, words.together)),
         ("Round by round", _curves(run, words)),
         ("Points accessed, by owner", _owners(run, words)),
         ("Models trained on the summary", _downstream(m)),
@@ -88,6 +90,31 @@ def render(run: SummaryFolder) -> str:
         ("The selected rows", _images(run.arrays)),
     ]
     return document(f"{m['scenario']}: fedkme run", f"{_head(m)}\n{_tiles(m, words)}", sections)
+
+
+def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """The page of a summary as its consumer knows it, which was not told whose rows came.
+
+    Args:
+        metrics: as `received_metrics` makes them.
+        arrays: of summary.npz.
+    """
+    m = metrics
+    about = f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"
+    head = [
+        f"<h1>{escape(m['consumer'])}: {escape(m['run'])}</h1>",
+        f'<p class="verdict">{escape(verdict(m))}</p>',
+        f'<p class="about">{escape(about)}</p>',
+        *(f'<p class="about">{escape(line)}</p>' for line in plan_lines(m)),
+        *(banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
+    ]
+    sections = [
+        ("How close the rows are to the consumer's", _closeness(m, TOGETHER)),
+        ("Models trained on the summary", _downstream(m)),
+        ("Privacy", _privacy(m)),
+        ("The selected rows", _images(arrays)),
+    ]
+    return document(f"{m['run']}: fedkme summary", "\n".join(head), sections)
 
 
 def _head(m: Metrics) -> str:
@@ -132,11 +159,11 @@ def _tiles(m: Metrics, words: Words) -> str:
     return tiles(shown)
 
 
-def _closeness(m: Metrics, words: Words) -> str:
+def _closeness(m: Metrics, together: str) -> str:
     alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
     drawings = [
         ("Returned rows", alone, "MMD² to D_v, exact kernel. Shorter is closer."),
-        ("Returned rows and seed set together", counted, words.together),
+        ("Returned rows and seed set together", counted, together),
     ]
     figures = [
         figure(title, bars(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)

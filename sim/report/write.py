@@ -64,7 +64,7 @@ def write_report(directory: Path) -> Path:
         DataError: summary.npz is there and cannot be read.
     """
     path = directory / "record.json"
-    record = _read_object(path) if path.exists() else {}
+    record = read_object(path) if path.exists() else {}
     page = _release(directory, record) if record.get("kind") == "release" else _summary(directory)
     target = directory / "report.html"
     target.write_text(page, encoding="utf-8")
@@ -85,12 +85,23 @@ def _summary(directory: Path) -> str:
 
 def _release(directory: Path, record: Metrics) -> str:
     metrics = _read_metrics(directory / "metrics.json", *OF_RELEASES)
+    return page_of_release(directory, metrics, record.get("owner_rows", {}))
+
+
+def page_of_release(directory: Path, metrics: Metrics, owner_rows: Mapping[str, int]) -> str:
+    """The page of a release whose files are in a folder.
+
+    Args:
+        directory: the folder.
+        metrics: as metrics.json of a release has them.
+        owner_rows: rows of each owner, where they are known.
+    """
     files = [directory / str(name) for name in metrics.get("files", [])]
     card = next((file for file in files if file.name.endswith(".card.json") and file.exists()), None)
     release = ReleaseFolder(
         metrics=metrics,
-        owner_rows=record.get("owner_rows", {}),
-        card={} if card is None else _read_object(card),
+        owner_rows=owner_rows,
+        card={} if card is None else read_object(card),
         sizes={file.name: file.stat().st_size if file.exists() else None for file in files},
         config=_text(directory / "release.toml"),
     )
@@ -102,7 +113,7 @@ def _text(path: Path) -> str:
 
 
 def _read_metrics(path: Path, required: Mapping[str, type], optional: Mapping[str, type]) -> dict[str, Any]:
-    metrics = _read_object(path)
+    metrics = read_object(path)
     for key, kind in (*required.items(), *optional.items()):
         missing = key not in metrics
         if (missing and key in required) or not (missing or isinstance(metrics[key], kind)):
@@ -110,7 +121,12 @@ def _read_metrics(path: Path, required: Mapping[str, type], optional: Mapping[st
     return metrics
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a run's folder.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds something else.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -13,6 +13,7 @@ from fedkme.errors import ConfigError, DataError
 from sim.scenarios.adult import Adult, build_adult
 from sim.scenarios.base import Scenario
 from sim.scenarios.digits import Digits, build_digits
+from sim.scenarios.frames import Frames, refuse_frames
 from sim.scenarios.hospitals import Hospitals, build_hospitals
 from sim.scenarios.mnist import Mnist, build_mnist
 from sim.scenarios.states import States, build_states
@@ -23,6 +24,7 @@ __all__ = [
     "Adult",
     "Csv",
     "Digits",
+    "Frames",
     "Hospitals",
     "Mnist",
     "Scenario",
@@ -32,7 +34,7 @@ __all__ = [
     "find_scenario",
 ]
 
-_Kind = Digits | Mnist | Hospitals | Adult | States | Csv
+_Kind = Digits | Mnist | Hospitals | Adult | States | Csv | Frames
 ScenarioConfig = Annotated[_Kind, Field(discriminator="kind")]
 SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_fields)
 """Keys that the [scenario] table of one kind or another has."""
@@ -62,6 +64,8 @@ def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = No
             scenario = build_states(config, seed, base_dir)
         case Csv():
             scenario = build_csv(config, seed, base_dir)
+        case Frames():
+            raise refuse_frames()
     if not len(scenario.validation):
         cause = f"scenario {scenario.name}: the validation set D_v has no rows"
         raise DataError(cause, "Give it rows, or a larger share of the target's.")

@@ -32,6 +32,9 @@ class NoProgress:
     def note(self, line: str) -> None:
         """Say nothing."""
 
+    def warn(self, line: str) -> None:
+        """Say nothing."""
+
     def close(self) -> None:
         """Say nothing."""
 

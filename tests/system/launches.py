@@ -43,6 +43,9 @@ class KeptProgress:
     def note(self, line: str) -> None:
         self.notes.append(line)
 
+    def warn(self, line: str) -> None:
+        self.notes.append(line)
+
     def close(self) -> None:
         pass
 

@@ -1,0 +1,188 @@
+"""A consumer of a deployment: its requests from a program, with the same results as a simulation's."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from consumer.releases.client import ReleaseConsumerSettings
+from consumer.releases.client import run as ask_release
+from consumer.requests import KeptRequest, Requests
+from consumer.results import EVALUATION, SUMMARY
+from consumer.settings import ConsumerSettings
+from consumer.summary.client import run as ask_summary
+from fedkme.config import assignments_of, load_toml, override, validate
+from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
+from fedkme.heads.files import export
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.statements import statements
+from fedkme.ops.logs import unforeseen
+from fedkme.ops.supervision import StatusReporter
+from fedkme.party import resolve_paths
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.releases.settings import read_points
+from fedkme.store.reading import read_store
+from fedkme.tables.files import read_arrays
+from fedkme.tables.schema import load_schema
+from sim.api.progress import CallProgress, following
+from sim.api.releases import ReleaseResult
+from sim.api.summaries import SummaryResult
+from sim.evaluation.received import received_metrics, received_release
+from sim.interrupts import Interrupts
+from sim.report.summary_page import render_received
+from sim.report.write import page_of_release, read_object
+
+
+class Consumer:
+    """A consumer by its configuration file, CONSUMER.toml of docs/deploy.md.
+
+    A call asks the curator and waits for the end. After a failure the same call goes on with the same
+    request; once it has succeeded, another call is another request, for which D_v pays again: `last` reads
+    what came.
+    """
+
+    def __init__(self, config: str | Path) -> None:
+        """Read a configuration.
+
+        Raises:
+            ConfigError: there is no such file, or it is no TOML.
+        """
+        self.config = Path(config)
+        self._values = load_toml(self.config)
+
+    def summary(self, *, progress: bool = True, **request: Any) -> SummaryResult:
+        """Ask for a summary: `fk.Consumer("lab.toml").summary(p=60)`.
+
+        Args:
+            progress: whether to show a bar.
+            **request: keys of `[request]` in place of the file's, a table as a dict.
+
+        Raises:
+            FedkmeError: the curator's refusal or failure, or one here; by number in docs/errors.md.
+        """
+        with following("summary", progress) as shown:
+            settings = self._summary_settings(request)
+            try:
+                with Interrupts() as interrupts:
+                    interrupts.run(ask_summary(settings, CallReporter(settings.name, shown)))
+            except (IncompleteSummaryError, NotJudgedError) as error:
+                shown.warn(str(error))
+            return _summary_of(settings)
+
+    def release(self, *, progress: bool = True, **release: Any) -> ReleaseResult:
+        """Ask for a release: `fk.Consumer("lab.toml").release(epsilon=0.5)`.
+
+        Args:
+            progress: whether to show a bar.
+            **release: keys of `[release]` in place of the file's.
+
+        Raises:
+            FedkmeError: the curator's refusal or failure, or one here; by number in docs/errors.md.
+        """
+        with following("release", progress) as shown:
+            settings = self._release_settings(release)
+            with Interrupts() as interrupts:
+                interrupts.run(ask_release(settings, CallReporter(settings.name, shown)))
+            return _release_of(settings)
+
+    def last(self) -> SummaryResult | ReleaseResult:
+        """The result that the output folder has; nobody is asked.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if "release" in self._values:
+            return _release_of(self._release_settings({}))
+        return _summary_of(self._summary_settings({}))
+
+    def _summary_settings(self, request: Mapping[str, Any]) -> ConsumerSettings:
+        return resolve_paths(
+            validate(ConsumerSettings, self._changed("request", request), self._name), self.config
+        )
+
+    def _release_settings(self, release: Mapping[str, Any]) -> ReleaseConsumerSettings:
+        values = self._changed("release", release)
+        found = resolve_paths(validate(ReleaseConsumerSettings, values, self._name), self.config)
+        asked = read_points(found.release, load_schema(found.schema_file), self.config.parent)
+        return found.model_copy(update={"release": asked})
+
+    @property
+    def _name(self) -> str:
+        return self.config.name
+
+    def _changed(self, table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return override(self._values, assignments_of({table: values} if values else {}))
+
+
+class CallReporter(StatusReporter):
+    """Reports of a consumer's work to the caller in place of a log."""
+
+    def __init__(self, name: str, shown: CallProgress) -> None:
+        super().__init__(name, supervised=False)
+        self._shown = shown
+
+    def say(self, event: str, **fields: Any) -> None:
+        """Show an event, or keep it as a warning."""
+        match event:
+            case "warning":
+                self._shown.warn(fields["line"])
+            case "progress" if "fraction" in fields:
+                self._shown.stage(fields["stage"], fields["line"], fields["fraction"])
+            case _:
+                self._shown.note(fields.get("line", event))
+
+    def unforeseen(self, error: Exception) -> None:
+        """Keep type and place of a failure of this program, not its text."""
+        self._shown.warn(f"unforeseen: {unforeseen(error)}")
+
+
+def _summary_of(settings: ConsumerSettings) -> SummaryResult:
+    """The summary in a consumer's folder, with a page of it.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    output, schema = settings.output, load_schema(settings.schema_file)
+    kept = _last_request(settings) if (output / SUMMARY).exists() else None
+    if kept is None or kept.document.plan is None:
+        raise ConfigError(f"there is no summary in {output}", "Ask for one: .summary().")
+    plan, arrays = kept.document.plan, read_arrays(output / SUMMARY, settings.name)
+    evaluation = read_object(output / EVALUATION) if (output / EVALUATION).exists() else None
+    rows, asked = len(arrays["x"]), kept.document.request.rows
+    privacy = _statements(settings, plan.run)
+    metrics = received_metrics(settings.name, plan, asked, rows, evaluation, privacy)
+    (output / "report.html").write_text(render_received(metrics, arrays), encoding="utf-8")
+    return SummaryResult(output, output, schema, metrics)
+
+
+def _last_request(settings: ConsumerSettings) -> KeptRequest | None:
+    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
+        return Requests(settings.name, store).last(str(settings.output.resolve()))
+
+
+def _statements(settings: ConsumerSettings, run: str) -> list[PrivacyStatement]:
+    """Cost of a run to D_v, by the consumer's own ledger."""
+    with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
+        file = Path(scratch) / "ledger.jsonl"
+        export(settings.journal, settings.name, file)
+        books = read_ledgers([file])
+    return statements(books.of(run), settings.request.privacy.delta)
+
+
+def _release_of(settings: ReleaseConsumerSettings) -> ReleaseResult:
+    """The release in a consumer's folder.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    cards = sorted(settings.output.glob("*.card.json"))
+    if not cards:
+        raise ConfigError(f"there is no release in {settings.output}", "Ask for one: .release().")
+    metrics = received_release(settings.name, settings.release.kind, read_object(cards[0]))
+    metrics["files"] = [file.name for file in sorted(settings.output.glob("*.*")) if file.suffix != ".html"]
+    page = page_of_release(settings.output, metrics, {})
+    (settings.output / "report.html").write_text(page, encoding="utf-8")
+    return ReleaseResult(settings.output, metrics)

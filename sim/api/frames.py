@@ -1,0 +1,98 @@
+"""Data frames of a caller as tables, and tables as data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkme.config import validate
+from fedkme.drafts.samples import columns_of
+from fedkme.errors import ConfigError, DataError
+from fedkme.tables.columns import GAP, GAPS, Category, Numeric
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import load_table, table_from_columns
+from fedkme.tables.schema import Schema, load_schema, schema_from
+from fedkme.tables.table import Table
+
+Rows = pd.DataFrame | Mapping[str, Any] | str | Path
+"""A data frame with the schema's columns, categories by name; or a .csv, .parquet or .npz file: its path, or
+the settings by which it is read, such as {"path": "north.csv", "sep": ";"}."""
+SchemaLike = Schema | Mapping[str, Any] | str | Path
+"""A schema, its plain values (`columns`, `label`, ...), or its file."""
+NO_SCHEMA = (
+    "Give schema=: columns with public bounds and categories, as a file, a dict or an fk.Schema; they are "
+    "agreed on, never read from owners' rows: fk.draft_schema makes one of public rows."
+)
+
+
+def schema_of(schema: SchemaLike | None) -> Schema:
+    """The schema that a caller means.
+
+    Raises:
+        ConfigError: there is none, or no such file.
+        SchemaError: it is inconsistent; names the key.
+    """
+    if schema is None:
+        raise ConfigError("there is no schema", NO_SCHEMA)
+    if isinstance(schema, Schema):
+        return schema
+    return load_schema(Path(schema)) if isinstance(schema, str | Path) else schema_from(schema)
+
+
+def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> Table:
+    """Rows of a party, checked against the schema.
+
+    Args:
+        rows: of the party.
+        schema: of the rows.
+        party: whose they are, for errors.
+        private: bound the rows of a person, where the schema names one.
+
+    Raises:
+        ConfigError: settings of a file are wrong.
+        DataError: they do not fit the schema; names party and column, never a value.
+    """
+    if isinstance(rows, pd.DataFrame):
+        return table_from_columns(columns_of(rows), schema, party, of_persons=private)
+    if isinstance(rows, Mapping):
+        return load_table(validate(DataFile, rows, party), schema, party, of_persons=private)
+    if isinstance(rows, str | Path):
+        return load_table(Path(rows), schema, party, of_persons=private)
+    raise DataError(
+        f"{party}: the rows are neither a data frame nor a file", "Give a pandas.DataFrame or a path."
+    )
+
+
+def frame_of(table: Table, schema: Schema) -> pd.DataFrame:
+    """A table as people read it: columns and label by name, categories and classes as categoricals.
+
+    Dates are dates, and a nullable number has no value where the column that marks its gaps says so.
+    """
+    values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
+    for spec in schema.columns:
+        if isinstance(spec, Category) and spec.gaps_of is not None:
+            gaps = values.pop(spec.name) == GAPS.index(GAP)
+            values[spec.gaps_of] = np.where(gaps, np.nan, values[spec.gaps_of])
+    columns = {
+        name: _column(spec, values[name]) for spec in schema.columns for name in spec.names if name in values
+    }
+    if schema.label is not None and table.labels is not None:
+        columns[schema.label.name] = _names(table.labels, schema.classes)
+    return pd.DataFrame(columns)
+
+
+def _column(spec: Numeric | Category, values: NDArray[np.float64]) -> Any:
+    if isinstance(spec, Category):
+        return _names(np.nan_to_num(values, nan=-1.0).astype(np.int64), spec.categories)  # -1: missing
+    if spec.kind == "date":
+        return pd.to_datetime(values, unit="D")
+    return pd.array(np.rint(values), dtype="Int64") if spec.integer else values
+
+
+def _names(codes: NDArray[np.int64], names: Sequence[str]) -> Any:
+    return pd.Categorical.from_codes(codes, pd.Index(names))

@@ -1,0 +1,182 @@
+"""A release as a program holds it: a view of a run's folder, and questions to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from consumer.releases.estimators import expectation
+from consumer.releases.released import Released, load_release
+from fedkme.config import validate
+from fedkme.errors import DataError
+from fedkme.tables.files import read_arrays
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table, table_from_arrays
+from sim.api.frames import frame_of
+from sim.api.pages import framed
+from sim.api.statements import frame_of_statements
+from sim.report.write import read_object
+
+SYNTHETIC, WEIGHTED = "synthetic.npz", "weighted.npz"
+
+Question = Callable[[pd.DataFrame], Any]
+"""Takes rows with names and categories to a number, or a truth value, for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAnswer:
+    """Answer to a question.
+
+    Attributes:
+        value: mean of the question over the private rows, estimated.
+        error: standard deviation of `value`, the noise and the rows being a sample among it; None where it is
+            not known.
+        how: source of both.
+    """
+
+    value: float
+    error: float | None
+    how: str
+
+
+class Card(str):
+    """The data card of a release, Markdown."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleaseResult:
+    """A release and what is known of it; everything is read from its folder when it is asked for.
+
+    Attributes:
+        folder: of the run, with the files of the release.
+        metrics: what was measured; docs/metrics.md says what each number means.
+        why: reason for the method, where it was chosen by its rule; else empty.
+    """
+
+    folder: Path
+    metrics: Mapping[str, Any]
+    why: str = ""
+
+    @cached_property
+    def released(self) -> Released:
+        """The noisy embeddings and what was made of them, as `consumer.releases` has them.
+
+        Raises:
+            DataError: the release is none of embeddings: `marginals` has counts.
+        """
+        return load_release(self.folder)
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.metrics["method"])
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """Synthetic rows: columns by name, categories and the label as categoricals.
+
+        Of Balog's methods without `rows`: points, of which `weights` has the weight of each.
+        """
+        return frame_of(self._table, self.schema)
+
+    @property
+    def weights(self) -> pd.Series[float] | None:
+        """Weights of `rows`, which may be negative; None where all count alike."""
+        if self._alike:
+            return None
+        weights = read_arrays(self.folder / WEIGHTED, "weighted points")["weight"]
+        return pd.Series(np.asarray(weights, np.float64), name="weight")
+
+    @property
+    def card(self) -> Card:
+        """The data card: mechanism, epsilon, settings, and utility that read no row."""
+        return Card(self._card("md").read_text(encoding="utf-8"))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Schema of the rows, as the card has it."""
+        return validate(Schema, read_object(self._card("json"))["schema"], str(self.folder))
+
+    @property
+    def privacy(self) -> pd.DataFrame:
+        """Statements on what each observer can learn of owners' rows; only `sound` is proven."""
+        return frame_of_statements(self.metrics.get("privacy", ()))
+
+    def ask(self, question: Question) -> ReleaseAnswer:
+        """Estimate the mean of a question over the private rows: `rel.ask(lambda rows: rows["age"] > 50)`.
+
+        It is computed from the release, costs nothing, and may be repeated.
+
+        Raises:
+            DataError: the question does not give one number for each row.
+        """
+        if not (self.folder / WEIGHTED).exists():
+            values = self._answers(question, self._table.values)
+            return ReleaseAnswer(float(values.mean()), None, "mean over synthetic rows")
+        released = self.released
+        found = expectation(released.release, released.on_rows(partial(self._answers, question)))
+        return ReleaseAnswer(found.value, found.error, "weighted points, with the noise of the release")
+
+    def _answers(self, question: Question, values: Any) -> Any:
+        given = pd.Series(question(frame_of(Table(values), self.schema)))
+        answers = given.astype("Float64").to_numpy(np.float64, na_value=np.nan)
+        if answers.shape != (len(values),) or not np.isfinite(answers).all():
+            raise DataError(
+                "a question gave no number for each row",
+                'Give a function such as lambda rows: rows["age"].fillna(0) > 50.',
+            )
+        return answers
+
+    @property
+    def _alike(self) -> bool:
+        return (self.folder / SYNTHETIC).exists()
+
+    @cached_property
+    def _table(self) -> Table:
+        path = self.folder / (SYNTHETIC if self._alike else WEIGHTED)
+        if not path.exists():
+            raise _nothing(self.folder)
+        arrays = read_arrays(path, "synthetic")
+        return table_from_arrays(arrays["x"], arrays.get("y"))
+
+    def _card(self, ending: str) -> Path:
+        cards = sorted(self.folder.glob(f"*.card.{ending}"))
+        if not cards:
+            raise _nothing(self.folder)
+        return cards[0]
+
+    @cached_property
+    def report(self) -> str:
+        """The report as one HTML page that loads nothing; it is `report.html` of the folder."""
+        return (self.folder / "report.html").read_text(encoding="utf-8")
+
+    def __repr__(self) -> str:
+        why = f" ({self.why})" if self.why else ""
+        return f"ReleaseResult({self.metrics['rows']} rows by {self.method}{why} in {self.folder})"
+
+    def _repr_html_(self) -> str:
+        return framed(self.report, f"report of {self.folder}")
+
+
+def _nothing(folder: Path) -> DataError:
+    return DataError(f"{folder} holds no data", "No release was made: `metrics` has status and reason.")
+
+
+def load_release_result(folder: Path, why: str = "") -> ReleaseResult:
+    """A release that was simulated, or made of data frames.
+
+    Raises:
+        ConfigError: the folder is not that of a run.
+    """
+    return ReleaseResult(folder, read_object(folder / "metrics.json"), why)

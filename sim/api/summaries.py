@@ -1,0 +1,167 @@
+"""A summary as a program holds it: a view of a run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from consumer.results import EVALUATION, SUMMARY
+from consumer.summary.forms import REPEATS, WEIGHTED
+from consumer.summary.verdict import SummaryVerdict
+from fedkme.errors import DataError
+from fedkme.tables.files import read_arrays
+from fedkme.tables.schema import Schema, load_schema
+from fedkme.tables.table import Table, table_from_arrays
+from sim.api.frames import frame_of
+from sim.api.pages import framed
+from sim.api.statements import frame_of_statements
+from sim.engines.run_folder import SCHEMA
+from sim.report.formatting import verdict
+from sim.report.write import read_object
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SummaryResult:
+    """A summary and what is known of it; everything is read from its folder when it is asked for.
+
+    Attributes:
+        folder: of the run, with its ledgers and report.html.
+        received: the consumer's folder, which has the rows.
+        schema: of the rows.
+        metrics: what was measured; docs/metrics.md says what each number means.
+    """
+
+    folder: Path
+    received: Path
+    schema: Schema
+    metrics: Mapping[str, Any]
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The p rows with equal weights: columns by name, categories and the label as categoricals."""
+        return frame_of(self._table(SUMMARY), self.schema)
+
+    @property
+    def weighted(self) -> pd.DataFrame:
+        """Rows with weights, at most p; `weights` has the weight of each."""
+        return frame_of(self._table(WEIGHTED), self.schema)
+
+    @property
+    def weights(self) -> pd.Series[float]:
+        """Weights of `weighted`, row by row; they sum to 1."""
+        return pd.Series(np.asarray(self._arrays(WEIGHTED)["w"], np.float64), name="weight")
+
+    @property
+    def repeats(self) -> pd.DataFrame:
+        """P rows of which some are there more than once, for programs that take no weights."""
+        return frame_of(self._table(REPEATS), self.schema)
+
+    @property
+    def verdict(self) -> SummaryVerdict | None:
+        """Grade, sentence and advice; None where there are no rows, or none were judged."""
+        said = self.metrics.get("verdict")
+        return None if said is None else SummaryVerdict(**said)
+
+    @property
+    def privacy(self) -> pd.DataFrame:
+        """Statements on what each observer can learn of each data set; only `sound` is proven."""
+        return frame_of_statements(self.metrics.get("privacy", ()))
+
+    def compare(self) -> pd.DataFrame:
+        """Forms of the summary, and baselines where there are any, one a line.
+
+        `fresh_rows` is what p fresh rows of D_v's own law would have on average.
+        """
+        m = self.metrics
+        columns = {
+            "mmd2": m.get("mmd2", {}) | self._fresh_rows(),
+            "percent_over_greedy": m.get("percent_over_greedy", {}),
+            "mmd2_with_seeds": m.get("mmd2_counted", {}),
+            "mmd2_test": m.get("mmd2_test", {}),
+            "effective_rows": m.get("effective", {}),
+            **self._accuracies(),
+        }
+        frame = pd.DataFrame(
+            {name: pd.Series(cells, dtype=float) for name, cells in columns.items() if cells}
+        )
+        order = [name for name in columns["mmd2"] if name in frame.index]
+        return frame.reindex(order).rename_axis("rows")
+
+    def plot_access(self, ax: Axes | None = None) -> Axes:
+        """Bars of the rows of each owner that the curator or the consumer saw.
+
+        Raises:
+            DataError: the run does not know, as a consumer is not told whose rows came.
+        """
+        from matplotlib import pyplot
+
+        by_owner = self.metrics.get("points_accessed", {}).get("by_owner", {})
+        if not by_owner:
+            raise DataError(
+                "it is not known whose rows were accessed",
+                "A consumer is not told; the curator's record of the run has it.",
+            )
+        axes = pyplot.subplots(layout="constrained")[1] if ax is None else ax
+        names = list(by_owner)
+        bars = axes.barh(names[::-1], [by_owner[name] for name in names[::-1]])
+        axes.bar_label(bars, padding=3)
+        axes.set_xlabel("rows accessed")
+        return axes
+
+    @cached_property
+    def report(self) -> str:
+        """The report as one HTML page that loads nothing; it is `report.html` of the folder."""
+        return (self.folder / "report.html").read_text(encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"SummaryResult({len(self._table(SUMMARY))} rows in {self.folder}). {verdict(self.metrics)}"
+
+    def _repr_html_(self) -> str:
+        return framed(self.report, f"report of {self.folder}")
+
+    def _arrays(self, name: str) -> dict[str, Any]:
+        path = self.received / name
+        if not path.exists():
+            raise DataError(
+                f"there is no {path}", "No row came, or none were judged: `metrics` has status and reason."
+            )
+        return read_arrays(path, "consumer")
+
+    def _table(self, name: str) -> Table:
+        if name == SUMMARY and not (self.received / name).exists():
+            return Table(np.empty((0, self.schema.width)))
+        arrays = self._arrays(name)
+        return table_from_arrays(arrays["x"], arrays.get("y"))
+
+    def _fresh_rows(self) -> dict[str, float]:
+        path = self.received / EVALUATION
+        expected = read_object(path).get("expected") if path.exists() else None
+        return {} if expected is None else {"fresh_rows": expected}
+
+    def _accuracies(self) -> dict[str, dict[str, float]]:
+        found = {"summary": self.metrics.get("downstream", {})} | self.metrics.get("downstream_baselines", {})
+        models = dict.fromkeys(model for accuracies in found.values() for model in accuracies)
+        return {
+            f"accuracy_{model}": {name: each[model] for name, each in found.items() if model in each}
+            for model in models
+        }
+
+
+def load_summary(folder: Path) -> SummaryResult:
+    """A summary that was simulated, or made of data frames.
+
+    Raises:
+        ConfigError: the folder is not that of a run, or of one from before schemas were kept.
+        DataError: a file cannot be read.
+    """
+    metrics, schema = read_object(folder / "metrics.json"), load_schema(folder / SCHEMA)
+    return SummaryResult(folder, folder / "consumer", schema, metrics)

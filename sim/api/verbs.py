@@ -1,0 +1,271 @@
+"""The verbs of the Python API; each runs wherever it is called from: a notebook, a thread, a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedkme.config import assignments_of
+from fedkme.errors import ConfigError
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from sim.api.frames import Rows, SchemaLike, schema_of, table_of
+from sim.api.method import method_for
+from sim.api.progress import CallProgress, following
+from sim.api.releases import ReleaseResult, load_release_result
+from sim.api.summaries import SummaryResult, load_summary
+from sim.api.sweeps import SweepTable
+from sim.config import Baseline, Engine, SimulationSettings, load_simulation, simulation_of
+from sim.release_config import release_of
+from sim.releases import simulate_release
+from sim.report.write import read_object
+from sim.run import simulate as run_simulation
+from sim.scenarios import Scenario
+from sim.sweep.grid import AxisValue, SweepSettings
+from sim.sweep.run import sweep as run_sweep
+from sim.sweep.table import FILE
+
+
+def summarize(
+    owners: Mapping[str, Rows],
+    validation: Rows,
+    rows: int,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    schema: SchemaLike | None = None,
+    test: Rows | None = None,
+    public: Rows | None = None,
+    seed: int | None = None,
+    baselines: Sequence[Baseline] | None = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> SummaryResult:
+    """Choose rows of owners that together look like a validation set; every party runs in this process.
+
+    Args:
+        owners: rows of each owner by its name, a-z, 0-9 and '-': data frames or files.
+        validation: D_v.
+        rows: p, rows of the summary.
+        epsilon: what a row of D_v, or an owner's towards other owners, may cost.
+        delta: of that epsilon.
+        schema: public columns of all rows.
+        test: held-back rows that judge the summary.
+        public: rows that everybody has, D_init.
+        seed: makes the call a simulation, which repeats and whose noise protects nobody; None: noise comes
+            from the operating system.
+        baselines: ways to choose rows without privacy, for comparison; in a simulation alone, where None is
+            all of them.
+        out: folder of the run, new or empty; default the next free runs/frames-N.
+        progress: whether to show a bar.
+        **settings: any other key of a scenario (docs/python.md), a table as a dict: `kernel={"gamma": 2.0}`.
+
+    Raises:
+        FedkmeError: a key is wrong, rows do not fit the schema, or the run failed; by number in
+            docs/errors.md.
+    """
+    with following("summary", progress) as shown:
+        domain = schema_of(schema)
+        written: dict[str, Any] = {
+            **_frames(seed),
+            "summary": {"p": rows, "privacy": {"epsilon": epsilon, "delta": delta}},
+            "baselines": _baselines(baselines, seed),
+        }
+        chosen = simulation_of(written, assignments_of(settings), "fedkme.summarize")
+        parties = _scenario(domain, owners, validation, test, public)
+        return _summary(chosen, out, shown, parties)
+
+
+def simulate(
+    scenario: str | Path = "digits",
+    *,
+    seed: int = 0,
+    engine: Engine = "inprocess",
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> SummaryResult:
+    """Simulate a summary of a shipped scenario or a TOML file: `fk.simulate("digits", p=100)`.
+
+    Args:
+        scenario: its name, or a file.
+        seed: of everything random.
+        engine: `inprocess`, or `processes` for real parties over mutual TLS; the same bits.
+        out: folder of the run, new or empty; default the next free runs/NAME-N.
+        progress: whether to show a bar.
+        **settings: keys of the scenario, a table as a dict: `p=50, privacy={"epsilon": 3.0}`.
+
+    Raises:
+        FedkmeError: a key is wrong, a file is missing, or the run failed; by number in docs/errors.md.
+    """
+    with following("summary", progress) as shown:
+        values = {"engine": engine, "seed": seed, **settings}
+        return _summary(load_simulation(str(scenario), assignments_of(values)), out, shown)
+
+
+def release(
+    owners: Mapping[str, Rows],
+    *,
+    method: str = "auto",
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    schema: SchemaLike | None = None,
+    rows: int | None = None,
+    test: Rows | None = None,
+    public: Rows | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> ReleaseResult:
+    """Make synthetic data with the statistics of all owners' rows; every party runs in this process.
+
+    Args:
+        owners: rows of each owner by its name, a-z, 0-9 and '-': data frames or files.
+        method: one of docs/releases.md; `auto` chooses by the schema, and the result says why.
+        epsilon: of the whole release, for any one row.
+        delta: of that epsilon.
+        schema: public columns of all rows.
+        rows: synthetic rows; default by the method.
+        test: held-back rows that judge it, in a simulation.
+        public: rows that everybody has.
+        seed: makes the call a simulation, as in `summarize`.
+        out: folder of the run, new or empty; default the next free runs/METHOD-frames-N.
+        progress: whether to show a bar.
+        **settings: keys of the method; `pooling={"security": {"dropouts": 1}}` for secure aggregation.
+
+    Raises:
+        FedkmeError: a key is wrong, rows do not fit the schema, or the run failed; by number in
+            docs/errors.md.
+    """
+    with following("release", progress) as shown:
+        domain = schema_of(schema)
+        chosen, why = method_for(domain) if method == "auto" else (method, "")
+        given = {"kind": chosen, "epsilon": epsilon, "delta": delta}
+        written = {**_frames(seed), "release": given if rows is None else {**given, "rows": rows}}
+        found = release_of(written, assignments_of(settings), "fedkme.release")
+        parties = _scenario(domain, owners, None, test, public)
+        directory, metrics = simulate_release(found, _folder(out), shown, parties)
+        _say_incomplete(metrics, shown)
+        return load_release_result(directory, why)
+
+
+def sweep(
+    scenario: str | Path,
+    grid: Mapping[str, Sequence[AxisValue]],
+    *,
+    seeds: Iterable[int] = (0,),
+    jobs: int = 1,
+    out: str | Path = "runs/sweep",
+    progress: bool = True,
+    **settings: Any,
+) -> SweepTable:
+    """Simulate a scenario once for each combination: `fk.sweep("digits", {"p": [50, 100]}, seeds=range(3))`.
+
+    Called again it runs what the folder's table lacks.
+
+    Args:
+        scenario: its name, or a file.
+        grid: values of each axis, any key of a scenario.
+        seeds: with which every combination is run.
+        jobs: runs at a time, each in a process of one thread.
+        out: folder of the table and the page.
+        progress: whether to show a bar.
+        **settings: keys of the scenario for all runs.
+
+    Raises:
+        FedkmeError: a key or value is wrong, before anything is run. A run that fails is a row.
+    """
+    with following("sweep", progress) as shown:
+        asked = SweepSettings(
+            scenario=str(scenario),
+            out=Path(out),
+            grid={key: tuple(values) for key, values in grid.items()},
+            seeds=tuple(seeds),
+            assignments=tuple(assignments_of(settings)),
+            jobs=jobs,
+        )
+        result = run_sweep(asked, shown.hear)
+        if result.failures:
+            shown.warn(f"{len(result.failures)} of {len(result.rows)} runs failed; `failures` has them")
+        return SweepTable(asked.out, tuple(row["key"] for row in result.rows))
+
+
+def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
+    """Open what an earlier call, or the command line, left in a folder.
+
+    Raises:
+        ConfigError: it is not the folder of a run or a sweep.
+    """
+    place = Path(folder)
+    if (place / FILE).exists():
+        return SweepTable(place)
+    record = place / "record.json"
+    if record.exists() and read_object(record).get("kind") == "release":
+        return load_release_result(place)
+    return load_summary(place)
+
+
+def _frames(seed: int | None) -> dict[str, Any]:
+    """Settings of any run of a caller's rows."""
+    noise = "secure" if seed is None else "seeded"
+    return {"scenario": {"kind": "frames"}, "engine": "inprocess", "noise": noise, "seed": seed or 0}
+
+
+def _baselines(asked: Sequence[Baseline] | None, seed: int | None) -> list[Baseline]:
+    """Names of the baselines.
+
+    Raises:
+        ConfigError: there are some, of rows that are not simulated.
+    """
+    if seed is None and asked:
+        raise ConfigError(
+            "baselines look at owners' rows without any noise", "Give seed= to say that this is a simulation."
+        )
+    if asked is None and seed is not None:
+        return list(SimulationSettings.model_fields["baselines"].default)
+    return list(asked or ())
+
+
+def _scenario(
+    schema: Schema,
+    owners: Mapping[str, Rows],
+    validation: Rows | None,
+    test: Rows | None,
+    public: Rows | None,
+) -> Scenario:
+    nothing = Table(np.empty((0, schema.width)))
+    if not owners:
+        raise ConfigError("there are no owners", 'Give {"north": rows, "south": rows}.')
+    return Scenario(
+        name="frames",
+        schema=schema,
+        owners={name: table_of(owners[name], schema, name) for name in sorted(owners)},
+        validation=nothing if validation is None else table_of(validation, schema, "validation"),
+        test=nothing if test is None else table_of(test, schema, "test", private=False),
+        seeds=None if public is None else table_of(public, schema, "public", private=False),
+    )
+
+
+def _summary(
+    settings: SimulationSettings,
+    out: str | Path | None,
+    shown: CallProgress,
+    parties: Scenario | None = None,
+) -> SummaryResult:
+    directory, metrics = run_simulation(settings, _folder(out), shown, parties)
+    _say_incomplete(metrics, shown)
+    return load_summary(directory)
+
+
+def _say_incomplete(metrics: Mapping[str, Any], shown: CallProgress) -> None:
+    if metrics["code"]:
+        shown.warn(f"the run is {metrics['status']} (error {metrics['code']}): {metrics['reason']}")
+
+
+def _folder(out: str | Path | None) -> Path | None:
+    return None if out is None else Path(out)

@@ -1,0 +1,86 @@
+"""Metrics of what a deployment's consumer received: what it can know, as metrics.json has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedkme.exchange import Plan
+from fedkme.ledgers.statements import EACH_OWNER
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
+from fedkme.privacy.events import CONSUMER
+from sim.evaluation.metrics import effective_sizes, forms_of, present
+
+
+def received_metrics(
+    consumer: str,
+    plan: Plan,
+    p: int,
+    rows: int,
+    evaluation: Mapping[str, Any] | None,
+    privacy: Sequence[PrivacyStatement],
+) -> dict[str, Any]:
+    """Metrics of a summary; docs/metrics.md says what each means.
+
+    Args:
+        consumer: its name.
+        plan: of the run.
+        p: rows that were asked for.
+        rows: those that came, of which p are kept.
+        evaluation: of evaluation.json; None where nothing was judged.
+        privacy: what its ledger says of the run.
+    """
+    forms = {} if evaluation is None else forms_of(evaluation)
+    downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
+    return {
+        "status": "complete" if rows == p else "incomplete",
+        "consumer": consumer,
+        "run": plan.run,
+        "protocol": plan.choice.protocol if plan.choice else "",
+        "plan": {"line": plan.choice.line} if plan.choice else {},
+        "p": p,
+        "rows": rows,
+        "gamma": plan.features.gamma,
+        "mmd2": {name: values["mmd2"] for name, values in forms.items()},
+        "mmd2_counted": present(forms, "mmd2_counted"),
+        "mmd2_test": present(forms, "mmd2_test"),
+        "effective": effective_sizes(forms),
+        "downstream": downstream.pop("summary", {}),
+        "downstream_baselines": downstream,
+        "verdict": None if evaluation is None else evaluation["verdict"],
+        "privacy": [each.to_json() for each in privacy],
+    }
+
+
+def received_release(consumer: str, method: str, card: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics of a release.
+
+    Args:
+        consumer: its name.
+        method: of the release.
+        card: the data card, plain values.
+    """
+    return {
+        "status": "complete",
+        "scenario": f"{card['owners']} owners" if card["owners"] else consumer,
+        "method": method,
+        "K": card["owners"],
+        "N": card["source_rows"],
+        "rows": card["rows"],
+        "privacy": [
+            {
+                "protected": EACH_OWNER,
+                "observer": CONSUMER,
+                "accountant": name.partition(", ")[0],
+                "epsilon": figure["epsilon"],
+                "delta": figure["delta"],
+                "neighbouring": card["privacy"]["relation"],
+                "raw_points": 0,
+                "reason": figure["reason"] or figure["method"],
+                "unit": name.partition(", ")[2] or ONE_ROW,
+            }
+            for name, figure in card["privacy"]["epsilon"].items()
+            if name.startswith(Sound.name) or figure["method"] != "none"  # the paper has no arithmetic
+        ],
+    }

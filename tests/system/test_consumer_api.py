@@ -1,0 +1,89 @@
+"""`fk.Consumer` against a real curator: the same objects as of a simulation (issue 14, item 1)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedkme as fk
+from consumer.settings import ConsumerSettings
+from fedkme.tables.files import save_table
+from sim.config import plain
+from tests.parties import write_config
+from tests.system.market import Market, market, rows
+from tests.system.release_market import OWNERS, ReleaseMarket, release_market
+
+
+def configured(at: Market, p: int = 6) -> Path:
+    """The consumer's file."""
+    save_table(at.folder / "validation.npz", rows(15, 1000, at.schema))
+    settings: ConsumerSettings = at.asking(
+        p, output=at.folder / "out", journal=str(at.folder / "consumer.db")
+    )
+    return write_config(at.folder / "lab.toml", plain(settings))
+
+
+async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a", "b"]) as at:
+        for name in ("a", "b"):
+            at.owner(name)
+        lab = fk.Consumer(configured(at))
+        run = await asyncio.to_thread(lab.summary, progress=False)
+        assert isinstance(run, fk.SummaryResult)
+        assert list(run.rows.columns) == ["x0", "x1", "x2"]
+        assert len(run.rows) == 6
+        assert run.weights.sum() == pytest.approx(1.0)
+        assert run.verdict is not None
+        assert {"summary", "fresh_rows"} <= set(run.compare().index)
+        assert set(run.privacy["protected"]) == {"D_v"}
+        assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == run.report
+        with pytest.raises(fk.FedkmeError, match="not known whose rows"):
+            run.plot_access()
+        last = lab.last()
+        assert np.array_equal(last.rows.to_numpy(), run.rows.to_numpy())
+        other = await asyncio.to_thread(lab.summary, progress=False, p=4)
+        assert len(other.rows) == 4
+
+
+async def test_a_summary_that_came_short_is_here_with_a_warning(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
+        lab = fk.Consumer(configured(at))
+        with pytest.warns(fk.FedkmeWarning, match="0 of 6 rows"):
+            run = await asyncio.to_thread(lab.summary, progress=False)
+        assert run.rows.empty
+        assert run.verdict is None
+        assert run.metrics["status"] == "incomplete"
+
+
+async def test_a_refusal_is_the_curators_error(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a"]) as at:
+        lab = fk.Consumer(configured(at))
+        with pytest.raises(fk.FedkmeError, match="is not a key"):
+            lab.summary(progress=False, q=3)
+        with pytest.raises(fk.FedkmeError, match="there is no summary"):
+            lab.last()
+        at.owner("a", count=2)
+        with pytest.raises(fk.FedkmeError) as refused:
+            await asyncio.to_thread(lab.summary, progress=False, p=100)
+        assert refused.value.code == 20
+
+
+async def test_a_release_of_a_deployment_is_the_same_object(tmp_path: Path) -> None:
+    async with release_market(tmp_path) as at:
+        assert isinstance(at, ReleaseMarket)
+        for name in OWNERS:
+            at.owner(name, count=200)
+        lab = fk.Consumer(write_config(tmp_path / "lab.toml", plain(at.caller("out"))))
+        release = await asyncio.to_thread(lab.release, progress=False, rows=30)
+        assert isinstance(release, fk.ReleaseResult)
+        assert release.method == "balog1"
+        assert len(release.rows) == 30
+        assert release.ask(lambda found: found["x0"]).error is not None
+        assert "balog" in release.card.lower()
+        assert "<iframe" in release._repr_html_()
+        assert isinstance(lab.last(), fk.ReleaseResult)
+        assert release.privacy["epsilon"].max() <= 5.0 + 1e-9

@@ -1,0 +1,95 @@
+"""A new user in a notebook, from nothing to the first figure (issue 14, `Done means`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from tests.places import ROOT
+from tests.test_readme import blocks
+from tests.users.notebooks import cells_of, execute, shown
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+FIRST_FIGURE = """
+# %%
+import fedkme as fk
+
+run = fk.simulate("digits", p=20, protocol="cells", downstream=False, baselines=["uniform"])
+run
+# %%
+run.compare()
+# %%
+%matplotlib inline
+run.plot_access();
+# %%
+run.verdict
+"""
+
+STOPPED = """
+# %%
+import os, signal, threading, time
+from pathlib import Path
+import fedkme as fk
+
+def stop():
+    while not Path("runs/digits-1/schema.toml").exists():
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=stop).start()
+try:
+    fk.simulate("digits", p=600, protocol="algorithm3", progress=False)
+except fk.FedkmeError as error:
+    print(error.code)
+# %%
+print("goes on")
+"""
+
+
+@pytest.mark.timeout(600)
+def test_from_nothing_to_the_first_figure(tmp_path: Path) -> None:
+    # A kernel has a running loop: "asyncio.run() cannot be called from a running event loop".
+    report, table, figure, verdict = execute(cells_of(FIRST_FIGURE), tmp_path)
+    assert "<iframe" in shown(report, "text/html")
+    assert "fedkme run" in shown(report, "text/html")
+    assert shown(report, "stdout") == ""
+    assert "100 %" in shown(report, "stderr")
+    assert "fresh_rows" in shown(table, "text/html")
+    assert shown(figure, "image/png")
+    assert "grade=" in shown(verdict, "text/plain")
+
+
+@pytest.mark.timeout(600)
+def test_the_stop_button_ends_a_run_in_order(tmp_path: Path) -> None:
+    # What was done so far is kept, and the kernel goes on.
+    stopped, after = execute(cells_of(STOPPED), tmp_path)
+    assert shown(stopped, "stdout") == "130\n"
+    assert shown(after, "stdout") == "goes on\n"
+
+
+def test_a_cell_that_fails_is_found(tmp_path: Path) -> None:
+    with pytest.raises(CellExecutionError, match="error 10"):
+        execute(["import fedkme as fk\nfk.simulate('digitz', progress=False)"], tmp_path)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run_as_notebooks(example: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    cells = execute(cells_of(example.read_text(encoding="utf-8")), tmp_path)
+    assert any(shown(cell, "text/html") for cell in cells)
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.timeout(600)
+def test_the_page_on_python_can_be_typed(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    found = blocks(ROOT / "docs" / "python.md", "python")
+    typed = [block for block in found if "lab.toml" not in block]  # that needs hosts
+    assert len(found) - 1 == len(typed) >= 6
+    execute(typed, tmp_path)
