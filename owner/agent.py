@@ -16,7 +16,8 @@ from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.pki.revocation import Revocation
 from fedkme.store import open_store
-from fedkme.tables.files import load_table
+from fedkme.tables.conversion import NOT_LISTED
+from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
@@ -103,13 +104,17 @@ async def join(
     """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
-    table = load_table(settings.data, schema, settings.name, of_persons=True)
+    found = load_rows(settings.data, schema, settings.name, of_persons=True)
+    table = found.table
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
 
         def refused(run: str, error: FedkmeError) -> None:
             reporter.say("refused", run=run, round=0, code=error.code, cause=error.cause, remedy=error.remedy)
 
         reporter.say("loaded", rows=len(table))
+        for (column, cells), count in found.swallowed.items():
+            if cells.startswith(NOT_LISTED):
+                reporter.say("unlisted", column=column, cells=count)
         address = await reporter.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
         own = own_identity(settings.identity, reporter)

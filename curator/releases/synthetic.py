@@ -8,7 +8,6 @@ to the released embedding reads no row).
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -22,8 +21,10 @@ from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
 from fedkme.privacy.events.groups import for_group
+from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
+from fedkme.tables.text import csv_text
 
 Cell = str | int | float
 
@@ -135,7 +136,7 @@ class DataCard:
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
-    """Columns of a file by name: categories and classes by name, whole numbers of integer columns as such.
+    """Columns of a file by name: categories and classes by name, dates and whole numbers as such.
 
     A label of kind `positive_above` stands in a file as a number, which a class does not determine: it
     becomes the threshold itself for the first class and one more for the second.
@@ -158,6 +159,8 @@ def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
 def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
     if isinstance(spec, Category):
         return [spec.categories[int(i)] for i in values]
+    if spec.kind == "date":
+        return [date_of(value) for value in values]
     if spec.integer:
         return [int(value) for value in np.rint(values)]
     return [float(value) for value in values]
@@ -165,11 +168,7 @@ def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
 
 def csv_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
     """Columns as CSV in UTF-8, names first."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    return csv_text(columns).encode()
 
 
 def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:

@@ -31,11 +31,13 @@ def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
             marked, cells = (values == GAPS.index(GAP)).tolist(), columns[spec.gaps_of]
             columns[spec.gaps_of] = ["" if gap else cell for cell, gap in zip(cells, marked, strict=True)]
     if table.labels is not None and schema.label:
-        columns[schema.label.name] = [schema.classes[index] for index in table.labels.tolist()]
+        above = schema.label.positive_above
+        words = schema.classes if above is None else [_number(above), _number(above + 1)]
+        columns[schema.label.name] = [words[index] for index in table.labels.tolist()]
     return columns
 
 
-def csv_text(columns: Mapping[str, Sequence[str]]) -> str:
+def csv_text(columns: Mapping[str, Sequence[str | float]]) -> str:
     """Columns of equal length as a .csv file has them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from curator.releases.files import synthetic_files
-from curator.releases.synthetic import DataCard, columns_of
+from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.errors import DataError
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.tables.files import load_table
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 
 SCHEMA = Schema(
@@ -131,3 +131,13 @@ def test_what_does_not_fit_is_not_written() -> None:
     for table, about, message in ((outside, card(), "public bounds"), (TABLE, card(4), "other rows")):
         with pytest.raises(DataError, match=message):
             synthetic_files(table, about)
+
+
+def test_dates_are_written_as_dates_and_read_again(tmp_path: Path) -> None:
+    # Issue 14, item 2: `kind = "date"`; a table holds days.
+    schema = schema_from({"columns": [{"kind": "date", "name": "d", "bounds": ["2020-01-01", "2021-01-01"]}]})
+    days = Table(np.array([[18262.0], [18628.0]]))
+    assert columns_of(days, schema) == {"d": ["2020-01-01", "2021-01-01"]}
+    path = tmp_path / "rows.csv"
+    path.write_bytes(csv_bytes(columns_of(days, schema)))
+    np.testing.assert_array_equal(load_table(path, schema, "consumer").values, days.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.cli import _load
+from fedkme.config import validate
 from fedkme.drafts.checking import spans
 from fedkme.errors import DataError, SchemaError
+from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.table_schema import from_table_schema
@@ -132,7 +135,9 @@ def test_scenarios_are_checked_file_by_file(folder: Path) -> None:
     assert said.count("no faults") == 5
 
 
-@pytest.mark.parametrize("person", ["", '[person]\ncolumn = "who"\nrows = 2\n'])
+@pytest.mark.parametrize(
+    "person", ["", '[person]\ncolumn = "who"\nrows = 2\n', "positive_above = 0.5\n"], ids=len
+)
 def test_dummy_rows_fit_the_schema_and_are_the_same_for_the_same_seed(folder: Path, person: str) -> None:
     Path("schema.toml").write_text(SCHEMA + person)
     text = typed("dummy", "schema.toml", "--rows", "400", "--seed", "3")
@@ -205,3 +210,12 @@ def test_a_table_schema_without_a_domain_is_refused(fields: Any, message: str) -
 def test_lines_are_drawn_together() -> None:
     assert spans([2, 3, 4, 9]) == "2 to 4, 9"
     assert spans(range(1, 40, 2)) == "1, 3, 5, 7, 9, 11, 13, 15 and 12 more"
+
+
+def test_settings_on_the_page_are_settings(tmp_path: Path) -> None:
+    # docs/own-data.md shows all of them.
+    page = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
+    shown = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])["data"]
+    assert set(shown) == set(DataFile.model_fields)
+    file = validate(DataFile, shown, "owner.toml")
+    assert file.column("smoker").map == {"Y": "yes", "N": "no"}

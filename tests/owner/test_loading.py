@@ -1,0 +1,64 @@
+"""An owner's process loads its rows before it dials anybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedkme.errors import ConfigError, DataError
+from fedkme.ops.supervision import StatusReporter
+from fedkme.tables.data_file import DataFile
+from owner.agent import join
+from owner.settings import OwnerSettings
+
+SCHEMA = """
+[[columns]]
+kind = "category"
+name = "smoker"
+categories = ["yes", "no", "unknown"]
+missing = "unknown"
+"""
+
+
+class Ear(StatusReporter):
+    def __init__(self) -> None:
+        super().__init__("north", supervised=False)
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def say(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
+
+async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Lines that an owner reports until it finds that its curator's address is none."""
+    (folder / "schema.toml").write_text(SCHEMA)
+    (folder / "rows.csv").write_text("\n".join(["smoker", *cells, ""]))
+    ear = Ear()
+    owner = OwnerSettings(
+        name="north",
+        curator="nowhere",
+        plaintext=True,
+        schema_file=folder / "schema.toml",
+        data=DataFile.model_validate({"path": folder / "rows.csv", **settings}),
+        journal=":memory:",
+    )
+    with pytest.raises(ConfigError, match="'nowhere' is not host:port"):
+        await join(owner, ear)
+    return ear.said
+
+
+async def test_names_that_nobody_knows_are_refused_before_anybody_is_dialled(tmp_path: Path) -> None:
+    # Issue 14, item 2: an owner whose yes and no are Y and N joined, and every smoker was "unknown".
+    with pytest.raises(DataError, match="a name not in the schema, taken as 'unknown', rows: 100, the first"):
+        await loaded(tmp_path, ["Y", "N"] * 50)
+    words = {"smoker": {"map": {"Y": "yes", "N": "no"}}}
+    assert await loaded(tmp_path, ["Y", "N"] * 50, columns=words) == [("loaded", {"rows": 100})]
+
+
+async def test_a_few_are_counted_in_the_owners_own_log(tmp_path: Path) -> None:
+    assert await loaded(tmp_path, ["yes"] * 99 + ["Y"]) == [
+        ("loaded", {"rows": 100}),
+        ("unlisted", {"column": "smoker", "cells": 1}),
+    ]
