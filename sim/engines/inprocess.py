@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from consumer.party import ConsumerParty
 from consumer.requests import Requests
 from consumer.sealed.boxes import keys_for
 from consumer.settings import RequestSettings
 from consumer.summary.offers import Summary, finish
-from curator.owners.members import Membership
+from curator.owners.members import Members, Membership
 from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
@@ -44,6 +44,9 @@ from owner.settings import PolicySettings
 from sim.engines.loopback import LoopbackMembers
 from sim.scenarios import Scenario
 
+if TYPE_CHECKING:
+    from curator.metrics import CuratorMetrics  # needs a package that is not in every installation
+
 Hear = Callable[..., None]
 """Hears what the curator reports: an event and its fields, as a launcher of processes does."""
 
@@ -66,6 +69,7 @@ class InProcessMarket:
         noise_for: everybody's private randomness, by party.
         curator: the curator's store, with its ledger.
         consumer: the consumer's.
+        metrics: figures of the curator, where somebody reads them.
     """
 
     schema: Schema
@@ -75,8 +79,9 @@ class InProcessMarket:
     runs: Mapping[str, RunManager]
     members: Membership
     noise_for: Callable[[str], NoiseFor]
-    curator: MemoryStore
-    consumer: MemoryStore
+    curator: Store
+    consumer: Store
+    metrics: CuratorMetrics | None = None
 
     def stores(self) -> Mapping[str, Store]:
         """Every party's store, by its name."""
@@ -198,10 +203,13 @@ async def _curating(
         market.noise_for(CURATOR),
         hear,
         records,
+        counters=market.metrics,
         journaled=False,
     )
     lifecycle = Lifecycle(context)
     runs = RunQueue(market.curator, lifecycle.carry_out, settings.runs_at_once)
+    if market.metrics is not None and isinstance(market.members, Members):
+        market.metrics.watch(market.members, runs)
     try:
         yield Preparation(lifecycle, runs)
     finally:

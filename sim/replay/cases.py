@@ -38,6 +38,8 @@ class Case:
         own_class: whether those of D_v have, too.
         times: as many rows of owners as others have.
         tight: whether the holder may send as many rows in a run as it sends at its first sale, and no more.
+        by_hand: whether the holder approves runs by hand: the first is refused, then approved, and asked for
+            again.
         finish: whether the files of a release are made, which takes a compiler a while.
     """
 
@@ -55,6 +57,7 @@ class Case:
     own_class: bool = False
     times: int = 1
     tight: bool = False
+    by_hand: bool = False
     finish: bool = False
 
     @property
@@ -74,6 +77,7 @@ _MANY = 26
 """Times as many rows of owners: 1,092, of which a sketch tells classes apart at _EPSILON (`labels_help`)."""
 _SECURE = SumSettings(security=SecuritySettings(dropouts=1, colluders=1))
 _WIDE, _SMALL = (PeriodBudget(epsilon=epsilon, delta=1e-5) for epsilon in (50.0, 0.5))
+_MANUAL: Mapping[str, PolicySettings] = {HOLDER: PolicySettings(approval="manual")}
 _POLICIES: Mapping[str, Mapping[str, PolicySettings]] = {
     "any policy": {},
     "row limits": {"all": PolicySettings(most_rows=500, most_rows_per_run=40)},
@@ -122,6 +126,7 @@ def _summaries(protocol: str) -> list[Case]:
     row = PROTOCOLS[protocol]
     cases = [_summary(protocol, note, policies=policies) for note, policies in _POLICIES.items()]
     cases.append(_summary(protocol, "a tight row limit", tight=True))
+    cases.append(_summary(protocol, "approved by hand, late", policies=_MANUAL, by_hand=True))
     cases.append(_summary(protocol, "an owner dies and comes back", dies={HOLDER: 2, "south": 3}))
     cases.append(_summary(protocol, "over gRPC", engine="grpc"))
     cases.append(_summary(protocol, "gamma of D_v", request={"kernel": {"gamma": "median-validation"}}))

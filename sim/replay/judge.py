@@ -26,6 +26,7 @@ from fedkme.secagg import Advertisement
 from fedkme.wire.summaries import offer_to_messages, request_to_wire
 from sim.replay.cases import Case
 from sim.replay.declared import VALIDATION, declared, disagreements, infinite
+from sim.replay.figures import spent
 from sim.replay.recorder import Exchanged, Recorder, visible
 from sim.replay.seams import BROADCAST
 from sim.replay.strength import called, far, misuse, weak
@@ -130,6 +131,7 @@ def _differences(case: Case, first: Played, second: Played, protected: str, obse
             yield from _unlike(f"the ledger of {name}", first.ledgers[name], second.ledgers[name])
             refused = (each.recorder.refused.get(name) for each in (first, second))
             yield from _unlike(f"refusals of {name}", *(each or [] for each in refused))
+            yield from _of_figures(first, second, name)
     elif observer == CONSUMER:
         for name in sorted({*first.files, *second.files}):
             yield from _unlike(f"the file {name}", [first.files.get(name)], [second.files.get(name)])
@@ -153,6 +155,7 @@ def _of_consumer(first: Played, second: Played) -> Iterator[str]:
         sides.append(visible([*asked, *([] if offer is None else offer_to_messages(offer))]))
     yield from _unlike("the consumer's messages", *sides)
     yield from _unlike("the curator's log", first.recorder.said, second.recorder.said)
+    yield from _of_figures(first, second, CURATOR)
 
 
 def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
@@ -172,6 +175,16 @@ def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
     refused = (each.recorder.refused.get(protected) or [] for each in (first, second))
     yield from _unlike(f"refusals of {protected}", *refused)
     yield from _unlike("the curator's log", first.recorder.said, second.recorder.said)
+    for party in (CURATOR, protected):
+        yield from _of_figures(first, second, party)
+
+
+def _of_figures(first: Played, second: Played, party: str) -> Iterator[str]:
+    """Figures for Prometheus that differ; an owner's own say no more than it told the curator."""
+    yield from _unlike(f"figures of {party}", first.figures[party], second.figures[party])
+    here, there = first.ledgers[party], second.ledgers[party]
+    if here != there:
+        yield from _unlike(f"figures of {party}: spent", spent(here), spent(there))
 
 
 def _unlike(what: str, first: Sequence[object], second: Sequence[object]) -> Iterator[str]:

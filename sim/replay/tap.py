@@ -12,6 +12,7 @@ from fedkme.privacy.ledger import disclosures_in
 from fedkme.wire.directives import answer_to_wire, directive_to_wire
 from owner.party import OwnerParty
 from owner.runs import RunManager
+from sim.replay.figures import Exported
 from sim.replay.recorder import MASKED, Exchanged, Recorder, Visible, visible
 
 
@@ -22,6 +23,7 @@ class Tap(RunManager):
         self,
         *arguments: Any,
         recorder: Recorder,
+        exported: Exported,
         reopen: Callable[[], RunManager],
         dies_after: int | None,
     ) -> None:
@@ -30,12 +32,14 @@ class Tap(RunManager):
         Args:
             arguments: of `RunManager`.
             recorder: of the run.
+            exported: figures of all parties.
             reopen: makes the owner's next process, over the same store.
             dies_after: directives after which its process dies, before the answer is seen to have arrived;
                 None: never.
         """
         super().__init__(*arguments)
         self._recorder = recorder
+        self._exported = exported
         self._reopen = reopen
         self._dies_after = dies_after
         self._heir: RunManager | None = None
@@ -44,6 +48,7 @@ class Tap(RunManager):
     def answer(self, directive: Directive) -> Answer | None:
         """Answer as the owner does; a directive that comes again after a death gets the same bytes."""
         answer = self._answered(directive)
+        self._count(directive, answer)
         if isinstance(directive.body, Dismiss):
             return answer
         lines, seen = self._new_lines(), self._visible(directive, answer)
@@ -53,6 +58,13 @@ class Tap(RunManager):
                 answer, seen = self._die(directive, answer, seen)
         said = visible([directive_to_wire(directive)])
         return self._recorder.pass_answer(self._name, Exchanged(directive, said, answer, seen, lines))
+
+    def _count(self, directive: Directive, answer: Answer | None) -> None:
+        """Count an exchange as `owner.agent.attend` does."""
+        replies = () if answer is None else answer_to_wire(answer, directive)
+        sent = sum(reply.ByteSize() for reply in replies)
+        metrics = self._exported.owners[self._name]
+        metrics.answered(directive, answer, directive_to_wire(directive).ByteSize(), sent)
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Pass on in which runs the curator has this owner."""
@@ -71,6 +83,7 @@ class Tap(RunManager):
         self._recorder.restart(self._name)
         self._heir = self._reopen()
         again = self._heir.answer(directive)
+        self._count(directive, again)
         found = self._visible(directive, again)
         if self._new_lines():
             self._recorder.odd.append(f"{self._name} writes lines for an answer that it gives again")
@@ -93,13 +106,16 @@ class Tap(RunManager):
         return visible(answer_to_wire(answer, directive), masked=directive.question == MASKED)
 
 
-def open_tapped(party: OwnerParty, recorder: Recorder, dies_after: int | None) -> RunManager:
+def open_tapped(
+    party: OwnerParty, recorder: Recorder, exported: Exported, dies_after: int | None
+) -> RunManager:
     """Open an owner with a tap at its door."""
-    return party.open(
-        make=partial(Tap, recorder=recorder, reopen=lambda: _heir_of(party, recorder), dies_after=dies_after)
+    noise = recorder.noise_for  # the next process' store is what it was, its randomness is another's
+    make = partial(
+        Tap,
+        recorder=recorder,
+        exported=exported,
+        reopen=lambda: exported.open(replace(party, noise_for=noise(party.name))),
+        dies_after=dies_after,
     )
-
-
-def _heir_of(party: OwnerParty, recorder: Recorder) -> RunManager:
-    """The next process of an owner: its store is what it was, its randomness is another process's."""
-    return replace(party, noise_for=recorder.noise_for(party.name)).open()
+    return exported.open(party, make)

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from fedkme.errors import FedkmeError
+from fedkme.ops.metrics import timed
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.tables.table import Table
+from owner.consent.approvals import approve, asked_in
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from sim.engines.inprocess import (
+    Hear,
     InProcessMarket,
     KeptRecords,
     open_market,
@@ -25,7 +30,8 @@ from sim.engines.inprocess import (
 )
 from sim.engines.streams import over_grpc
 from sim.replay.cases import Case
-from sim.replay.neighbours import SCHEMA, UNLABELLED, World
+from sim.replay.figures import Exported, Figure
+from sim.replay.neighbours import HOLDER, SCHEMA, UNLABELLED, World
 from sim.replay.recorder import Recorder
 from sim.replay.seams import watching
 from sim.replay.tap import open_tapped
@@ -43,6 +49,7 @@ class Played:
         files: of a release.
         facts: what record.json says.
         fault: why it failed, as its consumer hears; empty where it did not.
+        figures: that Prometheus reads, by party.
     """
 
     recorder: Recorder
@@ -50,6 +57,7 @@ class Played:
     files: Mapping[str, bytes]
     facts: Mapping[str, Any]
     fault: str
+    figures: Mapping[str, Sequence[Figure]]
 
     def told(self, party: str, protected: str, observer: str) -> list[Disclosure]:
         """Lines of a party's ledger about a protected set and an observer."""
@@ -60,21 +68,23 @@ class Played:
 
 def play(case: Case, world: World, recorder: Recorder) -> Played:
     """Run a case over the rows of a world."""
-    with watching(recorder, case.finish), _heard(recorder):
-        return asyncio.run(_play(case, world, recorder))
+    with watching(recorder, case.finish), _heard(recorder), tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_play(case, world, recorder, Path(folder)))
 
 
-async def _play(case: Case, world: World, recorder: Recorder) -> Played:
-    schema = SCHEMA if case.labels else UNLABELLED
+async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -> Played:
+    schema, exported = SCHEMA if case.labels else UNLABELLED, Exported()
     market = open_market(
         schema,
         {name: _bare(table, case.labels) for name, table in world.owners.items()},
         _bare(world.seeds, False) if case.seeds else None,
         recorder.seed,
         case.policies,
-        recorder.noise_for,
-        partial(_opened, case, recorder),
+        cache(recorder.noise_for),  # where a second run is asked for, its noise goes on
+        partial(_opened, case, recorder, exported, approvals),
     )
+    measured = timed(market.curator, exported.curator.registry)
+    market = replace(market, curator=measured, metrics=exported.curator)
     records, fault = KeptRecords(), ""
 
     def hear(event: str, **fields: Any) -> None:
@@ -83,29 +93,39 @@ async def _play(case: Case, world: World, recorder: Recorder) -> Played:
 
     async with _reached(case, market) as reached:
         try:
-            if case.summary is not None and case.request is not None:
-                await run_in_process(
-                    reached,
-                    _bare(world.validation, case.own_class),
-                    case.summary,
-                    case.request,
-                    records,
-                    hear,
-                    case.pooling,
-                )
-            else:
-                await release_in_process(reached, case.settings, case.pooling, records, hear)
+            await _asked(case, world, reached, records, hear)
+            if case.by_hand:
+                _approve(market, approvals)
+                await _asked(case, world, reached, records, hear)
         except FedkmeError as error:
             fault = f"{error.code} {error.cause} {error.remedy}"
+    figures = exported.shown()  # when every owner was told that the run is over
     ledgers = {
         name: disclosures_in(kept.line for kept in store.ledger()) for name, store in market.stores().items()
     }
-    return Played(recorder, ledgers, records.files, records.facts, fault)
+    return Played(recorder, ledgers, records.files, records.facts, fault, figures)
 
 
-def _opened(case: Case, recorder: Recorder, party: OwnerParty) -> RunManager:
-    told = replace(party, refused=partial(_refused, recorder, party.name))
-    return open_tapped(told, recorder, case.dies.get(party.name))
+async def _asked(case: Case, world: World, market: InProcessMarket, records: KeptRecords, hear: Hear) -> None:
+    """Ask for what a case is of, and wait for it."""
+    if case.summary is None or case.request is None:
+        await release_in_process(market, case.settings, case.pooling, records, hear)
+        return
+    validation = _bare(world.validation, case.own_class)
+    await run_in_process(market, validation, case.summary, case.request, records, hear, case.pooling)
+
+
+def _approve(market: InProcessMarket, approvals: Path) -> None:
+    """Approve what was refused, as `fedkme owner approve` does."""
+    for asked in asked_in(market.owners[HOLDER].store):
+        approve(approvals, asked.consumer, asked.protocol, asked.rows, 1)
+
+
+def _opened(
+    case: Case, recorder: Recorder, exported: Exported, approvals: Path, party: OwnerParty
+) -> RunManager:
+    told = replace(party, approvals=approvals, refused=partial(_refused, recorder, party.name))
+    return open_tapped(told, recorder, exported, case.dies.get(party.name))
 
 
 def _refused(recorder: Recorder, owner: str, run: str, error: FedkmeError) -> None:

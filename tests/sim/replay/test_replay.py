@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from fedkme.errors import AuditError
 from fedkme.operate.audit_cli import app
+from fedkme.privacy.events import CURATOR
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import CellTerms, Invitation
 from fedkme.protocols import PROTOCOLS
 from sim.replay.cases import cases_of, replayed
 from sim.replay.cli import replay_case
-from sim.replay.neighbours import HOLDER, KINDS, make_world, neighbour
+from sim.replay.neighbours import HOLDER, KINDS, OWNERS, make_world, neighbour
 from sim.replay.recorder import Recorder
 from sim.replay.world import play
 from tests.sim.replay.faults import FAULTS
@@ -36,6 +37,9 @@ def test_every_case_is_carried_out(protocol: str) -> None:
         assert played.fault == "", case.name
         if case.note == "any policy":
             assert all(len(each) > 1 for each in played.recorder.exchanged.values())
+        if case.by_hand:  # refused once, then in
+            assert len(played.recorder.refused[HOLDER]) == 1
+            assert {line.run for line in played.ledgers[HOLDER]} == {"run-2"}
 
 
 @pytest.mark.parametrize("protocol", replayed())
@@ -58,6 +62,18 @@ def test_a_neighbour_differs_in_one_row(kind: str) -> None:
             moved |= new.labels != old.labels
         assert moved.sum() <= 1
         assert len(new) == len(old)
+
+
+def test_figures_of_every_party_are_looked_at() -> None:
+    # What Prometheus reads, but for times, which no two runs have alike.
+    (case,) = [case for case in cases_of("clock") if case.note == "over gRPC"]
+    figures = play(case, make_world(0), Recorder(0)).figures
+    assert set(figures) == {CURATOR, *OWNERS}
+    names = {party: {name for name, _, _ in figures[party]} for party in figures}
+    assert {"fedkme_rows_sent_total", "fedkme_directives_total", "fedkme_bytes_total"} <= names[HOLDER]
+    assert {"fedkme_points_accessed_total", "fedkme_rounds_total", "fedkme_runs"} <= names[CURATOR]
+    assert "fedkme_journal_commit_seconds_count" in names[HOLDER] & names[CURATOR]
+    assert not {name for each in names.values() for name in each if "created" in name or "_sum" in name}
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:

@@ -1,0 +1,69 @@
+"""Figures that parties export for Prometheus, as a replay compares them: all but times.
+
+What is spent is a function of a ledger's lines, and takes an accountant a while: it is computed where two
+ledgers differ, and of no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry
+
+from curator.metrics import CuratorMetrics
+from fedkme.ops.metrics import DELTA, timed
+from fedkme.privacy.accountants import Sound, matrix
+from fedkme.privacy.events import CURATOR, Disclosure
+from owner.metrics import OwnerMetrics
+from owner.party import OwnerParty
+from owner.runs import RunManager
+
+Figure = tuple[str, tuple[tuple[str, str], ...], float]
+"""Name, labels and value."""
+
+
+class Exported:
+    """Exporters of a run's parties.
+
+    Attributes:
+        curator: of the curator.
+        owners: by name, of the process that is an owner's now.
+    """
+
+    def __init__(self) -> None:
+        self.curator = CuratorMetrics()
+        self.owners: dict[str, OwnerMetrics] = {}
+        self._runs: dict[str, RunManager] = {}
+
+    def open(self, party: OwnerParty, make: Callable[..., RunManager] = RunManager) -> RunManager:
+        """Open a process of an owner that is measured; its next one counts anew."""
+        name = party.name
+        self.owners[name] = metrics = OwnerMetrics(lambda: self._runs[name].rows_sent)
+        self._runs[name] = replace(party, store=timed(party.store, metrics.registry)).open(make=make)
+        return self._runs[name]
+
+    def shown(self) -> dict[str, Sequence[Figure]]:
+        """Figures by party, as they are now."""
+        registries = {name: metrics.registry for name, metrics in self.owners.items()}
+        registries[CURATOR] = self.curator.registry
+        return {name: figures(registry) for name, registry in registries.items()}
+
+
+def figures(registry: CollectorRegistry) -> Sequence[Figure]:
+    """Everything that is read at a registry but times: how often something took a time is compared."""
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    return sorted(
+        (sample.name, tuple(sorted(sample.labels.items())), sample.value)
+        for sample in samples
+        if not sample.name.endswith(("_created", "_seconds_sum", "_seconds_bucket"))
+    )
+
+
+def spent(lines: Sequence[Disclosure]) -> Sequence[Figure]:
+    """What `fedkme.ops.metrics.Spending` exports of a ledger."""
+    return sorted(
+        (name, (("observer", row.observer), ("protected", row.protected)), value)
+        for row in matrix(lines, Sound(), DELTA)
+        for name, value in (("fedkme_epsilon", row.figure.epsilon), ("fedkme_raw_rows", float(row.raw_rows)))
+    )
