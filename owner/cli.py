@@ -15,7 +15,9 @@ from fedkme.errors import ConfigError
 from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import fault_of_name, resolve_paths
+from fedkme.pki.identity import IdentityFile
 from fedkme.protocols import fault_of_protocol, names
+from fedkme.store import open_store
 from fedkme.store.reading import read_store
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
@@ -96,6 +98,25 @@ def approve(
     typer.echo(
         f"{settings.name} takes part in {approval.what}: {runs}; "
         f"to take that back before it is used, remove {settings.approvals / approval.id}.json"
+    )
+
+
+@app.command()
+def resync(
+    config: Config,
+    curator: Annotated[Path, typer.Option(help="LEDGER.jsonl of the curator, its .heads beside it.")],
+    heads: Annotated[list[Path] | None, typer.Option(help="FILE.heads of another party; repeat.")] = None,
+) -> None:
+    """Give a store that came from a backup what it lost, and charge it; the owner's process is stopped."""
+    from owner.consent.resync import resync as give_back  # it imports accountants
+
+    settings = _settings(config)
+    own = None if settings.identity is None else IdentityFile(settings.identity).identity
+    with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
+        found = give_back(settings.name, store, curator, heads or (), lambda: own)
+    typer.echo(
+        f"{settings.name} has {found.heads} heads and {found.lines} lines of {len(found.runs)} runs again; "
+        "what it alone wrote of them is lost"
     )
 
 
