@@ -35,7 +35,7 @@ RESTORED = "restored"
 
 @dataclass(frozen=True, slots=True)
 class Resynced:
-    """What a store was given back.
+    """Gift of what a store had lost.
 
     Attributes:
         runs: names of runs of which it had lost something.

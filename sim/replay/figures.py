@@ -51,7 +51,7 @@ class Exported:
 
 
 def figures(registry: CollectorRegistry) -> Sequence[Figure]:
-    """Everything that is read at a registry but times: how often something took a time is compared."""
+    """Read a registry, but for times; how often something was timed is among it."""
     samples = [sample for family in registry.collect() for sample in family.samples]
     return sorted(
         (sample.name, tuple(sorted(sample.labels.items())), sample.value)
@@ -61,7 +61,7 @@ def figures(registry: CollectorRegistry) -> Sequence[Figure]:
 
 
 def spent(lines: Sequence[Disclosure]) -> Sequence[Figure]:
-    """What `fedkme.ops.metrics.Spending` exports of a ledger."""
+    """Compute what `fedkme.ops.metrics.Spending` exports of a ledger."""
     return sorted(
         (name, (("observer", row.observer), ("protected", row.protected)), value)
         for row in matrix(lines, Sound(), DELTA)

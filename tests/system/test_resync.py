@@ -72,7 +72,7 @@ def resynced(folder: Path, at: Market, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Books:
-    """What `a` knows: lines that others wrote too, cost towards others by its policy and by lines, rows."""
+    """Knowledge of `a`: lines that others wrote too, cost towards others by its policy and by lines, rows."""
 
     lines: Counter[Disclosure]
     charged: float

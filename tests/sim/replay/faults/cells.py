@@ -120,7 +120,42 @@ def _token_of_its_place(before: Any, self: Any, *order: Any) -> Any:
     return [HashedRow(row.token + shift, row.features, row.box) for row in found]
 
 
+def _row_in_the_refusal(before: Any, self: Any, admission: Any, expected: str) -> Any:
+    """Say a digest of the table to who asks and is not approved yet."""
+    try:
+        return before(self, admission, expected)
+    except PolicyError as error:
+        raise PolicyError(f"{error.cause}, over {self._pools._key}", error.remedy) from None
+
+
+def _old(self: Any) -> int:
+    return int((self._table.values[:, 0] > 50.0).sum())
+
+
+def _rows_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
+    """Count into `fedkme_rows_sent` what the table holds."""
+    self._gate._in_all.count += _old(self)
+    return before(self, *order)
+
+
+def _commits_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
+    """Commit once for each row of a kind, which the journal's figure counts."""
+    for _ in range(_old(self)):
+        with self._gate._policy._store.transaction():
+            pass
+    return before(self, *order)
+
+
 FAULTS: Mapping[str, Fault] = {
+    "rows of a kind in the figure of rows sent": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _rows_in_a_figure)
+    ),
+    "rows of a kind in the figure of commits": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "histogram", _commits_in_a_figure)
+    ),
+    "a digest of the table in the words for a run that is not approved yet": Fault(
+        ("cells", "approved by hand"), around(Policy, "_use_approval", _row_in_the_refusal)
+    ),
     "an owner's counts with half of the noise": Fault(
         ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _half_histogram)
     ),
