@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fedkme.cells.disclosures import Counts, validation_disclosures
+from fedkme.cells.disclosures import Counts, pick_disclosures, validation_disclosures
 from fedkme.cells.histogram import CountNoise
 from fedkme.features.fixed_point import MeanVector
 from fedkme.privacy.events import (
@@ -52,6 +52,10 @@ class ConsumerGate:
     def pass_histogram(self, run: str, how: CountNoise, counts: Counts) -> None:
         """Let out D_v by cells, counted with noise, from which the orders of owners follow."""
         self.declared += validation_disclosures(run, self.consumer, how, counts)
+
+    def pass_picks(self, run: str, event: Event, picks: Sequence[int], counts: Counts) -> None:
+        """Let out directions that D_v picked, each for an event, with the histogram by their cells."""
+        self.declared += pick_disclosures(run, self.consumer, event, picks, counts)
 
     def pass_rows(self, run: str, count: int) -> None:
         """Let out D_v itself, for a curator that is trusted with it; nothing is drawn."""

@@ -18,7 +18,7 @@ from consumer.sealed.boxes import give
 from consumer.sealed.keys import RunKeys
 from consumer.settings import RequestSettings
 from consumer.summary.offers import make_offer, make_request
-from consumer.summary.spending import check_request, check_spending, shared_event
+from consumer.summary.spending import check_request, check_spending, shared_events
 from fedkme.errors import LedgerError
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import Head
@@ -95,7 +95,7 @@ class ConsumerParty:
 
         def draw() -> tuple[Offer, RunKeys | None]:
             consumer, spent, request = self.requests.consumer, self._spent(), self.request
-            check_spending(consumer, self.budget, spent, [shared_event(request, plan.cells is not None)])
+            check_spending(consumer, self.budget, spent, shared_events(request, plan.cells))
             keys, gifts = None, list[Gift]()
             if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
                 keys, gifts = give(

@@ -75,6 +75,8 @@ class CellsPlan:
         fill: how owners pick rows that fill an order.
         sketch_share: share of owners' epsilon that the cells cost, their histograms get the rest; 0: the
             usual 0.3, or nothing where seeds made the cells.
+        menu: directions from which D_v may pick the first sign bits of the code book, as `Menu.to_json` of
+            fedkme.cells.directions has it; None: it picks none.
     """
 
     code_book: Mapping[str, Any]
@@ -83,6 +85,7 @@ class CellsPlan:
     classes: int = 0
     fill: Fill = "herding"
     sketch_share: float = 0.0
+    menu: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,7 @@ class Offer:
         disclosures: lines of the consumer's ledger about this request.
         gifts: the group secret by owner, where rows go sealed.
         reference: h1 of random rows, by which auctions set prices, (r, d), where the draw of h1 is secret.
+        picks: directions of the plan's menu that are the first sign bits of the cells of `histogram`.
     """
 
     target: MeanVector | None = None
@@ -171,6 +175,7 @@ class Offer:
     disclosures: tuple[Disclosure, ...] = ()
     gifts: Mapping[str, Gift] = field(default_factory=dict)
     reference: Features | None = None
+    picks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

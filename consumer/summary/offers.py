@@ -14,14 +14,16 @@ from consumer.gate import ConsumerGate
 from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from consumer.settings import KernelSettings, RequestSettings
+from consumer.summary.spending import counting
 from fedkme.cells.asks import noise_of_asks
 from fedkme.cells.codebook import code_book_from_json
+from fedkme.cells.directions import chosen_book, pick, scores
 from fedkme.cells.histogram import HistogramNoise, noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.prune import prune
 from fedkme.errors import ConfigError
-from fedkme.exchange import Offer, Outcome, Plan, SummaryRequest
+from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.budget import check_target
@@ -132,12 +134,9 @@ def make_offer(
             "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
             "Set 'share' to \"embedding\", or ask a curator that sees rows.",
         )
+    picks: tuple[int, ...] = ()
     if plan.cells is not None:
-        book = code_book_from_json(plan.cells.code_book, schema)
-        how = noise_of_asks(request.privacy, request.asks)
-        cells = book.cells_of(schema.encode(validation.values), validation.labels)
-        histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
-        gate.pass_histogram(plan.run, how, histogram)
+        picks, histogram = _count(plan.run, plan.cells, request, schema, validation, noise_for, gate)
     else:
         if request.preset == "sound":
             whose = f"{validation_of(gate.consumer)} towards {OWNERS}"
@@ -152,7 +151,31 @@ def make_offer(
         rows = validation.values.astype(np.float64)
         gate.pass_rows(plan.run, len(rows))
     given = {gift.taker: gift for gift in gifts}
-    return Offer(target, histogram, rows, tuple(gate.declared), given, reference)
+    return Offer(target, histogram, rows, tuple(gate.declared), given, reference, picks)
+
+
+def _count(
+    run: str,
+    plan: CellsPlan,
+    request: RequestSettings,
+    schema: Schema,
+    validation: Table,
+    noise_for: NoiseFor,
+    gate: ConsumerGate,
+) -> tuple[tuple[int, ...], NDArray[np.int64]]:
+    """Directions that D_v picks, and D_v by the cells that follow from them, (B,)."""
+    book, (menu, how) = code_book_from_json(plan.code_book, schema), counting(request, plan)
+    rows, epsilon, picks = schema.encode(validation.values), request.privacy.of_row, tuple[int, ...]()
+    if menu is not None:
+        score = scores(menu, book, rows)
+        picks = pick(menu, score, len(rows), menu.event(epsilon), noise_for("picks"))
+        book = chosen_book(book, menu, picks)
+    cells = book.cells_of(rows, validation.labels)
+    histogram = noisy_counts(cells, book.cells, how, on_integers(noise_for("histogram")))
+    if menu is not None:
+        gate.pass_picks(run, menu.event(epsilon), picks, histogram)
+    gate.pass_histogram(run, how, histogram)
+    return picks, histogram
 
 
 def finish(

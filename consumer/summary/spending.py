@@ -7,15 +7,36 @@ from collections.abc import Iterable, Sequence
 
 from consumer.settings import RequestSettings
 from fedkme.cells.asks import noise_of_asks
+from fedkme.cells.directions import Menu, histogram_of, menu_of
+from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.errors import BudgetError
+from fedkme.exchange import CellsPlan
 from fedkme.privacy.budget import WindowBudget, check_budget
 from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, validation_of
 from fedkme.privacy.settings import target_event
 
 
-def shared_event(request: RequestSettings, by_cells: bool) -> Event:
-    """Event by which curator and owners get D_v's mean or its histogram, as the plan says."""
-    return noise_of_asks(request.privacy, request.asks).event if by_cells else target_event(request.target)
+def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, CountNoise]:
+    """Menu from which D_v picks directions, and the noise of its counts, as the plan says.
+
+    Picks are paid for with a share of pure epsilon: with Gaussian counts there are none.
+
+    Raises:
+        ConfigError: the plan's menu is none.
+    """
+    how, menu = noise_of_asks(request.privacy, request.asks), menu_of(cells)
+    if menu is None or not isinstance(how, HistogramNoise):
+        return None, how
+    return menu, histogram_of(menu, request.privacy.of_row)
+
+
+def shared_events(request: RequestSettings, cells: CellsPlan | None) -> list[Event]:
+    """Events by which curator and owners get D_v's mean, or its picks and its histogram, as the plan says."""
+    if cells is None:
+        return [target_event(request.target)]
+    menu, how = counting(request, cells)
+    picks = [] if menu is None else menu.events(request.privacy.of_row)
+    return [*picks, how.event]
 
 
 def check_request(
@@ -29,10 +50,11 @@ def check_request(
     gamma = request.kernel.gamma == "median-validation"
     extra: list[Event] = [ExactStatistic("gamma, a median distance of D_v")] if gamma else []
     try:
-        check_spending(consumer, budget, spent, [shared_event(request, False), *extra])
+        check_spending(consumer, budget, spent, [target_event(request.target), *extra])
     except BudgetError:
         with contextlib.suppress(BudgetError):
-            check_spending(consumer, budget, spent, [shared_event(request, True), *extra])
+            by_cells = noise_of_asks(request.privacy, request.asks).event
+            check_spending(consumer, budget, spent, [by_cells, *extra])
             return
         raise
 

@@ -143,7 +143,8 @@ class Agreement:
     def _planned(self, run: Run, cells: PublicCells) -> RunDocument:
         plan, how = run.document.planned, self._context.summary_of(run.document).cells
         gamma, share = plan.features.gamma, cells.sketch_share
-        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share)
+        menu = None if cells.menu is None else cells.menu.to_json()
+        public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share, menu)
         return replace(run.document, plan=replace(plan, cells=public), coalitions=cells.coalitions)
 
     def _share(self, run: Run, owners: Sequence[str]) -> float:

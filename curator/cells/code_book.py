@@ -19,7 +19,9 @@ from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.asks import rule_epsilon
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
+from fedkme.cells.directions import Menu
 from fedkme.cells.disclosures import sketch_of
+from fedkme.cells.menu import make_menu
 from fedkme.cells.plan import bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -40,7 +42,8 @@ class PublicCells:
     """Public cells, as all parties have them before anybody counts.
 
     Owners count each by class where there are `classes`; `sketch_share` of their epsilon went into them.
-    Where owners count in coalitions, these are `groups`, and `coalitions` what they have counted.
+    Where owners count in coalitions, these are `groups`, and `coalitions` what they have counted; else D_v
+    may pick the first sign bits from a `menu`.
     """
 
     book: CodeBook
@@ -48,6 +51,7 @@ class PublicCells:
     sketch_share: float
     groups: tuple[tuple[str, ...], ...] = ()
     coalitions: tuple[Coalition, ...] = ()
+    menu: Menu | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values of cells that nobody has counted by yet; `cells_from_json` reads them back."""
@@ -149,7 +153,9 @@ async def of_owners(
         bits = min(most, spec.dimension)  # of few columns there are few directions
     own_class = labelled and request.labelled
     book = sketch_book(sketch, bits, spec, schema, own_class)
-    return PublicCells(book, classes if labelled and not own_class else 0, share, groups)
+    picks = 0 if coalitions else settings.cells.picks
+    menu = make_menu(sketch, book, schema, picks, settings.cells.pick_share) if picks else None
+    return PublicCells(book, classes if labelled and not own_class else 0, share, groups, menu=menu)
 
 
 def validation_epsilon(settings: SummarySettings, request: SummaryRequest) -> float:

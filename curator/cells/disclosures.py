@@ -7,11 +7,12 @@ one line each, written by the owner in the same words. D_v's histogram likewise,
 from __future__ import annotations
 
 from curator.summary.disclosures import RunDisclosures, validation_lines
-from fedkme.cells.disclosures import Counts, histogram_disclosures, histogram_nonce
+from fedkme.cells.disclosures import Counts, histogram_disclosures, histogram_nonce, pick_nonces
 from fedkme.exchange import Offer
 from fedkme.privacy.events import OWNERS, Event, ExactStatistic
 
 _UNDECLARED = ExactStatistic("a histogram whose protection the consumer did not declare")
+_UNDECLARED_PICK = ExactStatistic("directions whose protection the consumer did not declare")
 _ACCESSED = ExactStatistic("points accessed")
 
 
@@ -19,13 +20,14 @@ class CellDisclosures(RunDisclosures):
     """Disclosures of a summary by cells."""
 
     def receive_target(self, counts: Counts, offer: Offer) -> None:
-        """Take in D_v's histogram under the mechanism that the consumer declared: orders follow from it.
+        """Take in D_v's picks and its histogram as the consumer declared them: cells and orders follow.
 
         Raises:
             ProtocolError: the consumer declared what is not about this request.
         """
-        nonce = histogram_nonce(counts)
-        self._write(validation_lines(self._run, self._consumer, offer, nonce, _UNDECLARED))
+        nonces = dict.fromkeys(pick_nonces(offer.picks, counts), _UNDECLARED_PICK)
+        nonces[histogram_nonce(counts)] = _UNDECLARED
+        self._write(validation_lines(self._run, self._consumer, offer, nonces))
 
     def open(self) -> None:
         """Before anybody counts: the consumer will be told how many rows came."""

@@ -12,6 +12,7 @@ from curator.runs.context import RunContext
 from curator.runs.families import RunBody, alone
 from curator.runs.queue import Run
 from fedkme.cells.codebook import CodeBook, code_book_from_json
+from fedkme.cells.directions import chosen_book, menu_of
 from fedkme.cells.histogram import SENSITIVITY, CountNoise, GaussianNoise, HistogramNoise
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
@@ -42,12 +43,12 @@ class CellsFamily:
         self.agreement.forget(run)
 
     def check(self, document: RunDocument, offer: Offer) -> None:
-        """Refuse a histogram of other cells.
+        """Refuse a histogram of other cells, and directions that the menu does not have.
 
         Raises:
-            ProtocolError: it has another number of them.
+            ProtocolError: it has another number of cells, or picks something else.
         """
-        cells = self._book(_cells(document)).cells
+        cells = self._book(_cells(document), offer).cells
         if offer.histogram is not None and len(offer.histogram) != cells:
             raise ProtocolError(
                 f"a histogram has {len(offer.histogram)} cells and the run {cells}",
@@ -60,15 +61,16 @@ class CellsFamily:
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Public parameters for record.json."""
-        cells = _cells(document)
-        return {"rho": cells.rho, "fill": cells.fill}
+        cells, offer = _cells(document), document.offer
+        picks = [] if offer is None else list(offer.picks)
+        return {"rho": cells.rho, "fill": cells.fill, "picks": picks}
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""
         context, document = self._context, run.document
         settings, cells = context.summary_of(document), _cells(document)
-        gate, book = CellDisclosures(run.name, ledger, run.consumer), self._book(cells)
         offer = document.offered
+        gate, book = CellDisclosures(run.name, ledger, run.consumer), self._book(cells, offer)
         if offer.histogram is None:
             raise alone(run.name)
         gate.receive_target(offer.histogram, offer)
@@ -97,8 +99,11 @@ class CellsFamily:
             task, sessions, settings.quorum, record, observer, gate
         )
 
-    def _book(self, cells: CellsPlan) -> CodeBook:
-        return code_book_from_json(cells.code_book, self._context.schema)
+    def _book(self, cells: CellsPlan, offer: Offer) -> CodeBook:
+        """The code book that all count by: a function of plan and offer, also after a restart."""
+        return chosen_book(
+            code_book_from_json(cells.code_book, self._context.schema), menu_of(cells), offer.picks
+        )
 
 
 def declared_noise(offer: Offer) -> CountNoise | None:

@@ -53,7 +53,7 @@ def row_lines(run: str, number: int, owner: str, rows: Sequence[AnyRow], consume
 
 
 def validation_lines(
-    run: str, consumer: str, offer: Offer, nonce: str, undeclared: ExactStatistic
+    run: str, consumer: str, offer: Offer, undeclared: Mapping[str, ExactStatistic]
 ) -> list[Disclosure]:
     """Lines about what came of D_v: as the consumer declared it, and at the worst where it did not.
 
@@ -61,8 +61,7 @@ def validation_lines(
         run: the run's name.
         consumer: whose D_v it is.
         offer: what came.
-        nonce: of the vector that came, by its bytes.
-        undeclared: what the vector is where no line is about it.
+        undeclared: what each thing that came is where no line is about it, by its nonce, which is of bytes.
 
     Raises:
         ProtocolError: the consumer declared what is not about this request.
@@ -73,9 +72,12 @@ def validation_lines(
         if not here or about.protected != protected or about.observer not in parties:
             raise ProtocolError("the consumer declared an event that is not about its request")
     lines = [about for about in offer.disclosures if about.nonce != ROWS]
-    told = {about.observer for about in lines if about.nonce == nonce}
+    told = {(about.observer, about.nonce) for about in lines}
     events: list[tuple[str, Event, str]] = [
-        (observer, undeclared, nonce) for observer in parties if observer not in told
+        (observer, event, nonce)
+        for nonce, event in undeclared.items()
+        for observer in parties
+        if (observer, nonce) not in told
     ]
     if offer.validation is not None:  # counted here, whatever was declared
         events.append((CURATOR, RawRows(len(offer.validation)), ROWS))
@@ -142,7 +144,7 @@ class SummaryDisclosures(RunDisclosures):
         Raises:
             ProtocolError: the consumer declared what is not about this request.
         """
-        self._write(validation_lines(self._run, self._consumer, offer, nonce_of(target), _UNDECLARED))
+        self._write(validation_lines(self._run, self._consumer, offer, {nonce_of(target): _UNDECLARED}))
 
     def open(self, auction: Event | None, target: MeanVector, exchanged: int = 1) -> None:
         """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.

@@ -55,7 +55,9 @@ class CodeBook:
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
         else:
-            signs = shapes.get("origin") == (d,) and shapes.get("directions", ())[:1] == (d,)
+            across = shapes.get("directions", ())
+            cuts = shapes.pop("cuts", across[1:])
+            signs = shapes.get("origin") == (d,) and across[:1] == (d,) and cuts == across[1:]
             own = self.kind == "classes" and len(shapes) == 2 and bool(self.schema.classes)
             fits = signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
         if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
@@ -113,7 +115,7 @@ class CodeBook:
         z = Projection(self.spec, self.schema)(rows)
         if classes is None:
             classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
-        bits = (z - arrays["origin"]) @ arrays["directions"] > 0.0
+        bits = (z - arrays["origin"]) @ arrays["directions"] > arrays.get("cuts", 0.0)
         inside: IntArray = bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
         cells: IntArray = (classes << bits.shape[1]) + inside
         return cells
@@ -187,12 +189,12 @@ def sketch_book(
     if not 0 <= bits <= min(d, 12):
         raise ConfigError(f"{bits} sign bits of {d} directions", "Take at most 12 and at most d.")
     origin = sketch.sums.sum(axis=0) / rows
-    leading = _principal(sketch.second / rows - np.outer(origin, origin), LEADING)
+    leading = principal(sketch.second / rows - np.outer(origin, origin), LEADING)
     if len(sketch.sums) == 1:
         directions, weights, offsets = leading[:, :bits], np.zeros((1, d)), np.zeros(1)
     else:
         weights, offsets, within = _discriminants(sketch, origin, leading)
-        directions = leading @ _principal(within, bits)
+        directions = leading @ principal(within, bits)
         if own_class:
             return CodeBook("classes", spec, {"origin": origin, "directions": directions}, schema)
     arrays = {"origin": origin, "directions": directions, "weights": weights, "offsets": offsets}
@@ -217,8 +219,8 @@ def _discriminants(
     return inside @ leading.T, offsets, within
 
 
-def _principal(matrix: FloatArray, count: int) -> FloatArray:
-    """Eigenvectors of the largest eigenvalues, (d, min(count, d)), the largest first."""
+def principal(matrix: FloatArray, count: int) -> FloatArray:
+    """Take the eigenvectors of the largest eigenvalues, (d, min(count, d)), the largest first."""
     _, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     return np.ascontiguousarray(vectors[:, ::-1][:, :count])
 

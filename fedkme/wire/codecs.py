@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast, get_args
 
@@ -270,6 +270,14 @@ def _book_from_wire(text: str) -> dict[str, Any]:
     return book
 
 
+def _menu_to_wire(menu: Mapping[str, Any] | None) -> str:
+    return "" if menu is None else _SPELLED(menu)
+
+
+def _menu_from_wire(text: str) -> dict[str, Any] | None:
+    return _book_from_wire(text) if text else None
+
+
 def _kernel_from_wire(gamma: float) -> float:
     if not 0.0 < gamma < math.inf:
         raise ProtocolError("a plan has no kernel", "Check the peer's software.")
@@ -283,14 +291,18 @@ def _fill_from_wire(name: str) -> Fill:
     return cast(Fill, fill)
 
 
+_SPELLED = partial(json.dumps, sort_keys=True, separators=(",", ":"))
+
+
 CELLS = FieldCodec(
     CellsPlan,
     types_pb2.CellsPlan,
-    code_book=Field(partial(json.dumps, sort_keys=True, separators=(",", ":")), _book_from_wire),
+    code_book=Field(_SPELLED, _book_from_wire),
+    menu=Field(_menu_to_wire, _menu_from_wire),
     gamma=Field(float, _kernel_from_wire),
     fill=Field(str, _fill_from_wire),
 )
-"""Public part of a summary by cells; `code_book_from_json` checks the code book, which is plain values."""
+"""Public part of a summary by cells; code book and menu are plain values, which those who use them check."""
 
 
 REFUSAL = FieldCodec(Refusal, types_pb2.Fault)

@@ -101,6 +101,7 @@ def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
         first.target.CopyFrom(codecs.mean_to_wire(offer.target))
     elif offer.histogram is not None:
         first.histogram.CopyFrom(types_pb2.Histogram(cells=offer.histogram.tolist()))
+        first.picks.extend(offer.picks)
     first.disclosures.extend(codecs.disclosure_to_wire(about) for about in offer.disclosures)
     first.gifts.extend(GIFT.to_wire(gift) for gift in offer.gifts.values())
     if offer.reference is not None:
@@ -122,6 +123,7 @@ def offer_from_messages(
         ProtocolError: it does not have the form that the plan asks for.
     """
     first, target, histogram, validation, reference = messages[0], None, None, None, None
+    picks: tuple[int, ...] = ()
     disclosures = codecs.disclosures_from_wire(first.disclosures, codecs.MOST_DECLARED)
     gifts = gifts_from_wire(first.gifts)
     if first.HasField("target"):
@@ -129,13 +131,13 @@ def offer_from_messages(
         if plan.secret_draw:
             reference = hashes_from_wire(first.reference, REFERENCE_HASHES, plan.features.dimension)
     elif first.HasField("histogram"):
-        histogram = codecs.cells_from_wire(first.histogram.cells)
+        histogram, picks = codecs.cells_from_wire(first.histogram.cells), tuple(first.picks)
     parts = [message.validation for message in messages if message.HasField("validation")]
     if parts:
         rows = codecs.rows_from_wire(parts)
         width = len(rows[0].values) if columns is None and rows else columns or 0
         validation = codecs.values_of(rows, width)
-    return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference)
+    return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference, picks)
 
 
 CHOICE = FieldCodec(

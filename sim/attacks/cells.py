@@ -76,7 +76,7 @@ def owner_histogram(
 
     def spent(effort: Effort) -> CheckResult:
         """A curator that asks twice, against the noise that was drawn."""
-        noise = _Integers(simulated(effort.seed, "audit", "histogram"))
+        noise = Integers(simulated(effort.seed, "audit", "histogram"))
         responder = counting_responder(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
         for _ in range(2):
             try:
@@ -101,7 +101,7 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
         return make(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, on_integers(noise))
 
     def spent(effort: Effort) -> CheckResult:
-        noise = _Integers(simulated(effort.seed, "audit", "validation"))
+        noise = Integers(simulated(effort.seed, "audit", "validation"))
         count((CORNERS, np.zeros(4, np.int64)), noise)
         events = [HistogramNoise(scale).event for scale in noise.scales]
         return recount(claim, events, [PureDp], "a histogram of D_v")
@@ -109,7 +109,7 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
     return Subject("cells-validation", "sound", claim, (*_of_counts(count, how, claim, 4), spent))
 
 
-class _Integers(ScriptedNoise):
+class Integers(ScriptedNoise):
     """Whole noise: of a source, or `units` times the scale where there is none; scales are remembered."""
 
     def __init__(self, source: SimulatedNoise | None = None, units: float = 0.0) -> None:
@@ -151,8 +151,8 @@ def _units(count: Count, claim: Claim, effort: Effort) -> CheckResult:
     """The change of counts in scales of their noise, added up: pure epsilon of the worst pair."""
     worst = 0.0
     for first, second in _pairs(effort):
-        base, moved = (count(rows, _Integers()) for rows in (first, second))
-        unit = (count(first, _Integers(units=1.0)) - base) / 1000.0
+        base, moved = (count(rows, Integers()) for rows in (first, second))
+        unit = (count(first, Integers(units=1.0)) - base) / 1000.0
         change = np.abs(moved - base)
         if np.any((unit == 0) & (change > 0)):
             worst = math.inf
@@ -172,7 +172,7 @@ def _law(count: Count, how: HistogramNoise, size: int, effort: Effort) -> CheckR
     """Noise on the counts of one row, against the declared law."""
     noise = simulated(effort.seed, "audit", "law of counts")
     row = (CORNERS[:1], np.zeros(1, np.int64))
-    exact = count(row, _Integers())
+    exact = count(row, Integers())
     trials = effort.trials(2_500)
     drawn = np.concatenate([count(row, noise) - exact for _ in range(trials)])
     reach = 8 * math.ceil(how.scale)
@@ -190,8 +190,8 @@ def _play(
     rows = (CORNERS[-1:] if second else CORNERS[:1], np.full(1, int(second), np.int64))
     noise = SimulatedNoise(random)
     found = np.array([count(rows, noise) for _ in range(trials)])
-    first = int(count((CORNERS[:1], np.zeros(1, np.int64)), _Integers()).argmax())
-    last = int(count((CORNERS[-1:], np.ones(1, np.int64)), _Integers()).argmax())
+    first = int(count((CORNERS[:1], np.zeros(1, np.int64)), Integers()).argmax())
+    last = int(count((CORNERS[-1:], np.ones(1, np.int64)), Integers()).argmax())
     scores = np.zeros(trials)
     for place, sign in ((last, 1.0), (first, -1.0)):
         counts = found[:, place]
@@ -288,7 +288,7 @@ def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchPart
     plan = owner_noise(_EPSILON, _DELTA)
 
     def spent(effort: Effort) -> CheckResult:
-        noise = _Integers(simulated(effort.seed, "audit", "joint"))
+        noise = Integers(simulated(effort.seed, "audit", "joint"))
         counting_responder(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
         events = _sketch_events(parts, plan.multiplier or 0.0, effort.seed)
         events += [HistogramNoise(scale).event for scale in noise.scales]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
-from sim.attacks.consumers import asks, landmarks
+from sim.attacks.consumers import asks, landmarks, picks
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
 from sim.attacks.owners import books, coalitions, limits, timing
@@ -28,6 +28,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-histogram": cells.owner_histogram,
     "cells-validation": cells.validation_histogram,
     "cells-asks": asks.often,
+    "cells-picks": picks.picked,
     "cells-sketch": cells.sketched,
     "cells-joint": cells.joint,
     "cells-coalitions": coalitions.counted,

@@ -162,6 +162,18 @@ def _summaries(protocol: str) -> list[Case]:
         )
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
+        picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
+        cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **picked))
+        cases.append(
+            _summary(
+                protocol,
+                "a sketch and own classes, directions picked over gRPC",
+                times=_MANY,
+                own_class=True,
+                engine="grpc",
+                **picked,
+            )
+        )
         cases.append(_summary(protocol, "no labels", labels=False))
         herding, drawn, most = ({**_SEEDS, **how} for how in ({"fill": "herding"}, {"uniform": 1.0}, _MOST))
         cases.append(_summary(protocol, "orders filled by herding", cells=herding))

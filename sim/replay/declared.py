@@ -14,6 +14,7 @@ from fedkme.privacy.events import (
     CONSUMER,
     CURATOR,
     OWNERS,
+    BoundedRange,
     Clock,
     Disclosure,
     Event,
@@ -34,7 +35,7 @@ VALIDATION = validation_of(CONSUMER)
 """D_v of a case's consumer."""
 Declared = Mapping[Site, Sequence[Disclosure]]
 """Lines by the mechanism that they are of."""
-_PROVEN = (Gaussian, PureDp, MwemCall, Clock, SealedRows)
+_PROVEN = (Gaussian, BoundedRange, PureDp, MwemCall, Clock, SealedRows)
 
 
 def declared(played: Played, protected: str, observer: str) -> Declared:
@@ -97,6 +98,8 @@ def _sites(line: Disclosure, protected: str) -> list[Site]:
     """Mechanisms that a line may be of."""
     event = line.event
     if is_validation(protected):
+        if isinstance(event, BoundedRange):
+            return [(CONSUMER, "picks")]
         return [(CONSUMER, "histogram" if line.nonce.startswith(HISTOGRAM) else "target")]
     if isinstance(event, PureDp):
         return [(protected, "histogram")]

@@ -15,6 +15,7 @@ from fedkme.privacy.events import (
     CONSUMER,
     CURATOR,
     OWNERS,
+    BoundedRange,
     Disclosure,
     Gaussian,
     MwemCall,
@@ -114,7 +115,7 @@ def _noise(draw: NoiseRequest) -> NDArray[np.float64]:
 
 def _is_drawn(line: Disclosure) -> bool:
     """Check whether a line is of numbers that somebody got: a plan's lines and the last are of all."""
-    drawn = isinstance(line.event, Gaussian | MwemCall | PureDp)
+    drawn = isinstance(line.event, Gaussian | BoundedRange | MwemCall | PureDp)
     return drawn and not line.nonce.startswith(("release", "sums", NOT_TOLD))
 
 

@@ -19,6 +19,7 @@ from curator.summary.auctions.ask_everyone import AskEveryone
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction
 from curator.summary.auctions.winner_only import WinnerOnly
+from fedkme.cells import directions
 from fedkme.features.counts import L1_STEP
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.means import ExactMean
@@ -41,13 +42,14 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         recorder: of the run.
         finish: whether files are made of a release, which is a function of its bytes; else these are all.
     """
-    places: list[tuple[type[Any], str, Wrap]] = [
+    places: list[tuple[Any, str, Wrap]] = [
         (Clock, "stop", lambda stop: _clock(recorder, stop)),
         *((kind, "asked", lambda asked: _asked(recorder, asked)) for kind in _RANKED),
         (Mwem, "iterate", lambda iterate: _h2(recorder, iterate)),
         (ExactSettings, "make", _exact_of),
         (ExactMean, "release", lambda release: _exact(recorder, release)),
         (BudgetFilter, "select", lambda select: _selection(recorder, select)),
+        (directions, "choose_one", lambda choose_one: _pick(recorder, choose_one)),
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
         (ConsumerParty, "offer", lambda offer: _offered_again(recorder, offer)),
@@ -146,6 +148,15 @@ def _selection(recorder: Recorder, select: Callable[..., int]) -> Callable[..., 
         )
 
     return selected
+
+
+def _pick(recorder: Recorder, choose_one: Callable[..., int]) -> Callable[..., int]:
+    def picked(score: Any, event: Any, noise: Any) -> int:
+        return recorder.choose(
+            noise.site, "pick", score, lambda: choose_one(score, event, noise), epsilon=event.epsilon
+        )
+
+    return picked
 
 
 def _request(recorder: Recorder, open_summary: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from curator.releases.marginals.budget import selection_cost
 from fedkme.directives import Embed, Proposal
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.sums import ROW_UNIT
-from fedkme.privacy.events import CURATOR, Disclosure, Gaussian, MwemCall, PureDp
+from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp
 from fedkme.secagg.noise import SMOOTHING
 from fedkme.sums.vector import SumVector
 from sim.replay.cases import Case
@@ -25,7 +25,7 @@ from sim.replay.tracked import NoiseRequest, Site
 from sim.replay.world import Played
 
 _ROUNDING = 1.0 + 1e-6
-_COINS = {"clock": 2, "h2": 1, "selection": 1}
+_COINS = {"clock": 2, "h2": 1, "selection": 1, "pick": 1}
 """Requests of uniform numbers of a choice: a clock's patience is one, and the coins of its prices."""
 
 
@@ -54,6 +54,7 @@ def weak(case: Case, played: Played, site: Site, lines: Sequence[Disclosure]) ->
             yield f"choice {choice.number + 1} is made without the coins that it needs"
     if site == AUCTION:
         return
+    yield from _weak_picks([choice for choice in choices if choice.what == "pick"], events)
     if site[1] == "release":
         yield from _weak_release(
             case, played, [draw for draw in recorder.of(site) if draw.uses], choices, events
@@ -102,6 +103,16 @@ def _honest(case: Case) -> int:
     """Owners whose shares of noise a statement may count on, n - D - T."""
     security = case.pooling.security
     return len(NAMES) if security is None else len(NAMES) - security.dropouts - security.colluders
+
+
+def _weak_picks(picks: Sequence[Decision], events: Sequence[Event]) -> Iterator[str]:
+    """Picks of directions that no line pays for, or that cost more than their lines."""
+    paid = sorted(each for e in events if isinstance(e, BoundedRange) for each in [e.epsilon] * e.count)
+    made = sorted(choice.parameters["epsilon"] for choice in picks)
+    if len(made) > len(paid):
+        yield f"{len(made)} directions are picked and {len(paid)} declared"
+    elif any(one > other * _ROUNDING for one, other in zip(reversed(made), reversed(paid), strict=False)):
+        yield f"a direction is picked at {made[-1]:.6g} where a line says {paid[-1]:.6g}"
 
 
 def _weak_h2(
@@ -191,10 +202,10 @@ def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[D
         move = after.given - before.given
         if before.what == "selection" and move.size:
             squared += selection_cost(float(move.max() - move.min()))
-        elif before.what == "h2":
+        elif before.what in ("h2", "pick"):
             most = max((line.sensitivity or 0.0) for line in lines)
             if float(np.abs(move).max()) > most * _ROUNDING:
-                yield f"a coordinate moved by {float(np.abs(move).max()):.4g}, declared is {most:.4g}"
+                yield f"a number moved by {float(np.abs(move).max()):.4g}, declared is {most:.4g}"
     if any(isinstance(event, Gaussian) for event in events):
         allowed = sum(e.count / e.noise_multiplier**2 for e in events if isinstance(e, Gaussian))
         if squared > allowed * _ROUNDING:

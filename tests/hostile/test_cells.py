@@ -290,7 +290,7 @@ async def _odd_histogram(cells: list[int]) -> None:
     "cells", [[], [1] * 3, [1] * 5, [2**53] * 4, [-(2**63)] * 4], ids=["none", "few", "more", "huge", "least"]
 )
 async def test_a_consumer_s_histogram_that_is_none(tmp_path: Path, cells: list[int]) -> None:
-    # Also g~ in its place: refused, and the run still waits for what was asked for.
+    # Also g~ in its place, and directions of no menu: refused; the run still waits for what was asked for.
     summary = SummarySettings(
         features=FeatureSettings(dimension=DIMENSION),
         protocol="cells",
@@ -301,6 +301,8 @@ async def test_a_consumer_s_histogram_that_is_none(tmp_path: Path, cells: list[i
         heard = await talk(at, asked(), offered)
         assert heard[0].plan.HasField("cells")
         assert isinstance(fault_in(heard), ProtocolError)
+        stray = summaries_pb.ConsumerMessage(histogram=types_pb2.Histogram(cells=[1] * 4), picks=[0])
+        assert isinstance(fault_in(await talk(at, asked(), stray)), ProtocolError)
         target = summaries_pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[0] * DIMENSION))
         assert isinstance(fault_in(await talk(at, asked(), target)), ProtocolError)
         (run,) = at.runs.of("consumer")

@@ -19,6 +19,7 @@ from tests.system.launches import launch, owners_agree, read_json, transcript
 DIGITS = ("protocol=cells", "scenario.owners=2", "scenario.copies=1")
 ENGINES = {
     "sketch, the consumer prunes": (),
+    "a sketch, of which D_v picks directions": ("cells.picks=2", "cells.pick_share=0.2"),
     "seeds, the curator prunes": ("share=rows", "cells.code_book=seeds", "tls=false", "cells.uniform=0.5"),
 }
 
@@ -37,7 +38,9 @@ def test_engines_agree_bit_for_bit(tmp_path: Path, case: str) -> None:
     assert (record["status"], record["faults"]) == ("complete", [])
     assert record["closings"] == record["accessed"]
     assert sum(record["orders"].values()) == 24
-    kept = [(each / "consumer" / "summary.npz").read_bytes() for each in made if not ENGINES[case]]
+    assert bool(record["cells"]["picks"]) == ("picks" in case)
+    own = "share=rows" not in ENGINES[case]
+    kept = [(each / "consumer" / "summary.npz").read_bytes() for each in made if own]
     assert len(set(kept)) <= 1
     assert all(not verdict.fault for each in made for verdict in verify(each))
 

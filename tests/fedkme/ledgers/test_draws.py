@@ -21,7 +21,7 @@ from curator.cells.disclosures import CellDisclosures
 from curator.payouts.payout import Payout
 from curator.summary.disclosures import SummaryDisclosures
 from curator.sums.disclosures import SumDisclosures
-from fedkme.cells.histogram import histogram_noise
+from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.errors import BudgetError
 from fedkme.exchange import Offer
 from fedkme.features.fourier import FourierSpec
@@ -35,6 +35,7 @@ from fedkme.privacy.budget import WindowBudget, check_budget, check_owners
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
+    BoundedRange,
     Clock,
     Event,
     Gaussian,
@@ -99,6 +100,15 @@ def histogram_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
     CellDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)
 
 
+def picks_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
+    gate, counts = ConsumerGate(CONSUMER), drawn.astype(np.int64)
+    gate.pass_picks(RUN, event, [3], counts)
+    gate.pass_histogram(RUN, HistogramNoise(1e7), counts)  # of no cost beside the pick's
+    books.consumer.extend(gate.declared)
+    offer = Offer(histogram=counts, disclosures=tuple(gate.declared), picks=(3,))
+    CellDisclosures(RUN, books.curator, CONSUMER).receive_target(counts, offer)
+
+
 def histogram_of_an_owner(books: Books, drawn: Drawn, event: Event) -> None:
     OwnerGate(OWNER, books.owner).pass_histogram(RUN, event, drawn)
     CellDisclosures(RUN, books.curator, CONSUMER).receive_histogram(OWNER, event, drawn)
@@ -153,6 +163,7 @@ MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
     "g~, Gaussian": (mean_of_d_v, Gaussian(5.0), D_V, OWNERS),
     "g~, MWEM": (mean_of_d_v, MwemCall(0.01, 10), D_V, CURATOR),
     "histogram of D_v": (histogram_of_d_v, COUNTED, D_V, OWNERS),
+    "picks of D_v": (picks_of_d_v, BoundedRange(0.2), D_V, OWNERS),
     "histogram of an owner": (histogram_of_an_owner, COUNTED, OWNER, OWNERS),
     "g_l": (broadcast_of_the_summary, MEAN_COST.event, OWNERS, OWNERS),
     "clock": (clock, CLOCK, OWNERS, OWNERS),

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from fedkme.cells.directions import pick
 from fedkme.cells.histogram import GaussianNoise
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.noise import simulated
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
-from sim.attacks.consumers import asks, landmarks
+from sim.attacks.consumers import asks, landmarks, picks
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
 from sim.attacks.owners import books, coalitions, limits, timing
@@ -59,6 +60,7 @@ from tests.sim.attacks.faults.means import (
     gaussian_with,
     round_up,
 )
+from tests.sim.attacks.faults.picks import uncut_scores, whole_histogram
 
 FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "a budget that is looked at when the bytes have left": ("recount", lambda: books.budgets(unbudgeted)),
@@ -161,6 +163,18 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "Gaussian counts of D_v of which two were drawn": (
         "recount",
         lambda: asks.often(counted_twice),
+    ),
+    "scores of D_v by terms that are not cut": (
+        "sensitivity",
+        lambda: picks.picked(score=uncut_scores),
+    ),
+    "directions picked at twice the epsilon": (
+        "law",
+        lambda: picks.picked(choose=lambda menu, score, *rest: pick(menu, 2.0 * score, *rest)),
+    ),
+    "directions picked beside a histogram of the whole epsilon": (
+        "recount",
+        lambda: picks.picked(make=whole_histogram),
     ),
     "sketch of another sensitivity": (
         "sensitivity",

@@ -11,8 +11,9 @@ import numpy as np
 import consumer.gate
 import consumer.party
 import consumer.summary.offers
+import fedkme.cells.directions
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
-from fedkme.privacy.events import OWNERS
+from fedkme.privacy.events import OWNERS, BoundedRange
 from tests.sim.replay.faults.planting import (
     Fault,
     around,
@@ -20,6 +21,8 @@ from tests.sim.replay.faults.planting import (
     nothing,
     scaled,
 )
+
+_PICKS = ("cells", "a sketch, of which D_v picks")
 
 FAULTS: Mapping[str, Fault] = {
     "D_v's counts with half of the noise, at the call": Fault(
@@ -113,6 +116,29 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "no line of D_v's counts": Fault(
         ("cells", "any policy"), nothing(consumer.gate.ConsumerGate, "pass_histogram")
+    ),
+    "no line of D_v's picks": Fault(_PICKS, nothing(consumer.gate.ConsumerGate, "pass_picks")),
+    "directions picked at twice their epsilon": Fault(
+        _PICKS,
+        around(
+            consumer.summary.offers,
+            "pick",
+            lambda before, menu, score, rows, event, noise: before(
+                menu, score, rows, BoundedRange(2.0 * event.epsilon), noise
+            ),
+        ),
+    ),
+    "the direction that is furthest": Fault(
+        _PICKS,
+        around(
+            fedkme.cells.directions,
+            "choose_one",
+            lambda before, score, event, noise: int(score.argmax()),
+        ),
+    ),
+    "scores in which a row counts twice": Fault(
+        _PICKS,
+        around(consumer.summary.offers, "scores", lambda before, *given: 2.0 * before(*given)),
     ),
     "no line of gamma": Fault(
         ("clock", "gamma of D_v"), nothing(consumer.gate.ConsumerGate, "pass_gamma"), ("corner", "decider")

@@ -1,0 +1,252 @@
+"""Directions that D_v chooses for the first sign bits of a code book (docs/decisions/020).
+
+A plan names a public menu. A direction u of it has a cut c, a width w > 0 and a level e, and with the origin
+o of the code book
+
+    f(z) = clip((u'(z - o) - c) / w, -1, 1) / 2,        score(u) = | sum over D_v of f(z) - m e |:
+
+how far D_v is from the pool along u, in rows. For an axis of a category w is so small that f is the sign bit
+less 1/2, and e is the pool's share of ones less 1/2; for other directions e is 0, as at the pool's mean.
+
+Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity: 1 for every direction at
+once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
+1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so this holds for what is computed.
+
+**Mechanism.** A pick has probability proportional to exp(epsilon_s / 2 score): its loss lies in an interval
+of length epsilon_s (`BoundedRange`), so it is (epsilon_s, 0)-DP, for any menu, that of a curator that lies as
+well. Beside the directions there is the choice of no other, whose score FAR m + 2 ln M / epsilon_s is public:
+where nothing is far, M directions that are not are seldom chosen by chance. A pick leaves the menu with those
+that say the same of the pool (`close`), which is public given the picks before: at most k picks and the
+histogram, whose cells follow from them, compose adaptively to k epsilon_s + (epsilon_v - k epsilon_s) =
+epsilon_v. What a pick changes of a party's behaviour: the cells of all owners, by the offer, and nothing
+else; an owner's histogram has the same sensitivity in any cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.cells.codebook import CodeBook
+from fedkme.cells.histogram import HistogramNoise, histogram_noise
+from fedkme.cells.projection import Projection, Rows
+from fedkme.errors import ConfigError, ProtocolError
+from fedkme.exchange import CellsPlan
+from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Event
+from fedkme.privacy.noise import NoiseSource, choose
+
+FloatArray = NDArray[np.float64]
+
+SENSITIVITY = 1
+"""Sensitivity of every score, replace-one."""
+FAR = 0.1
+"""Share of D_v's rows that is far."""
+MOST_PICKS = 4
+MOST_OF_PICKS = 0.5
+"""Share of D_v's epsilon that all picks may cost."""
+MOST_OFFERED = 1024
+"""Directions of a menu."""
+_STEPS = 2.0**20
+"""Steps of f in a half of its range."""
+_LARGEST_LOGIT = 2.0**20
+"""Largest logit that `choose` takes; capping a score there moves it by no more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Menu:
+    """A public menu of directions.
+
+    Attributes:
+        leading: directions in full, (d, q).
+        axes: coordinates of z that are directions, too.
+        cuts: c, (M,) for these M = q + len(axes) in that order.
+        widths: w, (M,).
+        levels: e, (M,), in [-1/2, 1/2].
+        close: for each direction those that say nearly the same of the pool.
+        picks: k, as many as D_v chooses.
+        share: of D_v's epsilon for each pick.
+    """
+
+    leading: FloatArray
+    axes: tuple[int, ...]
+    cuts: FloatArray
+    widths: FloatArray
+    levels: FloatArray
+    close: tuple[tuple[int, ...], ...]
+    picks: int
+    share: float
+
+    def __post_init__(self) -> None:
+        size = len(self)
+        fits = all(each.shape == (size,) for each in (self.cuts, self.widths, self.levels))
+        known = len(self.close) == size and all(0 <= i < size for each in self.close for i in each)
+        numbers = (self.leading, self.cuts, self.widths, self.levels)
+        in_range = fits and all(np.isfinite(each).all() for each in numbers) and bool((self.widths > 0).all())
+        on_axes = all(0 <= axis < len(self.leading) for axis in self.axes)
+        if not (known and in_range and on_axes and size <= MOST_OFFERED):
+            raise ConfigError("a menu's directions do not fit each other", "Compare the parties' versions.")
+        if not (1 <= self.picks <= min(MOST_PICKS, size) and 0 < self.share * self.picks <= MOST_OF_PICKS):
+            raise ConfigError(
+                f"{self.picks} picks of {size} directions for {self.share} of epsilon each",
+                f"Take 1 to {MOST_PICKS} picks for at most half of epsilon.",
+            )
+
+    def __len__(self) -> int:
+        return int(self.leading.shape[1]) + len(self.axes)
+
+    @property
+    def none(self) -> int:
+        """The choice of no other direction, after which nothing is picked."""
+        return len(self)
+
+    @property
+    def left(self) -> float:
+        """Share of D_v's epsilon that is left for its histogram."""
+        return 1.0 - self.picks * self.share
+
+    @property
+    def vectors(self) -> FloatArray:
+        """All directions, (d, M)."""
+        axes = np.eye(len(self.leading))[:, list(self.axes)]
+        return np.concatenate([self.leading, axes], axis=1)
+
+    def event(self, epsilon: float) -> BoundedRange:
+        """Event of one pick for the ledger, where D_v costs epsilon in all."""
+        return BoundedRange(self.share * epsilon)
+
+    def events(self, epsilon: float) -> list[Event]:
+        """Events of all picks."""
+        return [self.event(epsilon)] * self.picks
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `menu_from_json` reads them back."""
+        arrays = {name: getattr(self, name).tolist() for name in ("leading", "cuts", "widths", "levels")}
+        close = [list(each) for each in self.close]
+        return {**arrays, "axes": [*self.axes], "close": close, "picks": self.picks, "share": self.share}
+
+
+def menu_from_json(plain: Mapping[str, Any]) -> Menu:
+    """Read what `Menu.to_json` wrote.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        leading = np.asarray(plain["leading"], np.float64)
+        arrays = {name: np.asarray(plain[name], np.float64) for name in ("cuts", "widths", "levels")}
+        return Menu(
+            leading=leading.reshape(len(leading), -1),
+            axes=tuple(int(axis) for axis in plain["axes"]),
+            close=tuple(tuple(int(i) for i in each) for each in plain["close"]),
+            picks=int(plain["picks"]),
+            share=float(plain["share"]),
+            **arrays,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
+        raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
+
+
+def menu_of(plan: CellsPlan) -> Menu | None:
+    """The menu of a plan.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    return None if plan.menu is None else menu_from_json(plan.menu)
+
+
+def histogram_of(menu: Menu, epsilon: float) -> HistogramNoise:
+    """The noise of D_v's histogram where D_v costs epsilon in all, with what it picks of a menu."""
+    return histogram_noise(menu.left * epsilon)
+
+
+def scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
+    """Score of each direction, (M,).
+
+    Args:
+        menu: of the plan.
+        book: of the plan, of z.
+        rows: D_v, encoded, (m, n).
+
+    Raises:
+        ConfigError: the menu's directions are not of the book's z.
+    """
+    _check_fit(menu, book)
+    z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
+    along = np.clip((z @ menu.vectors - menu.cuts) / menu.widths, -1.0, 1.0)
+    total = np.rint(_STEPS * along).astype(np.int64).sum(axis=0)
+    expected = np.rint(2.0 * _STEPS * len(rows) * menu.levels).astype(np.int64)
+    apart: FloatArray = np.abs(total - expected) / (2.0 * _STEPS)
+    return apart
+
+
+def pick(
+    menu: Menu, score: FloatArray, rows: int, event: BoundedRange, noise: NoiseSource
+) -> tuple[int, ...]:
+    """Choose directions by the exponential mechanism, the first one first, until it chooses no other.
+
+    Args:
+        menu: what there is to choose from.
+        score: of each direction, (M,).
+        rows: m, public.
+        event: of one pick.
+        noise: of the coins.
+
+    Returns:
+        What was chosen, each at the price of `event`; `menu.none` only as the last.
+    """
+    scores_of_all = np.append(score, FAR * rows + math.log(len(menu)) / _rate(event))
+    left, picked = np.arange(len(scores_of_all)), list[int]()
+    while len(picked) < menu.picks and menu.none not in picked:
+        picked.append(int(left[choose_one(scores_of_all[left], event, noise)]))
+        near = () if picked[-1] == menu.none else menu.close[picked[-1]]
+        left = np.setdiff1d(left, [picked[-1], *near])
+    return tuple(picked)
+
+
+def choose_one(score: FloatArray, event: BoundedRange, noise: NoiseSource) -> int:
+    """Choose by scores, (k,), each of sensitivity SENSITIVITY or public, at the price of the event."""
+    return choose(np.minimum(_rate(event) * score, _LARGEST_LOGIT), float(noise.uniform(1)[0]), noise)
+
+
+def _rate(event: BoundedRange) -> float:
+    return max(event.epsilon - CHOICE_SLACK, CHOICE_SLACK) / (2.0 * SENSITIVITY)
+
+
+def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> CodeBook:
+    """The code book of which these are the first sign bits; the plan's own where there are none.
+
+    Every party makes the same of it, to the last bit.
+
+    Raises:
+        ProtocolError: they are no picks of this menu.
+    """
+    if not picks:
+        return book
+    directions = book.arrays.get("directions", np.zeros((0, 0)))
+    if menu is None or not _is_pick(menu, picks) or len(picks) > directions.shape[1]:
+        raise ProtocolError("directions were picked that no menu has", "Check the peer's software.")
+    _check_fit(menu, book)
+    places = [place for place in picks if place != menu.none]
+    rest = directions[:, : directions.shape[1] - len(places)]
+    arrays = {
+        **book.arrays,
+        "directions": np.concatenate([menu.vectors[:, places], rest], axis=1),
+        "cuts": np.concatenate([menu.cuts[places], np.zeros(rest.shape[1])]),
+    }
+    return replace(book, arrays=arrays)
+
+
+def _is_pick(menu: Menu, picks: Sequence[int]) -> bool:
+    known = all(0 <= place <= menu.none for place in picks) and menu.none not in picks[:-1]
+    return known and len(set(picks)) == len(picks) <= menu.picks
+
+
+def _check_fit(menu: Menu, book: CodeBook) -> None:
+    if "origin" not in book.arrays or len(menu.leading) != book.spec.dimension:
+        raise ConfigError("a menu's directions do not fit its code book", "Compare the parties' versions.")

@@ -1,0 +1,187 @@
+"""Directions that D_v picks (docs/decisions/020): a row moves a score by one at most, and what follows."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkme.cells import sketch
+from fedkme.cells.codebook import CodeBook, code_book_from_json, sketch_book
+from fedkme.cells.directions import (
+    Menu,
+    chosen_book,
+    histogram_of,
+    menu_from_json,
+    pick,
+    scores,
+)
+from fedkme.cells.histogram import SENSITIVITY, counts
+from fedkme.cells.menu import make_menu
+from fedkme.cells.projection import Projection, spec_for
+from fedkme.errors import ConfigError, ProtocolError
+from fedkme.privacy.accountants import Sound
+from fedkme.privacy.noise import simulated
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+
+SCHEMA = Schema(
+    columns=(
+        Numeric(name="age", bounds=(0, 100)),
+        Category(name="job", categories=("a", "b", "c", "d")),
+        Category(name="tie", categories=("yes", "no")),
+    ),
+    label=Label(name="ill", classes=("no", "yes")),
+)
+IMAGES = Schema(columns=(Numeric(name="pixel", bounds=(0, 1), count=20),))
+RARE = 0.02
+"""Share of the pool in the last job."""
+
+
+def people(count: int, seed: int, jobs: tuple[float, ...] = (0.5, 0.3, 0.2 - RARE, RARE)) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    ages, ties = rng.uniform(0, 100, count), rng.integers(0, 2, count)
+    return SCHEMA.encode(np.column_stack([ages, rng.choice(4, count, p=jobs), ties]))
+
+
+POOL, OTHERS = people(4_000, 0), people(60, 1, (0.0, 0.0, 0.0, 1.0))
+
+
+def sketched(rows: np.ndarray, schema: Schema = SCHEMA, own: bool = False) -> tuple[sketch.Sketch, CodeBook]:
+    spec = spec_for(schema, 3, 12)
+    labels = np.arange(len(rows)) % 2 if own else None
+    total = sketch.coordinates(rows, labels, Projection(spec, schema), 2 if own else None)
+    noisy = sketch.release(
+        total, len(rows), spec.dimension, 2 if own else None, 4.0, simulated(1, "curator", "sketch")
+    )
+    return noisy, sketch_book(noisy, 3, spec, schema, own)
+
+
+@functools.cache
+def offered(picks: int = 2, share: float = 0.1, own: bool = False) -> tuple[Menu, CodeBook]:
+    noisy, book = sketched(POOL, own=own)
+    menu = make_menu(noisy, book, SCHEMA, picks, share)
+    assert menu is not None
+    return menu, book
+
+
+def axis_of(menu: Menu, axis: int) -> int:
+    return int(menu.leading.shape[1]) + menu.axes.index(axis)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30))
+def test_one_row_replaced_moves_every_score_by_one_at_most(seed: int, size: int) -> None:
+    menu, book = offered()
+    rng = np.random.default_rng(seed)
+    # Also of a menu that a curator made up.
+    lies = replace(
+        menu,
+        leading=rng.normal(size=menu.leading.shape) * 1e3,
+        widths=10.0 ** rng.uniform(-12, 3, len(menu)),
+        cuts=rng.normal(size=len(menu)),
+    )
+    rows = people(size + 1, seed)
+    for each in (menu, lies):
+        first, other = rows[1:], np.concatenate([rows[:1], rows[2:]])
+        moved = np.abs(scores(each, book, first) - scores(each, book, other))
+        assert moved.max() <= 1.0
+
+
+def test_a_rare_category_is_as_far_as_it_is() -> None:
+    menu, book = offered()
+    place = axis_of(menu, 4)
+    score = scores(menu, book, OTHERS)
+    assert score[place] == pytest.approx((1.0 - RARE) * len(OTHERS), abs=0.02 * len(OTHERS))
+    like_the_pool = scores(menu, book, POOL)
+    assert like_the_pool[place] < 0.02 * len(POOL)
+    bits = (Projection(book.spec, SCHEMA)(POOL) - book.arrays["origin"])[:, 4] > menu.cuts[place]
+    assert np.array_equal(bits, POOL[:, 4] > 0)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_picks_are_the_first_sign_bits_and_the_book_survives_the_wire(own: bool) -> None:
+    menu, book = offered(own=own)
+    plain = menu_from_json(json.loads(json.dumps(menu.to_json())))
+    picks = (axis_of(menu, 4), axis_of(menu, 3))
+    chosen = chosen_book(book, plain, picks)
+    assert chosen.cells == book.cells
+    received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), SCHEMA)
+    labels = np.arange(len(POOL)) % 2
+    found = received.cells_of(POOL, labels)
+    assert np.array_equal(found & 1, POOL[:, 4] > 0)
+    assert np.array_equal((found >> 1) & 1, POOL[:, 3] > 0)
+    assert np.array_equal((found >> 2) & 1, book.cells_of(POOL, labels) & 1)
+    one, other = POOL[:50], np.concatenate([OTHERS[:1], POOL[1:50]])
+    moved = (counts(chosen.cells_of(rows, labels[:50]), chosen.cells) for rows in (one, other))
+    assert np.abs(next(moved) - next(moved)).sum() in (0, SENSITIVITY)
+    # No other direction, at once or after the first, and who knows no menu.
+    assert chosen_book(book, menu, (menu.none,)).arrays["directions"].tolist() == (
+        book.arrays["directions"].tolist()
+    )
+    assert chosen_book(book, menu, ()) is book
+    assert chosen_book(book, None, ()) is book
+
+
+def test_what_no_menu_has_is_refused() -> None:
+    menu, book = offered()
+    for picks in ((0, 0), (0, 1, 2), (menu.none + 1,), (menu.none, 0), (-1,)):
+        with pytest.raises(ProtocolError, match="no menu has"):
+            chosen_book(book, menu, picks)
+    with pytest.raises(ProtocolError, match="no menu has"):
+        chosen_book(book, None, (0,))
+    plain = menu.to_json()
+    for wrong in (
+        {"widths": [0.0] * len(menu)},
+        {"cuts": plain["cuts"][1:]},
+        {"levels": [float("nan")] * len(menu)},
+        {"axes": [99] * len(menu.axes)},
+        {"close": [[len(menu)]] * len(menu)},
+        {"picks": 5},
+        {"share": 0.3},
+        {"share": None},
+    ):
+        with pytest.raises(ConfigError):
+            menu_from_json({**plain, **wrong})
+    with pytest.raises(ConfigError, match="do not fit"):
+        scores(
+            replace(menu, leading=np.zeros((3, menu.leading.shape[1])), axes=(0,) * len(menu.axes)),
+            book,
+            POOL,
+        )
+
+
+def test_d_v_picks_what_is_far_and_else_mostly_nothing() -> None:
+    menu, book = offered(share=0.25)
+    place, rows = axis_of(menu, 4), people(250, 7, (0.0, 0.0, 0.0, 1.0))
+    event, noise = menu.event(1.0), simulated(5, "consumer", "picks")
+    far, near = scores(menu, book, rows), scores(menu, book, people(250, 8))
+    first = [pick(menu, far, 250, event, noise)[0] for _ in range(50)]
+    assert first.count(place) > 45
+    none = [pick(menu, near, 250, event, noise)[0] == menu.none for _ in range(200)]
+    assert sum(none) > 100
+    for picks in (pick(menu, near, 250, event, noise) for _ in range(200)):
+        assert len(picks) <= 2
+        assert menu.none not in picks[:-1]
+        assert not set(picks[1:]) & set(menu.close[picks[0]] if picks[0] != menu.none else ())
+
+
+@pytest.mark.parametrize(("picks", "share"), [(1, 0.5), (2, 0.1), (4, 0.125)])
+def test_picks_and_histogram_cost_what_the_histogram_did(picks: int, share: float) -> None:
+    menu, _ = offered(picks, share)
+    for epsilon in (0.3, 1.0, 8.0):
+        events = [*menu.events(epsilon), histogram_of(menu, epsilon).event]
+        assert Sound().epsilon(events, 0.0).epsilon == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_images_offer_no_axes_and_a_book_without_bits_no_menu() -> None:
+    rows = np.random.default_rng(0).random((400, 20))
+    noisy, book = sketched(rows, IMAGES)
+    menu = make_menu(noisy, book, IMAGES, 2, 0.1)
+    assert menu is not None
+    assert not menu.axes
+    empty = sketch_book(noisy, 0, book.spec, IMAGES)
+    assert make_menu(noisy, empty, IMAGES, 2, 0.1) is None

@@ -1,0 +1,35 @@
+"""Faults of directions that D_v picks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from consumer.summary.offers import make_offer
+from fedkme.cells.codebook import CodeBook
+from fedkme.cells.directions import Menu
+from fedkme.cells.histogram import histogram_noise
+from fedkme.cells.projection import Projection, Rows
+from fedkme.exchange import Offer
+
+Floats = NDArray[np.float64]
+
+
+def uncut_scores(menu: Menu, book: CodeBook, rows: Rows) -> Floats:
+    """Distances of sums along directions, however far a row is."""
+    z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
+    far: Floats = np.abs((z @ menu.vectors / menu.widths / 2.0 - menu.levels).sum(axis=0))
+    return far
+
+
+def whole_histogram(*args: Any) -> Offer:
+    """An offer whose histogram costs what D_v may cost, and picks cost beside it."""
+    patch = pytest.MonkeyPatch()
+    with patch.context() as planted:
+        planted.setattr(
+            "consumer.summary.spending.histogram_of", lambda menu, epsilon: histogram_noise(epsilon)
+        )
+        return make_offer(*args)

@@ -1,0 +1,61 @@
+"""Directions that D_v picks, over real ports (docs/decisions/020)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from curator.cells.settings import CellsSettings
+from curator.summary.settings import SummarySettings
+from fedkme.cells.histogram import histogram_noise
+from fedkme.directives import Answer, Directive
+from fedkme.privacy.budget import WindowBudget
+from fedkme.privacy.events import BoundedRange
+from fedkme.privacy.ledger import read_ledger
+from owner.runs import RunManager
+from tests.system.cell_market import SMALL, faults_in, record_of, town
+from tests.system.market import market
+
+PICKING = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(picks=2, pick_share=0.2))
+
+
+class SlowToCount(RunManager):
+    """An owner that gives no answer when it is asked to count."""
+
+    reached: asyncio.Event
+
+    def answer(self, directive: Directive) -> Answer | None:
+        if directive.question == "histogram" and not self.reached.is_set():
+            self.reached.set()
+            return None
+        return super().answer(directive)
+
+
+async def test_what_d_v_picked_is_drawn_once_and_outlives_its_curator(tmp_path: Path) -> None:
+    # One line for each pick on both sides; a curator that starts again makes the same cells of plan and offer,
+    # and owners count in them.
+    SlowToCount.reached = asyncio.Event()
+    async with market(tmp_path, ["a", "b"], summary=PICKING) as at:
+        at.owner("a", make=SlowToCount)
+        at.owner("b")
+        asking = at.consumer()
+        await SlowToCount.reached.wait()
+        await at.stop()
+        assert await at.start()
+        await asking
+    record, lines = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
+    assert (record["status"], record["faults"]) == ("complete", [])
+    picks = record["cells"]["picks"]
+    assert 1 <= len(picks) <= 2
+    for observer in ("curator", "owners"):
+        told = [line for line in lines if line.observer == observer]
+        assert [line.event for line in told[:-1]] == [BoundedRange(0.2)] * len(picks)
+        assert told[-1].event == histogram_noise(0.6).event
+    curators = [e.disclosure for e in read_ledger(tmp_path / "runs" / "ledger.jsonl")]
+    assert [line for line in curators if line.protected == "D_v of consumer"] == lines
+    assert faults_in(tmp_path) == []
+
+
+async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
+    async with town(tmp_path, summary=PICKING) as at:
+        await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
