@@ -32,8 +32,8 @@ class SlowToCount(RunManager):
 
 
 async def test_what_d_v_picked_is_drawn_once_and_outlives_its_curator(tmp_path: Path) -> None:
-    # One line for each pick on both sides; a curator that starts again makes the same cells of plan and offer,
-    # and owners count in them.
+    # One line for each pick on both sides; a curator that starts again makes the same cells of plan and
+    # offer, and owners count in them.
     SlowToCount.reached = asyncio.Event()
     async with market(tmp_path, ["a", "b"], summary=PICKING) as at:
         at.owner("a", make=SlowToCount)
