@@ -46,6 +46,7 @@ from tests.sim.attacks.faults.counts import (
     sketched_with,
     unbudgeted,
 )
+from tests.sim.attacks.faults.directions import uncut_scores, whole_histogram
 from tests.sim.attacks.faults.means import (
     AwayFromZero,
     BatchMean,
@@ -60,7 +61,6 @@ from tests.sim.attacks.faults.means import (
     gaussian_with,
     round_up,
 )
-from tests.sim.attacks.faults.picks import uncut_scores, whole_histogram
 
 FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "a budget that is looked at when the bytes have left": ("recount", lambda: books.budgets(unbudgeted)),
