@@ -21,6 +21,7 @@ from fedkme.tables.text import csv_text
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
+    add_completion=False,
     no_args_is_help=True,
     help="Draft a public schema, check files against it, make rows for a rehearsal.",
 )

@@ -30,7 +30,7 @@ class Query(_message.Message):
     sketch: str
     marginals: str
     cells: str
-    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: _Optional[bool] = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ...) -> None: ...
+    def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: bool = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ...) -> None: ...
 
 class Embed(_message.Message):
     __slots__ = ("query",)
@@ -44,7 +44,7 @@ class Words(_message.Message):
     LAST_FIELD_NUMBER: _ClassVar[int]
     words: _containers.RepeatedScalarFieldContainer[int]
     last: bool
-    def __init__(self, words: _Optional[_Iterable[int]] = ..., last: _Optional[bool] = ...) -> None: ...
+    def __init__(self, words: _Optional[_Iterable[int]] = ..., last: bool = ...) -> None: ...
 
 class Aggregate(_message.Message):
     __slots__ = ("propose", "keys", "roster", "delivery", "survivors", "endorsements")

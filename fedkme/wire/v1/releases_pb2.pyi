@@ -62,7 +62,7 @@ class FilePart(_message.Message):
     name: str
     data: bytes
     last: bool
-    def __init__(self, name: _Optional[str] = ..., data: _Optional[bytes] = ..., last: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
 
 class ReleaseOutcome(_message.Message):
     __slots__ = ("rows", "owners")

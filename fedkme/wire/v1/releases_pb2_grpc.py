@@ -5,7 +5,7 @@ import warnings
 
 from fedkme.wire.v1 import releases_pb2 as fedkme_dot_v1_dot_releases__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in fedkme/v1/releases_pb2_grpc.py depends on'
+        + f' but the generated code in fedkme/v1/releases_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class ReleasesStub:
+class ReleasesStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -41,7 +41,7 @@ class ReleasesStub:
                 _registered_method=True)
 
 
-class ReleasesServicer:
+class ReleasesServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Release(self, request, context):
@@ -68,7 +68,7 @@ def add_ReleasesServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Releases:
+class Releases(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod

@@ -30,7 +30,7 @@ class ConsumerMessage(_message.Message):
     reference: bytes
     with_validation: bool
     picks: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ..., with_validation: _Optional[bool] = ..., picks: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ..., with_validation: bool = ..., picks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
     __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id", "labelled", "count_deviation")
@@ -54,7 +54,7 @@ class SummaryRequest(_message.Message):
     request_id: bytes
     labelled: bool
     count_deviation: float
-    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: _Optional[bool] = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., labelled: _Optional[bool] = ..., count_deviation: _Optional[float] = ...) -> None: ...
+    def __init__(self, versions: _Optional[_Union[_types_pb2.VersionRange, _Mapping]] = ..., rows: _Optional[int] = ..., schema_digest: _Optional[str] = ..., gamma: _Optional[float] = ..., gamma_from_seeds: bool = ..., validation_rows: _Optional[int] = ..., name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., labelled: bool = ..., count_deviation: _Optional[float] = ...) -> None: ...
 
 class RunQuery(_message.Message):
     __slots__ = ("name", "run")
@@ -128,7 +128,7 @@ class Plan(_message.Message):
     secret_draw: bool
     choice: SummaryChoice
     landmarks: bytes
-    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: _Optional[bool] = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: _Optional[bool] = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: _Optional[bool] = ..., choice: _Optional[_Union[SummaryChoice, _Mapping]] = ..., landmarks: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., run: _Optional[str] = ..., features: _Optional[_Union[_types_pb2.FeatureMap, _Mapping]] = ..., offered: bool = ..., cells: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., hashed: bool = ..., offers: _Optional[_Iterable[_Union[_types_pb2.KeyOffer, _Mapping]]] = ..., secret_draw: bool = ..., choice: _Optional[_Union[SummaryChoice, _Mapping]] = ..., landmarks: _Optional[bytes] = ...) -> None: ...
 
 class SummaryChoice(_message.Message):
     __slots__ = ("protocol", "ratio", "relative_mmd2", "accessed", "line", "disagrees")
@@ -176,4 +176,4 @@ class Outcome(_message.Message):
     rounds: int
     points_accessed: int
     prune: bool
-    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ..., prune: _Optional[bool] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ..., prune: bool = ...) -> None: ...

@@ -5,7 +5,7 @@ import warnings
 
 from fedkme.wire.v1 import summaries_pb2 as fedkme_dot_v1_dot_summaries__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in fedkme/v1/summaries_pb2_grpc.py depends on'
+        + f' but the generated code in fedkme/v1/summaries_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class SummariesStub:
+class SummariesStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -51,7 +51,7 @@ class SummariesStub:
                 _registered_method=True)
 
 
-class SummariesServicer:
+class SummariesServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Summarize(self, request_iterator, context):
@@ -102,7 +102,7 @@ def add_SummariesServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Summaries:
+class Summaries(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod

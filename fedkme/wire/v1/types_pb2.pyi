@@ -127,7 +127,7 @@ class Rows(_message.Message):
     LAST_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Row]
     last: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., last: _Optional[bool] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., last: bool = ...) -> None: ...
 
 class Head(_message.Message):
     __slots__ = ("note", "leaves", "known", "certificates")
