@@ -35,6 +35,11 @@ _VERBS = {
         "app",
         "check ledgers against each other, count their cost, attack the mechanisms",
     ),
+    "dossier": (
+        "fedkme.operate.dossier.cli",
+        "app",
+        "write the papers of a run: registry entry, metadata, evaluation",
+    ),
     "payout": ("fedkme.operate.payout_cli", "app", "divide a sum among the owners of a finished run"),
     "runs": ("sim.cli", "runs_app", "list the simulations of a folder, with what each reached"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),

@@ -64,7 +64,7 @@ def invitation(run: str, **changes: Any) -> Invitation:
     changes.setdefault("heard", heard(run, planned))
     values = {"consumer": "hospital", "protocol": "clock", "rows": 100, **changes}
     terms = AuctionTerms(SPEC, TARGET, values.pop("rows"), values.pop("heard"))
-    return Invitation(run, SCHEMA.digest(), terms=terms, **values)
+    return Invitation(run, SCHEMA.digest(), **{"terms": terms, **values})
 
 
 class Clockwork:

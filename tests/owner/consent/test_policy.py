@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from curator.summary.auctions.base import AUCTIONS
 from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError
 from fedkme.ops.supervision import StatusReporter
+from fedkme.party import noise_for
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import (
     CURATOR,
@@ -22,13 +24,26 @@ from fedkme.privacy.events import (
     RawRows,
 )
 from fedkme.privacy.ledger import stored_ledger
-from fedkme.protocol import AuctionTerms, Security
+from fedkme.protocol import AuctionTerms, CellTerms, Security
 from fedkme.protocols import PROTOCOLS, names
 from fedkme.tables.schema import Numeric, Schema
 from owner.agent import join
-from owner.consent.policy import check_columns, shown_to_curator
+from owner.consent.history import History
+from owner.consent.policy import Policy, check_columns, shown_to_curator
+from owner.consent.pools import RowPools
 from owner.settings import PolicySettings
-from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, Host, configured, heard, host, invitation
+from tests.owner.consent.host import (
+    CHEAP,
+    NAME,
+    SCHEMA,
+    Clockwork,
+    Host,
+    configured,
+    heard,
+    host,
+    invitation,
+    rows,
+)
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
 """Two runs of `CHEAP`, and not three."""
@@ -88,6 +103,24 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert error.cause == (spent if kind is BudgetError else said.cause)
         assert at.bid("r").HasField("fault")  # whoever goes on as if nothing had been said gets nothing
         assert at.lines == 0
+
+
+@pytest.mark.parametrize(("may_leave", "refused"), [("none", True), ("raw", False)])
+@pytest.mark.parametrize("protocol", [name for name in names() if PROTOCOLS[name].family != "sums"])
+def test_no_row_leaves_in_any_protocol_where_none_may(
+    tmp_path: Path, protocol: str, may_leave: str, refused: bool
+) -> None:
+    # docs/owners.md, "Only non-personal data": nothing of a row leaves, sealed or hashed neither.
+    cells = {"terms": CellTerms({}, 1.0, 1.0, 100)} if PROTOCOLS[protocol].family == "cells" else {}
+    asked = invitation("r", protocol=protocol, **cells)
+    with host(tmp_path, rows=may_leave) as at:
+        history, settings = History(NAME, at.store), at.settings.policy
+        pools = RowPools(at.store, rows().digest(), len(rows()), noise_for(0, NAME)("pool"), settings)
+        policy = Policy(NAME, settings, SCHEMA, at.store, history, pools, at.settings.approvals)
+        words = "no more than numbers about all its rows may leave owner-1"
+        with pytest.raises(PolicyError, match=words) if refused else contextlib.nullcontext():
+            policy.admit(asked)
+        assert (at.store.keys("admitted/") == []) is refused
 
 
 def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""`fedkme dossier`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkme.errors import ConfigError
+from fedkme.operate.dossier.croissant import croissant
+from fedkme.operate.dossier.evaluation import evaluation_page
+from fedkme.operate.dossier.facts import MISSING, read_facts
+from fedkme.operate.dossier.registry import registry_entry, yaml_text
+
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, help="Write the papers of a run.")
+
+
+@app.command()
+def dossier(
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a simulation; a curator's or consumer's.")
+    ],
+    ledger: Annotated[
+        list[Path] | None, typer.Option(help="A party's ledger, where the folder has none.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
+    delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
+) -> None:
+    """Write a registry entry, Croissant metadata and a privacy evaluation to RUN/dossier/.
+
+    Figures come from the ledgers. What a person must add is marked; papers that are there are not replaced.
+    """
+    facts = read_facts(folder, ledger or (), run, delta)
+    home = folder / "dossier"
+    papers = {
+        "registry.yaml": yaml_text(registry_entry(facts)),
+        "croissant.json": json.dumps(croissant(facts, home), indent=2, ensure_ascii=False) + "\n",
+        "nist-800-226.md": evaluation_page(facts),
+    }
+    _write(home, papers)
+    for name, text in papers.items():
+        typer.echo(f"{home / name}: {text.count(MISSING)} fields to be added")
+
+
+def _write(home: Path, papers: dict[str, str]) -> None:
+    try:
+        home.mkdir()
+        for name, text in papers.items():
+            (home / name).write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise ConfigError(f"{home} is there already", "Move it away: people may have added to it.") from None
+    except OSError as error:
+        raise ConfigError(f"{home} cannot be written: {error.strerror}", "Give another folder.") from None

@@ -1,0 +1,179 @@
+"""Facts of a run for its papers, as its folder and its ledgers have them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from fedkme.errors import ConfigError, LedgerError
+from fedkme.ledgers.ledger_set import LedgerSet, read_ledgers
+from fedkme.ledgers.reconcile import verify
+from fedkme.ledgers.statements import statements
+from fedkme.privacy.accountants import is_consumer
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.privacy.events import VALIDATION, Disclosure, Event
+
+MISSING = "TO BE ADDED:"
+"""Words before what a person must add."""
+_TABLES = ("summary.csv", "synthetic.csv")
+_ARRAYS = ("summary.npz", "weighted.npz", "repeats.npz", "release.npz")
+_SETTINGS = ("run.toml", "release.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A run, or the runs of a party's ledgers, as papers tell it.
+
+    Attributes:
+        name: of the folder.
+        runs: names of all runs that the statements are about; a sketch counts with its summary.
+        statements: by the sound accountant alone, as `fedkme audit ledger` prints them.
+        mechanisms: kinds of disclosures, with what is known of their noise and who observes them.
+        record: the curator's record of the run, of the last one where there are several; empty without one.
+        metrics: what a simulation measured; empty for a deployment.
+        day: on which the folder's record, or else the folder, was last changed, UTC.
+        tables: files of the product that the folder holds: csv, else arrays.
+        simulated: the folder is a simulation's.
+    """
+
+    name: str
+    runs: tuple[str, ...]
+    statements: tuple[PrivacyStatement, ...]
+    mechanisms: tuple[str, ...]
+    record: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    day: date
+    tables: tuple[Path, ...]
+    simulated: bool
+
+    @property
+    def is_release(self) -> bool:
+        """Check whether the product is a release, and not owners' rows."""
+        return self.record.get("kind") == "release" or "method" in self.metrics
+
+    @property
+    def protocol(self) -> str:
+        """Protocol of the run as it was recorded; empty where it was not."""
+        found = self.record.get("protocol") or self.metrics.get("protocol") or self.metrics.get("method")
+        return str(found or "")
+
+    @property
+    def product(self) -> PrivacyStatement | None:
+        """The weakest statement about what consumers get of owners' rows.
+
+        Where no ledger tells of owners' rows towards consumers, the weakest of all; None without any.
+        """
+        owners = [one for one in self.statements if not one.protected.startswith(VALIDATION)]
+        got = [one for one in owners if is_consumer(one.observer)]
+        return max(got or self.statements, key=lambda one: one.epsilon, default=None)
+
+
+def read_facts(
+    folder: Path, ledgers: Sequence[Path] = (), run: str | None = None, delta: float = 1e-5
+) -> Facts:
+    """Read a run's folder, and ledgers that are kept elsewhere in place of its own.
+
+    Args:
+        folder: of a finished simulation, or a curator's or consumer's.
+        ledgers: a party's, where the folder has none.
+        run: the only run that is told of; by default all runs of the ledgers, composed.
+        delta: at which epsilons are stated.
+
+    Raises:
+        ConfigError: there is no such folder, it has no ledger, or no ledger holds the run.
+        LedgerError: a ledger is missing, cannot be read, is not whole, or does not agree with another.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder", "Give the folder of a run.")
+    simulated = any((folder / name).is_file() for name in _SETTINGS)
+    books = read_ledgers(ledgers or [folder])
+    if simulated and not ledgers:
+        _check(folder)
+    books = books if run is None else books.of(run)
+    record = _record(folder, run)
+    return Facts(
+        name=folder.resolve().name,
+        runs=tuple(dict.fromkeys(name.removesuffix("/cells") for name in books.runs)),
+        statements=tuple(each for each in statements(books, delta) if each.accountant == "sound"),
+        mechanisms=tuple(_mechanisms(books)),
+        record=record,
+        metrics=_plain(folder / "metrics.json"),
+        day=_day(folder),
+        tables=_tables(folder),
+        simulated=simulated,
+    )
+
+
+def bound_of(statement: PrivacyStatement) -> str:
+    """Words for epsilon and delta of a statement; without a bound, why there is none."""
+    if math.isinf(statement.epsilon):
+        return f"no bound ({statement.reason})"
+    return f"epsilon {statement.epsilon:.4g} at delta {statement.delta:g}"
+
+
+def _check(folder: Path) -> None:
+    for verdict in verify(folder):
+        if verdict.fault:
+            raise LedgerError(
+                f"{verdict.about}: {verdict.fault}",
+                "Papers are written of ledgers that agree: see `fedkme audit verify`.",
+            )
+
+
+def _plain(path: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
+def _record(folder: Path, run: str | None) -> Mapping[str, Any]:
+    files = [folder / "record.json", *sorted(folder.glob("run-*/record.json"))]
+    records = [record for file in files if (record := _plain(file))]
+    named = [record for record in records if run is None or record.get("run") == run]
+    return named[-1] if named else {}
+
+
+def _day(folder: Path) -> date:
+    record = folder / "record.json"
+    written = (record if record.is_file() else folder).stat().st_mtime
+    return datetime.fromtimestamp(written, UTC).date()
+
+
+def _tables(folder: Path) -> tuple[Path, ...]:
+    """The tables of the product as text; else its arrays."""
+    for names in (_TABLES, _ARRAYS):
+        for place in (folder, folder / "consumer"):
+            if found := tuple(place / name for name in names if (place / name).is_file()):
+                return found
+    return ()
+
+
+def _mechanisms(books: LedgerSet) -> list[str]:
+    """A line for each kind of disclosure, by the observers that it is for."""
+    kinds: defaultdict[str, list[Disclosure]] = defaultdict(list)
+    for about in books.disclosures():
+        kinds[about.event.kind].append(about)
+    return [f"{kind}{_noise(found)}: towards {_observers(found)}" for kind, found in sorted(kinds.items())]
+
+
+def _noise(found: Sequence[Disclosure]) -> str:
+    """Parameters of a mechanism, where all its lines have the same."""
+    events = {about.event for about in found}
+    return f" ({_spelled(events.pop())})" if len(events) == 1 else f" ({len(events)} settings)"
+
+
+def _spelled(event: Event) -> str:
+    values = {name: value for name, value in event.to_json().items() if name != "kind"}
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in values.items()
+    )
+
+
+def _observers(found: Sequence[Disclosure]) -> str:
+    return ", ".join(sorted({about.observer for about in found}))
