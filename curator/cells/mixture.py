@@ -15,7 +15,15 @@ that differ by noise alone, of deviation sigma_i in each cell. That moves the sl
 
 leaves a deviation of f_i W_g / EVENNESS, whatever the noise, the number of owners and how far D_v is from all
 of them; ||r|| and W_g are those of a first fit whose parts are the kinds, each as all its owners together.
-Without noise lam is 0. Everything is symmetric in owners: equal histograms and sizes get equal weights.
+Without noise lam is 0.
+
+**What no mixture explains is ordered by rows.** Where D_v is a category that every owner has a few rows of,
+the fit gives all weight to the owners in which it is a little more frequent, and they run out of it. So orders
+go by (1 - t) w + t s (`shared`): t is the share of the squared distance of nu/m from the pool that w leaves,
+each without the noise that is expected in it, B (sigma_v^2 + sum_i w_i^2 sigma_i^2). For D_v that is a mixture
+of owners t is near 0, whatever the noise.
+
+Everything is symmetric in owners: equal histograms and sizes get equal weights.
 """
 
 from __future__ import annotations
@@ -59,10 +67,10 @@ def mixture(parts: Parts, nu: FloatArray) -> FloatArray:
         parts: by owner, or by owner and class.
         nu: (B,), noisy counts of D_v over m.
     """
-    present = parts.shares.any(axis=1) & (parts.mass > 0)
-    if not present.any():
-        return np.zeros(len(present))
-    mass = np.where(present, parts.mass, 0.0)
+    mass = _present(parts)
+    if not mass.any():
+        return mass
+    present = mass > 0
     loads = np.sqrt(mass[present].mean() / np.maximum(mass, 1e-6))
     weights = _fitted(parts.shares, nu, [RIDGE * np.diag(loads), _pull(parts, mass, nu)])
     weights = np.where(present, weights, 0.0)
@@ -70,6 +78,33 @@ def mixture(parts: Parts, nu: FloatArray) -> FloatArray:
         weights = mass
     found: FloatArray = weights / weights.sum()
     return found
+
+
+def shared(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float = 0.0) -> FloatArray:
+    """(1 - t) w + t s, (P,): what no mixture explains of D_v is shared by rows.
+
+    Args:
+        parts: by owner, or by owner and class.
+        weights: w, of their `mixture`.
+        nu: (B,), noisy counts of D_v over m.
+        noise: sigma_v, deviation of the noise on each entry of nu.
+    """
+    mass = _present(parts)
+    by_rows = mass / max(float(mass.sum()), _EMPTY)
+    far, left = (_distance(parts, each, nu, noise) for each in (by_rows, weights))
+    t = min(1.0, max(0.0, left) / far) if far > 0 else 0.0
+    return (1.0 - t) * weights + t * by_rows
+
+
+def _present(parts: Parts) -> FloatArray:
+    """Mass of parts, 0 for those without a histogram."""
+    return np.where(parts.shares.any(axis=1), parts.mass, 0.0)
+
+
+def _distance(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float) -> float:
+    """Squared distance of D_v from parts so weighted, less what noise is expected to add to it."""
+    seen = np.square(nu - weights @ parts.shares).sum()
+    return float(seen - len(nu) * (noise**2 + np.square(weights * parts.noise).sum()))
 
 
 def _pull(parts: Parts, mass: FloatArray, nu: FloatArray) -> FloatArray:

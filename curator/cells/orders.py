@@ -3,7 +3,7 @@
 A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
 cells, s_i its share of all rows, both from noisy counts.
 
-1. w, how much of D_v each part can stand for (curator/cells/mixture.py).
+1. w, how much of D_v each part can stand for, and by rows what none can (curator/cells/mixture.py).
 2. v, the cells of D_v: the simplex projection of nu/m.
 3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
    look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.cells.mixture import Parts, mixture
+from curator.cells.mixture import Parts, mixture, shared
 from fedkme.directives import FillOrder
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -130,8 +130,10 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     parts = np.where(mass > _EMPTY, counted / np.maximum(mass, _EMPTY), 0.0)
     kinds = np.tile(np.arange(histograms.labels), owners)
     noise = np.sqrt(histograms.variance) / np.maximum(mass[:, 0], 1.0)
-    weights = mixture(Parts(parts, mass[:, 0] / available, kinds, noise), nu)
-    held = weights[:, None] * parts
+    of_validation = np.sqrt(histograms.validation_variance) / max(histograms.validation_rows, 1)
+    by = Parts(parts, mass[:, 0] / available, kinds, noise)
+    weights = mixture(by, nu)
+    held = shared(by, weights, nu, float(of_validation))[:, None] * parts
     # A cell that only parts of weight 0 have is theirs by plain counts rather than nobody's.
     missed = held.sum(axis=0) <= _EMPTY
     held[:, missed] = counted[:, missed] / available

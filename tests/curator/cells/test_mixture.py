@@ -86,6 +86,40 @@ def test_what_noise_does_not_explain_is_followed() -> None:
     assert orders.weights[0] > 0.9
 
 
+RARE = np.array([0.01, 0.02, 0.03, 0.04, 0.02])
+
+
+def test_a_rare_cell_that_all_owners_have_is_ordered_from_all_of_them() -> None:
+    """All was ordered from the owner of the largest share, which had 40 of the 120 rows of the cell."""
+    rows = np.full(len(RARE), 1000)
+    owners = np.stack([np.array([1000 * own, *np.full(10, 100 - 100 * own)]) for own in RARE]).round()
+    wanted = np.array([M, *np.zeros(10)]).astype(np.int64)
+    for seed in (None, *range(5)):
+        counts, nu, variances = owners.astype(np.int64), wanted, (0.0, 0.0)
+        if seed is not None:
+            noise = simulated(seed, "consumer", "cells")
+            nu = wanted + noise.discrete_laplace(NOISE_V.scale, 11)
+            counts = counts + noise.discrete_laplace(NOISE.scale, owners.size).reshape(owners.shape)
+            variances = (NOISE.variance, NOISE_V.variance)
+        orders = make_orders(Histograms(counts, rows, nu, M, 1, *variances), 80, least=1)
+        most_rare = orders.cells[:, 0] * orders.rows
+        assert (most_rare >= 4).all()  # the fit alone: 1, 1, 1, 32 and 1
+
+
+def test_a_mixture_of_owners_that_noise_blurs_is_still_followed() -> None:
+    """Orders go to the two owners of the mixture; what noise alone leaves is not shared by rows."""
+    laws = np.random.default_rng(1).dirichlet(np.full(32, 0.3), 4)
+    owners = np.stack([np.random.default_rng(own).multinomial(2000, law) for own, law in enumerate(laws)])
+    idle = []
+    for seed in range(10):
+        noise = simulated(seed, "consumer", "cells")
+        exact_v = np.random.default_rng(seed).multinomial(M, (laws[0] + laws[1]) / 2)
+        nu = exact_v + noise.discrete_laplace(NOISE_V.scale, 32)
+        received = Histograms(owners, np.full(4, 2000), nu, M, 1, 0.0, NOISE_V.variance)
+        idle.append(make_orders(received, 200).rows[2:].sum())
+    assert np.mean(idle) < 20
+
+
 def test_the_order_of_owners_does_not_matter() -> None:
     parts = Parts(
         np.random.default_rng(0).dirichlet(np.ones(6), 8),
