@@ -19,7 +19,7 @@ from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.asks import rule_epsilon
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
-from fedkme.cells.directions import Menu
+from fedkme.cells.directions import Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.menu import make_menu
 from fedkme.cells.plan import bits_for, labels_help
@@ -31,7 +31,7 @@ from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocol import Invitation, Security, SumTerms
 from fedkme.protocols import SKETCH
 from fedkme.sums.values import CellCounts, SumQuery
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Category, Schema
 
 MOST_OWNER_ROWS = 2**31
 """Sizes of owners are not known yet when cells of seeds are made: D_v's alone limits their number."""
@@ -153,9 +153,21 @@ async def of_owners(
         bits = min(most, spec.dimension)  # of few columns there are few directions
     own_class = labelled and request.labelled
     book = sketch_book(sketch, bits, spec, schema, own_class)
-    picks = 0 if coalitions else settings.cells.picks
-    menu = make_menu(sketch, book, schema, picks, settings.cells.pick_share) if picks else None
+    picks, of_each = picking(settings, request, schema)
+    menu = make_menu(sketch, book, schema, picks, of_each) if picks and not coalitions else None
     return PublicCells(book, classes if labelled and not own_class else 0, share, groups, menu=menu)
+
+
+def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) -> tuple[int, float]:
+    """Number of directions that D_v picks, and the share of its epsilon for each."""
+    cells, categories = settings.cells, any(isinstance(column, Category) for column in schema.columns)
+    picks, share = pick_rule(request.validation_rows, validation_epsilon(settings, request), categories)
+    if request.count_deviation:  # counts of another law cost no pure epsilon that picks could have a share of
+        picks = 0
+    return (
+        picks if cells.picks is None else cells.picks,
+        share if cells.pick_share is None else cells.pick_share,
+    )
 
 
 def validation_epsilon(settings: SummarySettings, request: SummaryRequest) -> float:

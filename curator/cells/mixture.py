@@ -18,10 +18,10 @@ of them; ||r|| and W_g are those of a first fit whose parts are the kinds, each 
 Without noise lam is 0.
 
 **What no mixture explains is ordered by rows.** Where D_v is a category that every owner has a few rows of,
-the fit gives all weight to the owners in which it is a little more frequent, and they run out of it. So orders
-go by (1 - t) w + t s (`shared`): t is the share of the squared distance of nu/m from the pool that w leaves,
-each without the noise that is expected in it, B (sigma_v^2 + sum_i w_i^2 sigma_i^2). For D_v that is a mixture
-of owners t is near 0, whatever the noise.
+the fit gives all weight to the owners in which it is a little more frequent, and they run out of it. So
+orders go by (1 - t) w + t s (`shared`): t is the share of the squared distance of nu/m from the pool that w
+leaves, each without the noise that is expected in it, B (sigma_v^2 + sum_i w_i^2 sigma_i^2). For D_v that
+is a mixture of owners t is near 0, whatever the noise.
 
 Everything is symmetric in owners: equal histograms and sizes get equal weights.
 """

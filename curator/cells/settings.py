@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS
+from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, MOST_SHARE, USUAL_PICKS
 from fedkme.config import Settings
 from fedkme.protocol import Fill
 
@@ -31,11 +31,12 @@ class CellsSettings(Settings):
     coalitions: bool | None = None
     """Counts of whole coalitions in place of each owner's own histogram (docs/decisions/019); they need a
     sketch. None: where owners are many and small, by sizes that they say when they join."""
-    picks: int = Field(0, ge=0, le=MOST_PICKS)
+    picks: int | None = Field(None, ge=0, le=MOST_PICKS)
     """Directions that D_v chooses for the first sign bits of a sketch's code book (docs/decisions/020), where
-    owners count by themselves."""
-    pick_share: float = Field(0.15, gt=0, le=0.5)
-    """Share of D_v's epsilon for each; its histogram gets the rest."""
+    owners count by themselves. None: two where the schema has categories and D_v enough rows, else 0."""
+    pick_share: float | None = Field(None, gt=0, le=0.5)
+    """Share of D_v's epsilon for each; its histogram gets the rest. None: 25 / (epsilon |D_v|), at most
+    .15."""
     dimension: int = Field(128, ge=2, le=512)
     """Coordinates that a code book measures rows in."""
 
@@ -43,7 +44,8 @@ class CellsSettings(Settings):
     def _check(self) -> Self:
         if self.coalitions and self.code_book == "seeds":
             raise ValueError("coalitions count right after a sketch, and the code book is of public seeds")
-        if self.picks * self.pick_share > MOST_OF_PICKS:
+        picks = USUAL_PICKS if self.picks is None else self.picks
+        if picks * (self.pick_share or MOST_SHARE) > MOST_OF_PICKS:
             raise ValueError(
                 "directions that D_v picks may have half of its epsilon, and the rest is for counts"
             )

@@ -49,6 +49,12 @@ FAR = 0.1
 MOST_PICKS = 4
 MOST_OF_PICKS = 0.5
 """Share of D_v's epsilon that all picks may cost."""
+USUAL_PICKS = 2
+MOST_SHARE = 0.15
+"""Share of D_v's epsilon for a pick where nobody says another, at most."""
+ENOUGH = 25.0
+"""Rows times epsilon for a pick that is seldom chance: a direction in which all of D_v is far has odds of
+e^12 over one in which none is."""
 MOST_OFFERED = 1024
 """Directions of a menu."""
 _STEPS = 2.0**20
@@ -149,6 +155,18 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
         )
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
+
+
+def pick_rule(rows: int, epsilon: float, categories: bool) -> tuple[int, float]:
+    """Number of picks and the share of epsilon for each, of public facts, where nobody says them.
+
+    Args:
+        rows: m, of D_v.
+        epsilon: of D_v in all.
+        categories: the schema has some.
+    """
+    share = ENOUGH / max(rows * epsilon, 1e-9)
+    return (USUAL_PICKS if categories and share <= MOST_SHARE else 0), min(share, MOST_SHARE)
 
 
 def menu_of(plan: CellsPlan) -> Menu | None:

@@ -1,0 +1,41 @@
+"""Number of directions that D_v picks, where settings do not say it (docs/decisions/020)."""
+
+import math
+
+import pytest
+
+from curator.cells.code_book import picking
+from curator.cells.settings import CellsSettings
+from curator.summary.settings import SummarySettings
+from fedkme.exchange import SummaryRequest
+from fedkme.tables.schema import Category, Numeric, Schema
+
+AGE = Numeric(name="age", bounds=(0, 100))
+PEOPLE = Schema(columns=(AGE, Category(name="job", categories=("a", "b", "c"))))
+
+
+def picked(
+    schema: Schema = PEOPLE, rows: int = 250, deviation: float = 0.0, **cells: float
+) -> tuple[int, float]:
+    settings = SummarySettings(protocol="cells", cells=CellsSettings.model_validate(cells))
+    request = SummaryRequest("c", b"", schema.digest(), 100, rows, 1.0, count_deviation=deviation)
+    return picking(settings, request, schema)
+
+
+def test_two_are_picked_where_there_are_categories_and_rows_enough() -> None:
+    epsilon = SummarySettings(protocol="cells").privacy.of_row
+    count, share = picked()
+    assert count == 2
+    assert share == pytest.approx(25 / (250 * epsilon))
+    least = math.ceil(25 / (0.15 * epsilon))
+    assert (picked(rows=least)[0], picked(rows=least - 1)[0]) == (2, 0)
+    assert picked(Schema(columns=(AGE,)))[0] == 0
+    assert picked(deviation=4.0)[0] == 0  # counts that are no pure epsilon
+
+
+def test_settings_that_name_picks_or_their_share_are_followed() -> None:
+    assert picked(picks=0)[0] == 0
+    assert picked(Schema(columns=(AGE,)), picks=1, pick_share=0.2) == (1, 0.2)
+    assert picked(pick_share=0.05) == (2, 0.05)
+    with pytest.raises(ValueError, match="half of its epsilon"):
+        picked(pick_share=0.3)
