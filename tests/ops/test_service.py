@@ -147,11 +147,13 @@ def under_way(site: Site, settings: str = "", p: int = 60) -> tuple[Party, Party
 def test_a_drain_lets_a_run_end(site: Site) -> None:
     # "stop taking new runs (health NOT_SERVING, refusal with a clear line), let runs under way end"
     curator, owner, consumer = under_way(site, "drain_s = 600", p=LONG)
+    owner.process.send_signal(signal.SIGSTOP)  # else the run, and the curator, may end before the next asks
     curator.process.send_signal(signal.SIGTERM)
     assert len(curator.until("draining")["runs"]) == 1
     assert health(site, "north") == NOT_SERVING
     late = site.consumer(3, output="late")
     assert late.ended() == StoppingError.code
+    owner.process.send_signal(signal.SIGCONT)
     assert late.until("failed")["cause"] == "the curator is being stopped and takes no new runs"
     assert consumer.ended() == 0
     assert (site.folder / "out" / "summary.npz").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import BudgetError
-from fedkme.privacy.budget import Budget
+from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.settings import GaussianSettings
 from owner.settings import PolicySettings
 from tests.system.launches import read_json
@@ -19,7 +19,7 @@ SMALL = FeatureSettings(dimension=DIMENSION)
 
 async def test_a_consumer_does_not_spend_more_of_d_v_than_it_may(tmp_path: Path) -> None:
     # Its own ledger counts over requests; the first is paid for, the second would be too much.
-    budget = Budget(epsilon=1.2, delta=1e-5)
+    budget = WindowBudget(epsilon=1.2, delta=1e-5)
     async with market(tmp_path, ["a"], summary=SummarySettings(preset="published", features=SMALL)) as at:
         at.owner("a")
         await at.consumer(target=GaussianSettings(), budget=budget)
@@ -30,7 +30,8 @@ async def test_a_consumer_does_not_spend_more_of_d_v_than_it_may(tmp_path: Path)
 
 async def test_a_curator_refuses_a_run_that_owners_rows_cannot_pay_for(tmp_path: Path) -> None:
     # Over all runs in its directory, towards other owners.
-    summary, budget = SummarySettings(protocol="algorithm3", features=SMALL), Budget(epsilon=1.5, delta=1e-5)
+    summary = SummarySettings(protocol="algorithm3", features=SMALL)
+    budget = WindowBudget(epsilon=1.5, delta=1e-5)
     async with market(tmp_path, ["a"], summary=summary, budget=budget) as at:
         at.owner("a", 60)
         await at.consumer()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fedkme.ledgers.reconcile import verify
 from fedkme.operate.payout_cli import app as payout
+from fedkme.privacy.ledger import open_ledger, read_ledger
 from sim.report.write import print_summary
 from tests.system.launches import launch, owners_agree, read_json, transcript
 
@@ -92,3 +93,34 @@ def test_the_report_is_that_of_one_round(digits: tuple[Path, dict[str, Any]]) ->
     print_summary(metrics, Console(file=shown, width=100))
     assert "of D_v in cells that no owner seems to have" in shown.getvalue()
     assert "ms median" not in shown.getvalue()
+
+
+def test_a_histogram_that_one_side_did_not_write_is_found(
+    digits: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    # Item 3: an owner's line about its histogram is mirrored in the curator's ledger, each way.
+    directory, _ = digits
+    for changed in ("ledger.jsonl", "owners/owner-2.jsonl"):
+        copy = tmp_path / changed.replace("/", "-")
+        for path in directory.rglob("*.json*"):
+            place = copy / path.relative_to(directory)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+        path = copy / changed
+        entries = [
+            entry.disclosure
+            for entry in read_ledger(path)
+            if not (
+                entry.disclosure.nonce.startswith("histogram") and entry.disclosure.protected == "owner-2"
+            )
+        ]
+        party = "curator" if changed == "ledger.jsonl" else "owner-2"
+        path.unlink()
+        with open_ledger(party, path) as ledger:
+            ledger.extend(entries)
+        record = read_json(copy / "record.json") | {"ledger": None}
+        (copy / "record.json").write_text(json.dumps(record))
+        faults = [verdict.fault for verdict in verify(copy) if verdict.fault]
+        assert len(faults) == 1
+        assert "'pure-dp' of owner-2" in faults[0]
+        assert "(histogram " in faults[0]

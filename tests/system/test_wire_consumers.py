@@ -57,7 +57,7 @@ NEXT = types_pb2.VersionRange(oldest=SPOKEN + 1, newest=SPOKEN + 1)
 BAD: list[tuple[list[pb.ConsumerMessage | bytes], type[FedkmeError], str]] = [
     ([asked(versions=NEXT)], ProtocolVersionError, f"the consumer speaks versions {SPOKEN + 1} to"),
     ([asked(versions=types_pb2.VersionRange())], ProtocolVersionError, "versions 0 to 0"),
-    ([asked(schema_digest="x")], SchemaError, "different schemas"),
+    ([asked(schema_digest="x")], SchemaError, "different public schemas"),
     ([asked(rows=0)], ProtocolError, "no rows or no kernel"),
     ([asked(gamma=None)], ProtocolError, "no rows or no kernel"),
     ([asked(gamma=float("nan"))], ConfigError, "gamma must be positive"),

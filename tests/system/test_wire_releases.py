@@ -253,7 +253,7 @@ async def test_what_a_curator_refuses_before_anybody_is_asked(tmp_path: Path) ->
     other = Schema(columns=(Numeric(name="y", bounds=(0, 1), count=3),))
     (tmp_path / "other.toml").write_text(other.to_toml(), encoding="utf-8")
     async with release_market(tmp_path, simulation_seed=None, most_epsilon=6.0) as at:
-        await refused(at, SchemaError, "different schemas", schema_file=tmp_path / "other.toml")
+        await refused(at, SchemaError, "different public schemas", schema_file=tmp_path / "other.toml")
         await refused(at, ConfigError, "epsilon 7 is asked for and this curator's limit is 6", epsilon=7.0)
         await refused(at, ConfigError, "without noise", epsilon=math.inf)
         await refused(at, ConfigError, "has none", z={"kind": "seeds"})

@@ -250,6 +250,7 @@ def test_a_compressed_archive_is_no_release() -> None:
 def test_a_damaged_release_is_a_data_error() -> None:
     data = released("merf")
     middle = len(data) // 2
-    for damaged in (b"", data[:-10], data[:middle], data[:middle] + bytes(8) + data[middle + 8 :]):
+    flipped = bytes(255 - byte for byte in data[middle : middle + 8])
+    for damaged in (b"", data[:-10], data[:middle], data[:middle] + flipped + data[middle + 8 :]):
         with pytest.raises(DataError):
             from_bytes(damaged)

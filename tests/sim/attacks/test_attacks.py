@@ -11,8 +11,8 @@ from sim.attacks.clock import MakeClock
 from sim.attacks.finding import MOST_STATISTICS, Effort
 from sim.attacks.subjects import SUBJECTS
 from tests.sim.attacks.faults import FAULTS
-from tests.sim.attacks.faults.auctions import FaultyClock, FixedThreshold, ImpatientClock
-from tests.sim.attacks.faults.means import ScaledNoise, gaussian_with
+from tests.sim.attacks.faults.auction_faults import FaultyClock, FixedThreshold, ImpatientClock
+from tests.sim.attacks.faults.mean_faults import ScaledNoise, gaussian_with
 
 SOUND = [name for name, make in SUBJECTS.items() if make().standing == "sound"]
 

@@ -13,7 +13,7 @@ from fedkme.errors import AuditError, ConfigError
 from sim.attacks import public, subjects
 from sim.attacks.cli import app
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
-from tests.sim.attacks.faults.means import AwayFromZero
+from tests.sim.attacks.faults.mean_faults import AwayFromZero
 
 
 def attack(*arguments: str) -> Any:

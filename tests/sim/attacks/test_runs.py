@@ -23,7 +23,7 @@ from sim.attacks import auctions, clock, joint
 from sim.attacks.finding import Claim, Effort
 from sim.attacks.runs import MakeBidder
 from sim.attacks.wire import GRPC, LOOPBACK
-from tests.sim.attacks.faults.auctions import StaleEpoch
+from tests.sim.attacks.faults.auction_faults import StaleEpoch
 
 CLAIM = Claim(1.0, 0.0, auctions.RELATION)
 GAMES = {

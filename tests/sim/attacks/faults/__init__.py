@@ -15,7 +15,7 @@ from sim.attacks.consumers import asks, landmarks, picks
 from sim.attacks.curators import payouts, pooled
 from sim.attacks.finding import Subject
 from sim.attacks.owners import books, coalitions, limits, timing
-from tests.sim.attacks.faults.auctions import (
+from tests.sim.attacks.faults.auction_faults import (
     AnswersEarly,
     FixedThreshold,
     HalfCoin,
@@ -47,7 +47,7 @@ from tests.sim.attacks.faults.counts import (
     unbudgeted,
 )
 from tests.sim.attacks.faults.directions import uncut_scores, whole_histogram
-from tests.sim.attacks.faults.means import (
+from tests.sim.attacks.faults.mean_faults import (
     AwayFromZero,
     BatchMean,
     HalfLaplace,

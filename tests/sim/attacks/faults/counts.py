@@ -33,7 +33,7 @@ from sim.attacks.curators import pooled
 from sim.attacks.finding import Claim, Subject
 from sim.attacks.owners import coalitions
 from sim.attacks.scripted import TalliedNoise
-from tests.sim.attacks.faults.means import ScaledNoise
+from tests.sim.attacks.faults.mean_faults import ScaledNoise
 
 Floats = NDArray[np.float64]
 
@@ -65,6 +65,10 @@ class ScaledIntegers:
         found: NDArray[np.int64] = self._source.discrete_laplace(self._factor * scale, size)
         return found
 
+    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self._source.gaussian(self._factor * scale, size)
+        return found
+
 
 class FirstIsExact:
     """A source that leaves the first count without noise."""
@@ -74,6 +78,11 @@ class FirstIsExact:
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
         found: NDArray[np.int64] = self._source.discrete_laplace(scale, size)
+        found[0] = 0
+        return found
+
+    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self._source.gaussian(scale, size)
         found[0] = 0
         return found
 
