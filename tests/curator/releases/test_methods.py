@@ -250,7 +250,8 @@ def test_a_compressed_archive_is_no_release() -> None:
 def test_a_damaged_release_is_a_data_error() -> None:
     data = released("merf")
     middle = len(data) // 2
-    flipped = bytes(255 - byte for byte in data[middle : middle + 8])
-    for damaged in (b"", data[:-10], data[:middle], data[:middle] + flipped + data[middle + 8 :]):
+    inside = data.index(b"NUMPY") + 200  # of the first array: bytes of zip's own headers may change nothing
+    flipped = data[:inside] + bytes(255 - byte for byte in data[inside : inside + 8]) + data[inside + 8 :]
+    for damaged in (b"", data[:-10], data[:middle], flipped):
         with pytest.raises(DataError):
             from_bytes(damaged)
