@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-fast lint format protos reference bench dist clean
+.PHONY: venv demo test test-fast lint format protos reference bench site dist clean
 
 venv: $(VENV)/.ready
 
@@ -44,6 +44,9 @@ reference: venv
 
 bench: venv
 	$(BIN)/fedkme bench
+
+site: venv
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The wheel is the same, bit for bit, wherever a commit is built with the locked tools.
 dist: build/dist/.ready

@@ -1,0 +1,59 @@
+"""Pages of the site that no file of docs/ holds, and links that leave it: a hook of mkdocs (mkdocs.yml)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+import fedkme
+
+ROOT = Path(__file__).resolve().parent.parent
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+
+def within(text: str) -> str:
+    """Make links of a file in the root good on a page of the site; what is not on it keeps its words."""
+    text = re.sub(r"\]\(docs/([^)\s]+\.(?:md|svg)(?:#[^)]*)?)\)", r"](\1)", text)
+    return re.sub(r"(?<!!)\[([^]\n]+)\]\((?:docs/)?[\w/-]+\)", r"\1", text)
+
+
+def names() -> str:
+    """Write the reference of the Python API: the docstring of each public name of `fedkme`."""
+    public = {name: getattr(fedkme, name) for name in fedkme.__all__ if name != "__version__"}
+    parts = [f"::: {value.__module__}.{name}" for name, value in public.items()]
+    head = "# Python names\n\nAll are names of `fedkme`, as in `import fedkme as fk`."
+    return "\n\n".join([f"{head} [Python](../python.md) shows them at work.", *parts, ""])
+
+
+def messages() -> str:
+    """Write the reference of the wire: each file of protos/, which has a comment at whatever needs one."""
+    parts = [
+        f"## {path.name}\n\n```protobuf\n{path.read_text(encoding='utf-8').strip()}\n```"
+        for path in sorted((ROOT / "protos").rglob("*.proto"))
+    ]
+    head = "# Messages on the wire\n\nThe files of `protos/`. Numbers of fields are never used again."
+    return "\n\n".join([head, *parts, ""])
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the decisions into the navigation, in the order of their numbers."""
+    for entry in config.nav or []:
+        if "Decisions" in entry:
+            entry["Decisions"] = [f"decisions/{path.name}" for path in DECISIONS]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here."""
+    made = {
+        "index.md": within((ROOT / "README.md").read_text(encoding="utf-8")),
+        "changelog.md": within((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
+        "reference/python.md": names(),
+        "reference/wire.md": messages(),
+    }
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    return files
