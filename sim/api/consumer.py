@@ -33,7 +33,7 @@ from sim.api.summaries import SummaryResult
 from sim.evaluation.received import received_metrics, received_release
 from sim.interrupts import Interrupts
 from sim.report.summary_page import render_received
-from sim.report.write import page_of_release, read_object
+from sim.report.write import modified, page_of_release, read_object
 
 
 class Consumer:
@@ -154,7 +154,9 @@ def _summary_of(settings: ConsumerSettings) -> SummaryResult:
     rows, asked = len(arrays["x"]), kept.document.request.rows
     privacy = _statements(settings, plan.run)
     metrics = received_metrics(settings.name, plan, asked, rows, evaluation, privacy)
-    (output / "report.html").write_text(render_received(metrics, arrays), encoding="utf-8")
+    (output / "report.html").write_text(
+        render_received(metrics, arrays, modified(output / SUMMARY)), encoding="utf-8"
+    )
     return SummaryResult(output, output, schema, metrics)
 
 

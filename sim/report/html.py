@@ -1,4 +1,4 @@
-"""HTML parts of a report: frame and style sheet, tables, SVG bars and curves, and small grey PNGs.
+"""HTML parts of a report: frame, tables, SVG bars and curves, and small grey PNGs.
 
 Everything that is text is escaped here. Drawn by hand rather than by a plotting library: the pictures then
 take the page's fonts and its light and dark colours, weigh a few kilobytes, are the same bytes on every
@@ -21,73 +21,16 @@ from numpy.typing import NDArray
 
 from fedkme import __version__
 from sim.report.formatting import number, short
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2730; --soft: #5b6875; --page: #ffffff; --card: #f5f7f9;
-  --rule: #dde3e8; --main: #2463a6; --other: #a3b1be; --waste: #d9a548; --bad: #a3341f; --warn: #fdf3e1; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e3e8ed; --soft: #9aa7b3; --page: #14191e; --card:
-  #1d242b;
-  --rule: #323c46; --main: #6ba6e6; --other: #596774; --waste: #b9873a; --bad: #f0907c; --warn: #33291a; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 66rem; background: var(--page); color:
-  var(--ink);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; overflow-wrap: anywhere; }
-h2 { margin: 2.75rem 0 .75rem; padding-bottom: .3rem; font-size: 1.2rem; border-bottom: 1px solid
-  var(--rule); }
-p { margin: .5rem 0; max-width: 46rem; }
-.about, figcaption, .note { color: var(--soft); font-size: .9rem; }
-.verdict { margin: 1.25rem 0 1.5rem; font-size: 1.2rem; line-height: 1.45; }
-.banner { padding: .7rem 1rem; background: var(--warn); border-left: 4px solid var(--waste); max-width:
-  none; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(12.5rem, 1fr)); gap: .75rem; margin:
-  0; }
-.tiles div { padding: .8rem 1rem; background: var(--card); border-radius: 6px; }
-.tiles dt { color: var(--soft); font-size: .85rem; }
-.tiles dd { margin: 0; }
-.tiles dd:first-of-type { font-size: 1.5rem; font-variant-numeric: tabular-nums; }
-.tiles dd + dd { color: var(--soft); font-size: .85rem; line-height: 1.35; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem
-  2.5rem; }
-figure { margin: 0; min-width: 0; }
-figure > strong { display: block; margin-bottom: .5rem; font-size: .95rem; }
-figcaption { margin-top: .4rem; max-width: 46rem; }
-svg { max-width: 100%; height: auto; font-size: 12.5px; font-family: inherit; }
-svg text { fill: var(--ink); font-variant-numeric: tabular-nums; }
-svg .axis { fill: var(--soft); }
-svg .grid { stroke: var(--rule); }
-svg .line { fill: none; stroke: var(--main); stroke-width: 1.8; stroke-linejoin: round; }
-svg .area { fill: var(--main); opacity: .75; }
-.main { fill: var(--main); } .other { fill: var(--other); } .waste { fill: var(--waste); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .92rem; }
-th, td { padding: .35rem 1.1rem .35rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid
-  var(--rule); }
-th { color: var(--soft); font-weight: 600; white-space: nowrap; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-@media (max-width: 40rem) { .wide thead { display: none; } .wide tr { display: block; padding: .5rem 0;
-  border-bottom: 1px solid var(--rule); } .wide td, .wide td.n { display: flex; padding: .1rem 0; gap: 1rem;
-  text-align: left; border: 0; white-space: normal; } .wide td::before { flex: 0 0 9rem; color: var(--soft);
-  content: attr(data-name); } }
-.restricted { padding: .75rem 1rem 1rem; border: 1px dashed var(--bad); border-radius:
-  6px; }
-.restricted strong { color: var(--bad); }
-.sheet { display: flex; flex-wrap: wrap; gap: .5rem; padding: 0; list-style: none; }
-.sheet li { text-align: center; color: var(--soft); font-size: .75rem; line-height: 1.2; }
-.sheet img { display: block; width: 3.25rem; height: 3.25rem; border: 1px solid var(--rule);
-  image-rendering: pixelated; }
-pre { padding: 1rem; overflow-x: auto; background: var(--card); border-radius: 6px; font-size: .85rem; }
-summary { cursor: pointer; }
-footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
-@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } figure { break-inside:
-  avoid; } }
-"""
-"""Style of the whole page: system fonts, few colours, light and dark."""
+from sim.report.page.style import STYLE
 
 WIDE = 6
 """Columns from which on a table has no room on a phone."""
 WIDTH = 480
 """Width of a drawing in CSS pixels; the page shrinks it where there is less room."""
+
+
+FACTOR = 20
+"""Span of values from which on a logarithmic scale shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +74,51 @@ def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
     return svg(title, len(rows) * height + 4, shapes)
 
 
+def scaled(title: str, rows: Sequence[Bar]) -> str:
+    """Bars, or dots on a logarithmic scale where the lengths above 0 span a factor of more than 20.
+
+    A bar has no meaning on a scale without a 0, so that each value is then a dot on a line from the left;
+    what is not above 0 has its number alone.
+    """
+    lengths = [sum(length for length, _ in row.parts) for row in rows]
+    above = [length for length in lengths if length > 0]
+    if not above or max(above) <= FACTOR * min(above):
+        return bars(title, rows)
+    marks = [10.0**power for power in range(_power(min(above)), _power(max(above)) + 2)]
+    left, room, foot = 150, 205, len(rows) * 26 + 6
+
+    def x_at(value: float) -> float:
+        return left + room * math.log(value / marks[0]) / math.log(marks[-1] / marks[0])
+
+    shapes = []
+    for mark in marks:
+        x = x_at(mark)
+        shapes.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{foot}"/>')
+    for mark in marks[:: math.ceil(len(marks) / 4)]:
+        x = x_at(mark)
+        shapes.append(
+            f'<text class="axis" x="{x:.1f}" y="{foot + 14}" text-anchor="middle">{short(mark)}</text>'
+        )
+    for position, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        y, style = position * 26 + 13, row.parts[0][1]
+        shapes.append(f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{_clipped(row.label)}</text>')
+        x = x_at(length) if length > 0 else left
+        if length > 0:
+            shapes.append(
+                f'<rect class="{style}" x="{left}" y="{y - 1.5}" width="{x - left:.1f}" height="3"/>'
+            )
+            shapes.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y}" r="5.5"/>')
+        shapes.append(f'<text class="value" x="{x + 11:.1f}" y="{y + 4}">{escape(row.text)}</text>')
+    shapes.append(
+        f'<text class="axis" x="{WIDTH}" y="{foot + 14}" text-anchor="end">logarithmic scale</text>'
+    )
+    return svg(title, foot + 20, shapes)
+
+
+def _power(value: float) -> int:
+    return math.floor(math.log10(value))
+
+
 def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: bool = False) -> str:
     """A value per round, as one SVG element.
 
@@ -145,7 +133,7 @@ def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: 
     if not kept:
         return ""
     xs, ys = [x for x, _ in kept], [y for _, y in kept]
-    logarithmic = not step and 20 * min(ys) < max(ys) < 1e9 * min(ys)
+    logarithmic = not step and FACTOR * min(ys) < max(ys) < 1e9 * min(ys)
     y_ticks = decades(min(ys), max(ys)) if logarithmic else ticks(min(0.0, *ys), max(ys))
     first, last = (xs[0] - 1 if step else xs[0]), xs[-1]
     left, right, top, bottom = 56, WIDTH - 14, 26, 190

@@ -20,12 +20,16 @@ NOTE = (
     "of an owner ε is finite where that of a row is, and too large to mean anything. ε = inf means that no "
     "finite bound is proven: the observer may tell whether a row was there. Rows seen are outside any ε.</p>"
 )
+RELATION = "replace-one"
+"""The relation of NOTE; a line says where it is another's."""
 NAMED = 3
-"""Owners that a line names; of more it says how many."""
+"""Owners that a line of a terminal names; of more it says how many."""
+NAMED_ON_PAGE = 12
+"""Owners that a row of the page names."""
 
 
 def section(entries: Statements, caption: str) -> str:
-    """A table of statements; owners of which an observer can learn the same share a line."""
+    """A table of statements; owners of which an observer can learn the same share a row."""
     header = (
         "protected",
         "observer",
@@ -45,14 +49,14 @@ def section(entries: Statements, caption: str) -> str:
             number(entry.get("raw_points")),
             _reason(entry),
         )
-        for entry in _joined(entries)
+        for entry in _joined(entries, NAMED_ON_PAGE)
     ]
     return table(caption, header, rows)
 
 
 def lines(entries: Statements) -> list[str]:
     """Lines for a terminal, one a statement; the reason stands with those that have no bound."""
-    return [_line(entry) for entry in _joined(entries)]
+    return [_line(entry) for entry in _joined(entries, NAMED)]
 
 
 def _line(entry: Mapping[str, Any]) -> str:
@@ -75,13 +79,13 @@ def _bounded(entry: Mapping[str, Any]) -> bool:
 
 
 def _reason(entry: Mapping[str, Any]) -> str:
-    """The reason with the neighbouring relation of a bound."""
+    """The reason, with the neighbouring relation of a bound where NOTE does not say it."""
     relation = str(entry.get("neighbouring") or "any")
     reason = str(entry.get("reason") or "")
-    return f"{reason}, {relation}" if _bounded(entry) and relation != "any" else reason
+    return f"{reason}, {relation}" if _bounded(entry) and relation not in ("any", RELATION) else reason
 
 
-def _joined(entries: Statements) -> list[dict[str, Any]]:
+def _joined(entries: Statements, named: int) -> list[dict[str, Any]]:
     """Statements that differ in names and rows seen alone, as one with all names and the sum of the rows."""
     alike: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for entry in entries:
@@ -91,13 +95,13 @@ def _joined(entries: Statements) -> list[dict[str, Any]]:
     return [
         dict(group[0])
         | {
-            "protected": _names([str(entry.get("protected", "")) for entry in group]),
+            "protected": _names([str(entry.get("protected", "")) for entry in group], named),
             "raw_points": sum(entry.get("raw_points") or 0 for entry in group),
         }
         for group in alike.values()
     ]
 
 
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def _names(names: Sequence[str], named: int) -> str:
+    more = len(names) - named
+    return ", ".join(names[:named]) + (f" and {more} more" if more > 0 else "")

@@ -9,12 +9,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
+from shlex import quote
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme import __version__
 from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
@@ -44,14 +47,23 @@ from sim.report.html import (
     grey_png,
     listing,
     pair,
+    scaled,
     table,
     tiles,
 )
+from sim.report.page import observers
+from sim.report.page.glossary import explained
 
 MOST_OWNERS = 40
 MOST_IMAGES = 100
 TOGETHER = "MMD² to D_v of the rows and the public seed set."
 """Caption where nobody says by which family's protocol the rows were chosen."""
+MEANINGS = {
+    "good": "the rows stand for the consumer's about as well as fresh rows of the same kind would.",
+    "fair": "the rows can be used, but fresh rows of the consumer's kind would stand closer to its own.",
+    "poor": "the rows stand well away from the consumer's: others at this cost, or fresh rows, are closer.",
+}
+"""Meanings of the grades, for a reader who has met none of the page's numbers."""
 IMAGE_SIDES = {64: 8, 784: 28}
 """Width of a table -> side of the square image that its rows are."""
 
@@ -65,12 +77,16 @@ class SummaryFolder:
         rounds: lines of rounds.csv; the last one of an interrupted run may lack cells.
         config: text of run.toml.
         arrays: of summary.npz: `x`, rows in the owners' units, and `y`, class indices.
+        name: of the folder.
+        ended: time at which the run ended, in UTC.
     """
 
     metrics: Metrics
     rounds: Sequence[Mapping[str, str | None]]
     config: str
     arrays: Mapping[str, NDArray[Any]]
+    name: str
+    ended: datetime
 
 
 def render(run: SummaryFolder) -> str:
@@ -78,6 +94,7 @@ def render(run: SummaryFolder) -> str:
     m = run.metrics
     words = words_of(m["protocol"])
     sections = [
+        ("Who saw what", observers.picture(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, words.together)),
         ("Round by round", _curves(run, words)),
         ("Points accessed, by owner", _owners(run, words)),
@@ -89,35 +106,66 @@ def render(run: SummaryFolder) -> str:
         ("Configuration", listing("run.toml, resolved", run.config)),
         ("The selected rows", _images(run.arrays)),
     ]
-    return document(f"{m['scenario']}: fedkme run", f"{_head(m)}\n{_tiles(m, words)}", sections)
+    return document(f"{m['scenario']}: fedkme run", *explained(f"{_head(run)}\n{_tiles(m, words)}", sections))
 
 
-def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]]) -> str:
+def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: datetime) -> str:
     """The page of a summary as its consumer knows it, which was not told whose rows came.
 
     Args:
         metrics: as `received_metrics` makes them.
         arrays: of summary.npz.
+        came: time at which the rows were written, in UTC.
     """
     m = metrics
     about = f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"
     head = [
         f"<h1>{escape(m['consumer'])}: {escape(m['run'])}</h1>",
-        f'<p class="verdict">{escape(verdict(m))}</p>',
+        _verdict(m),
         f'<p class="about">{escape(about)}</p>',
+        _written(came),
         *(f'<p class="about">{escape(line)}</p>' for line in plan_lines(m)),
         *(banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
     sections = [
+        ("Who saw what", observers.picture(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, TOGETHER)),
         ("Models trained on the summary", _downstream(m)),
         ("Privacy", _privacy(m)),
         ("The selected rows", _images(arrays)),
     ]
-    return document(f"{m['run']}: fedkme summary", "\n".join(head), sections)
+    return document(f"{m['run']}: fedkme summary", *explained("\n".join(head), sections))
 
 
-def _head(m: Metrics) -> str:
+def _verdict(m: Metrics) -> str:
+    """The outcome in a sentence, with a colour, a mark and a word where it was graded, and why below it."""
+    said = m.get("verdict") or {}
+    if (grade := said.get("grade")) not in MEANINGS:
+        return f'<div class="verdict"><p>{escape(verdict(m))}</p></div>'
+    why = f"{said['sentence']}. {said['advice']}".rstrip()
+    return (
+        f'<div class="verdict graded {grade}"><p><strong>{grade.capitalize()}</strong>: {MEANINGS[grade]}</p>'
+        f'<p class="why">{escape(why)}</p></div>'
+    )
+
+
+def _written(at: datetime, repeat: str = "") -> str:
+    """Date, version and, where there is one, the command by which the run can be had again, as HTML."""
+    date = f"{at.day} {at:%B %Y, %H:%M} UTC"
+    time = f'<time datetime="{at:%Y-%m-%dT%H:%M}Z">{date}</time>'
+    return f'<p class="about">{time} · fedkme {__version__}{repeat}</p>'
+
+
+def _repeat(run: SummaryFolder) -> str:
+    if not run.config:
+        return ""
+    if 'kind = "frames"' in run.config:
+        return " · made of data frames in Python: the same frames and settings repeat it"
+    return f" · repeat it: <code>fedkme sim run {escape(quote(run.name))}/run.toml</code>"
+
+
+def _head(run: SummaryFolder) -> str:
+    m = run.metrics
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
     about = (
         f"{title(m['protocol'])} · {m['status']} · engine {m.get('engine', '-')} · "
@@ -126,8 +174,9 @@ def _head(m: Metrics) -> str:
     )
     lines = [
         f"<h1>{escape(m['scenario'])}</h1>",
-        f'<p class="verdict">{escape(verdict(m))}</p>',
+        _verdict(m),
         f'<p class="about">{escape(about)}</p>',
+        _written(run.ended, _repeat(run)),
     ]
     if m["status"] != "complete":
         why = f": {m['reason'].rstrip('.')}" if m.get("reason") else ""
@@ -162,11 +211,11 @@ def _tiles(m: Metrics, words: Words) -> str:
 def _closeness(m: Metrics, together: str) -> str:
     alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
     drawings = [
-        ("Returned rows", alone, "MMD² to D_v, exact kernel. Shorter is closer."),
+        ("Returned rows", alone, "MMD² to D_v, exact kernel. Further left is closer."),
         ("Returned rows and seed set together", counted, together),
     ]
     figures = [
-        figure(title, bars(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
+        figure(title, scaled(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
         for title, values, caption in drawings
         if values
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -79,8 +80,15 @@ def _summary(directory: Path) -> str:
         rounds=_read_lines(rounds) if rounds.exists() else [],
         config=_text(directory / "run.toml"),
         arrays=read_arrays(summary, "report") if summary.exists() else {},
+        name=directory.resolve().name,
+        ended=modified(directory / "metrics.json"),
     )
     return render(run)
+
+
+def modified(path: Path) -> datetime:
+    """Time at which a file was written, in UTC: files of a run are not written again."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
 
 def _release(directory: Path, record: Metrics) -> str:

@@ -9,7 +9,7 @@ import pytest
 from fedkme.errors import ConfigError
 from fedkme.protocols import PROTOCOLS
 from sim.report.families.table import FAMILIES, words_of
-from tests.sim.report.test_report import page_of, sample_metrics, sample_run
+from tests.sim.report.test_report import sample_metrics, sample_run, text_of
 
 CELLS = {"rho": 2.0, "code_book": "sketch", "cells": 9, "classes": 3, "ordered": 60, "dropped": 0.125}
 
@@ -31,7 +31,7 @@ def test_every_protocol_has_words_or_makes_no_summary() -> None:
 def test_a_page_says_of_a_run_what_its_family_has(tmp_path: Path, protocol: str) -> None:
     # Rounds, unused rows and values by gains are there where rows are chosen one a round, by their gains.
     cells = CELLS if protocol == "cells" else {}
-    page = page_of(sample_run(tmp_path, sample_metrics(protocol=protocol, cells=cells)))
+    page = text_of(sample_run(tmp_path, sample_metrics(protocol=protocol, cells=cells)))
     words = words_of(protocol)
     ranked = protocol == "clock"
     for text in ("Round by round", "30 (10 used)", "curator's eyes only", "round, 99th percentile"):

@@ -142,7 +142,7 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
         *(number(metrics["rows"]), number(metrics["N"]), "N, of K = 3 owners"),
         *(short(metrics["privacy"][0]["epsilon"]), "proven, at δ = 1e-05", "trusted curator"),
         *(short(0.0197), "the noise in it has length 0.0126", short(columns["mean"])),
-        *("two real halves: 0.0094", "sound", "1.25", "exact Gaussian, replace-one"),
+        *("two real halves: 0.0094", "sound", "1.25", "exact Gaussian"),
         *("curator", "inf", "released without noise: sums"),
         "work</text>",
         *(f"{distance(columns['by_name'][name])} / {distance(halves['by_name'][name])}" for name in ["work"]),
