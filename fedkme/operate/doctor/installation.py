@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import importlib.metadata
 import re
@@ -10,6 +11,7 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from fedkme import __version__
 from fedkme.operate.doctor.findings import Finding
@@ -43,7 +45,9 @@ def check_installation() -> Iterator[Finding]:
 
 def _own_files(installed: importlib.metadata.Distribution) -> Iterator[Finding]:
     """Find modules that another package wrote over; an editable installation lists none."""
-    changed = [str(file) for file in installed.files or () if file.suffix == ".py" and _is_changed(file)]
+    listed = csv.reader((installed.read_text("RECORD") or "").splitlines())  # also of files that are gone
+    modules = [(name, digest) for name, digest, _ in listed if name.endswith(".py") and digest]
+    changed = [name for name, digest in modules if _digest(installed.locate_file(name), digest) != digest]
     if not changed:
         yield Finding("ok", "files", "modules are as they were installed")
         return
@@ -54,14 +58,14 @@ def _own_files(installed: importlib.metadata.Distribution) -> Iterator[Finding]:
     yield Finding("fail", "files", line, "Install fedkme again, in an environment of its own.", 13)
 
 
-def _is_changed(file: importlib.metadata.PackagePath) -> bool:
-    if file.hash is None:
-        return False
+def _digest(file: object, like: str) -> str | None:
+    """Compute a file's digest as RECORD writes it, by the same function; None for one that is not there."""
+    name = like.partition("=")[0]
     try:
-        found = hashlib.new(file.hash.mode, file.read_binary()).digest()
+        found = hashlib.new(name, Path(str(file)).read_bytes()).digest()
     except OSError:
-        return True
-    return base64.urlsafe_b64encode(found).decode().rstrip("=") != file.hash.value
+        return None
+    return f"{name}={base64.urlsafe_b64encode(found).decode().rstrip('=')}"
 
 
 def _packages(check: str, needed: Sequence[tuple[str, str]], state: str, extra: str) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from sim.report.html import Bar, bars, curve
 from sim.report.write import print_summary, write_report
+from tests.pages import without_links
 
 P = 20
 COLUMNS = [
@@ -109,7 +110,7 @@ def page_of(directory: Path) -> str:
 
 def text_of(directory: Path) -> str:
     """The page without the links from its words to the glossary."""
-    return re.sub(r'<a class="term"[^>]*><abbr[^>]*>(.*?)</abbr></a>', r"\1", page_of(directory))
+    return without_links(page_of(directory))
 
 
 class Checker(HTMLParser):
