@@ -46,9 +46,12 @@ LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggr
 """Errors with which an owner leaves a run that goes on without it."""
 
 
-async def _answer_or_error(call: Awaitable[Answer]) -> Answer | Exception:
+async def _answer_or_error(
+    call: Callable[[Port, Argument], Awaitable[Answer]], port: Port, argument: Argument
+) -> Answer | Exception:
     try:
-        return await call
+        # The question is made here: a task that is cancelled before it begins leaves none unheard.
+        return await call(port, argument)
     except Exception as error:
         return error
 
@@ -111,7 +114,7 @@ class Roster(Generic[Port]):
             Answers of those who gave one, in the order of names.
         """
         names = sorted(name for name in arguments if name in self._ports)
-        calls = (_answer_or_error(call(self._ports[name], arguments[name])) for name in names)
+        calls = (_answer_or_error(call, self._ports[name], arguments[name]) for name in names)
         if all(self._ports[name].at_once for name in names):
             await asyncio.sleep(0)  # they answer without a pause, in which nobody could stop the run
             answers = [await each for each in calls]  # a task for each would cost more than its answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 
 import pytest
@@ -164,6 +165,17 @@ def test_answers_come_in_the_order_of_names() -> None:
         )
 
     assert asyncio.run(prepare_and_bid()) == ["a", "b", "c", "d"]
+
+
+async def test_a_run_stopped_before_anybody_was_asked_leaves_nothing_unheard() -> None:
+    # A call that was made and never awaited is a warning on the operator's terminal.
+    everybody, _ = roster([Tardy(bidder(name, rows), 0) for name, rows in owners(3, 3).items()])
+    asking = asyncio.create_task(everybody.ask(1, lambda owner, n: owner.reveal(1, n), {"a": 0, "b": 0}))
+    await asyncio.sleep(0)  # the round has begun; the question to each owner has not
+    asking.cancel()
+    with warnings.catch_warnings(record=True, action="always") as said, pytest.raises(asyncio.CancelledError):
+        await asking
+    assert not said
 
 
 def test_only_expected_failures_take_an_owner_out() -> None:
