@@ -41,7 +41,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def rest_of(process: subprocess.Popen[str]) -> str:
-    """What it said after the last line that was read; `communicate` would pass over what is buffered."""
+    """Read what it said after the last line; `communicate` would pass over what is buffered."""
     assert process.stdout is not None
     return process.stdout.read()
 
