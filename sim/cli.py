@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sim.arguments import ScenarioName
 from sim.config import load_simulation
 from sim.report.progress import make_progress
 from sim.report.runs import past_runs, table_of
 from sim.report.write import print_summary, write_report
 from sim.run import simulate
-from sim.scenarios.argument import ScenarioName
 from sim.sweep.cli import sweep_command
 
 app = typer.Typer(

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import METHODS
-from sim.scenarios.argument import ScenarioName
+from sim.arguments import ScenarioName
 
 app = typer.Typer(
     pretty_exceptions_enable=False,

@@ -84,7 +84,8 @@ def simulate(
         started = time.monotonic()
         scenario = scenario or build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
-        require_models(settings.downstream, scenario.test.labels is not None and len(scenario.test) > 0)
+        if settings.downstream and scenario.test.labels is not None and len(scenario.test):
+            require_models()
         warn_of_large(settings, progress.warn)
         directory = make_run_directory(out, scenario.name)
         write_configuration(directory, settings)

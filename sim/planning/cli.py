@@ -12,9 +12,9 @@ from rich.table import Table
 
 from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
+from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
-from sim.scenarios.argument import ScenarioName
 
 app = typer.Typer(
     pretty_exceptions_enable=False,

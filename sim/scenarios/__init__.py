@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib.resources
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -18,6 +17,7 @@ from sim.scenarios.hospitals import Hospitals, build_hospitals
 from sim.scenarios.mnist import Mnist, build_mnist
 from sim.scenarios.states import States, build_states
 from sim.scenarios.tables import Csv, build_csv
+from sim.shipped import shipped
 
 __all__ = [
     "SCENARIO_KEYS",
@@ -78,14 +78,13 @@ def find_scenario(name_or_path: str) -> Path:
     Raises:
         ConfigError: neither; lists the names.
     """
-    folder = Path(str(importlib.resources.files(__name__)))
-    shipped = {path.stem: path for path in sorted(folder.glob("*.toml"))}
-    if name_or_path in shipped:
-        return shipped[name_or_path]
+    files = shipped()
+    if name_or_path in files:
+        return files[name_or_path]
     path = Path(name_or_path)
     if path.is_file():
         return path
-    close = difflib.get_close_matches(path.stem, shipped, n=1)
+    close = difflib.get_close_matches(path.stem, files, n=1)
     hint = f"Did you mean '{close[0]}'? " if close else ""
     cause = f"'{name_or_path}' is neither a shipped scenario nor a file"
-    raise ConfigError(cause, f"{hint}Shipped: {', '.join(shipped)}.")
+    raise ConfigError(cause, f"{hint}Shipped: {', '.join(files)}.")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sim.scenarios.argument import ScenarioName
+from sim.arguments import ScenarioName
 from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
 from sim.sweep.progress import SweepProgress
 from sim.sweep.run import SweepResult, sweep

@@ -14,13 +14,14 @@ from fedkme.cli import _load
 from fedkme.config import models_in, validate
 from fedkme.errors import ConfigError
 from fedkme.operate.descriptions import KINDS, json_schema, meanings_of, page
+from sim.shipped import shipped
 from tests.fedkme.test_config import CONSUMER, CURATOR, OWNER, SCENARIO, SCHEMA
 from tests.places import ROOT
 
 jsonschema = pytest.importorskip("jsonschema", reason="it judges as an editor does")
 
 OWN = ROOT / "examples" / "own-files"
-SHIPPED = sorted((ROOT / "sim" / "scenarios").glob("*.toml"))
+SHIPPED = list(shipped().values())
 GOOD: list[tuple[str, dict[str, Any]]] = [
     ("owner", OWNER),
     ("owner", {**OWNER, "data": "rows.csv", "policy": {"budgets": [{"epsilon": 1.0, "delta": 1e-5}]}}),
