@@ -14,6 +14,7 @@ from fedkme.privacy.events import CONSUMER
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyTarget, GaussianSettings
 from fedkme.tables.data_file import Source
+from fedkme.tables.schema import Schema
 
 
 class KernelSettings(Settings):
@@ -74,3 +75,7 @@ class ConsumerSettings(StoredPartySettings):
     """Most that D_v may cost towards owners and curator, over all requests in `journal`, or over those of so
     many `days`; none: no limit."""
     request: RequestSettings
+
+    def trains(self, schema: Schema) -> bool:
+        """Check whether models are trained on the summary, which takes scikit-learn."""
+        return self.downstream and self.test is not None and schema.label is not None

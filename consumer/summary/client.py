@@ -174,10 +174,9 @@ def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: Status
     """
     document = party.document(settings.output)
     kept = party.requests.going_on(document)
-    if kept is None:
-        tested = settings.test is not None and party.schema.label is not None
-        require_models(settings.downstream, tested)
     if kept is None or (kept.status == RECEIVED and not (settings.output / SUMMARY).exists()):
+        if settings.trains(party.schema):
+            require_models()
         return party.ask(document)
     plan = kept.document.plan
     reporter.say("resumed", run="" if plan is None else plan.run)

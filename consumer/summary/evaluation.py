@@ -49,17 +49,13 @@ class Evaluation:
         }
 
 
-def require_models(downstream: bool, test_labels: bool) -> None:
-    """Refuse to begin what could not be judged in the end.
-
-    Args:
-        downstream: whether models are to be trained on the summary.
-        test_labels: whether there are test rows with labels, without which none are.
+def require_models() -> None:
+    """Refuse to begin what could not be judged in the end, by models that are to be trained on the summary.
 
     Raises:
-        MissingDependencyError: scikit-learn is needed and is not installed.
+        MissingDependencyError: scikit-learn is not installed.
     """
-    if downstream and test_labels and importlib.util.find_spec("sklearn") is None:
+    if importlib.util.find_spec("sklearn") is None:
         raise _no_models()
 
 

@@ -61,7 +61,7 @@ def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:
             tables = [settings.seeds]
         case ConsumerSettings():
             tables = [settings.validation, settings.test, settings.seeds]
-            if settings.downstream and settings.test is not None and load_schema(settings.schema_file).label:
+            if settings.trains(load_schema(settings.schema_file)):
                 yield "scikit-learn", "sklearn", "to train models on the summary (`downstream`)"
     if any(source is not None and path_of(source).suffix == ".parquet" for source in tables):
         yield "pyarrow", "pyarrow", "to read .parquet files"
