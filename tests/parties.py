@@ -17,6 +17,7 @@ import curator.cli
 import fedkme.operate.audit_cli
 import owner.cli
 from fedkme.config import dump_toml
+from fedkme.ops.supervision import StatusReporter
 
 Values = dict[str, Any]
 _VERBS = {
@@ -29,6 +30,18 @@ _VERBS = {
 HERE = Path()
 WAIT_S = 300.0
 """Time to wait for something that takes a second when the machine has nothing else to do."""
+
+
+class Transcript(StatusReporter):
+    """Keeps what a party reports."""
+
+    def __init__(self, party: str = "") -> None:
+        super().__init__(party, supervised=False)
+        self.said: list[tuple[str, dict[str, Any]]] = []
+
+    def say(self, event: str, **fields: Any) -> None:
+        self.said.append((event, fields))
+
 
 NUMBERS = """
 [[columns]]

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any
 
-from fedkme.ops.supervision import StatusReporter
 from fedkme.wire.dial import own_identity
 from fedkme.wire.tls import Authority, Role
-
-
-class Ear(StatusReporter):
-    def __init__(self) -> None:
-        super().__init__("north", supervised=False)
-        self.said: list[tuple[str, dict[str, Any]]] = []
-
-    def say(self, event: str, **fields: Any) -> None:
-        self.said.append((event, fields))
+from tests.parties import Transcript
 
 
 def test_an_identity_is_read_at_each_dial(tmp_path: Path) -> None:
-    ear, authority, path = Ear(), Authority(), tmp_path / "north.pem"
+    ear, authority, path = Transcript("north"), Authority(), tmp_path / "north.pem"
     first = authority.issue("north", role=Role.OWNER)
     first.save_bundle(path)
     own = own_identity(path, ear)
@@ -39,7 +29,7 @@ def test_an_identity_is_read_at_each_dial(tmp_path: Path) -> None:
 
 
 def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
-    ear, path = Ear(), tmp_path / "north.pem"
+    ear, path = Transcript("north"), tmp_path / "north.pem"
     Authority(datetime.timedelta(minutes=6)).issue("north").save_bundle(path)  # five of them are over
     own_identity(path, ear)
     ((event, fields),) = ear.said
@@ -48,4 +38,4 @@ def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
 
 
 def test_plaintext_has_none() -> None:
-    assert own_identity(None, Ear()) is None
+    assert own_identity(None, Transcript("north")) is None

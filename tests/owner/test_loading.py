@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.ops.supervision import StatusReporter
 from fedkme.tables.data_file import DataFile
 from owner.agent import join
 from owner.settings import OwnerSettings
+from tests.parties import Transcript
 
 SCHEMA = """
 [[columns]]
@@ -22,20 +22,11 @@ missing = "unknown"
 """
 
 
-class Ear(StatusReporter):
-    def __init__(self) -> None:
-        super().__init__("north", supervised=False)
-        self.said: list[tuple[str, dict[str, Any]]] = []
-
-    def say(self, event: str, **fields: Any) -> None:
-        self.said.append((event, fields))
-
-
 async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[str, dict[str, Any]]]:
     """Lines that an owner reports until it finds that its curator's address is none."""
     (folder / "schema.toml").write_text(SCHEMA)
     (folder / "rows.csv").write_text("\n".join(["smoker", *cells, ""]))
-    ear = Ear()
+    ear = Transcript("north")
     owner = OwnerSettings(
         name="north",
         curator="nowhere",

@@ -16,7 +16,6 @@ from consumer.summary.client import run as consume
 from curator.server import serve
 from curator.settings import CuratorSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
-from fedkme.ops.supervision import StatusReporter
 from fedkme.privacy.settings import ExactSettings
 from fedkme.store import open_store
 from fedkme.tables.files import save_table
@@ -28,24 +27,23 @@ from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from owner.agent import join
 from owner.runs import RunManager
 from owner.settings import OwnerSettings
-from tests.parties import WAIT_S, consumer_values, curator_values, owner_values
+from tests.parties import WAIT_S, Transcript, consumer_values, curator_values, owner_values
 
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=3),))
 DIMENSION = 8
 ASKED = {"target", "share", "privacy", "kernel"}
 
 
-class Ear(StatusReporter):
-    """Keeps what a party reports, for tests that wait for it."""
+class Ear(Transcript):
+    """A transcript whose events tests wait for."""
 
     def __init__(self) -> None:
-        super().__init__("", supervised=False)
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        super().__init__()
         self._more = asyncio.Condition()
         self._telling: set[asyncio.Task[None]] = set()
 
     def say(self, event: str, **fields: Any) -> None:
-        self.said.append((event, fields))
+        super().say(event, **fields)
         task = asyncio.ensure_future(self._tell())
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)

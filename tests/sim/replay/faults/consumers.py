@@ -16,6 +16,7 @@ from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.privacy.events import OWNERS, BoundedRange
 from tests.sim.replay.faults.planting import (
     Fault,
+    Plant,
     around,
     drawn_once,
     nothing,
@@ -23,6 +24,18 @@ from tests.sim.replay.faults.planting import (
 )
 
 _PICKS = ("cells", "a sketch, of which D_v picks")
+
+
+def target_with(factor: float) -> Plant:
+    """Let the consumer draw g~ with so many times its noise."""
+    return around(
+        consumer.summary.offers,
+        "release_target",
+        lambda before, settings, h1, rows, noise, *more: before(
+            settings, h1, rows, scaled(noise, factor), *more
+        ),
+    )
+
 
 FAULTS: Mapping[str, Fault] = {
     "D_v's counts with half of the noise, at the call": Fault(
@@ -75,33 +88,15 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "g~ with half of the noise": Fault(
         ("clock", "any policy"),
-        around(
-            consumer.summary.offers,
-            "release_target",
-            lambda before, settings, h1, rows, noise, *more: before(
-                settings, h1, rows, scaled(noise, 0.5), *more
-            ),
-        ),
+        target_with(0.5),
     ),
     "g~ with a tenth less noise": Fault(
         ("clock", "any policy"),
-        around(
-            consumer.summary.offers,
-            "release_target",
-            lambda before, settings, h1, rows, noise, *more: before(
-                settings, h1, rows, scaled(noise, 0.9), *more
-            ),
-        ),
+        target_with(0.9),
     ),
     "g~ by landmarks with a tenth less noise": Fault(
         ("clock", "g~ by landmarks"),
-        around(
-            consumer.summary.offers,
-            "release_target",
-            lambda before, settings, h1, rows, noise, *more: before(
-                settings, h1, rows, scaled(noise, 0.9), *more
-            ),
-        ),
+        target_with(0.9),
     ),
     "no line of g~ towards owners": Fault(
         ("clock", "any policy"),
