@@ -218,7 +218,8 @@ def pick(
     Returns:
         What was chosen, each at the price of `event`; `menu.none` only as the last.
     """
-    scores_of_all = np.append(score, FAR * rows + math.log(len(menu)) / _rate(event))
+    rate = _rate(event)
+    scores_of_all = np.append(score, FAR * rows + (math.log(len(menu)) / rate if rate else 0.0))
     left, picked = np.arange(len(scores_of_all)), list[int]()
     while len(picked) < menu.picks and menu.none not in picked:
         picked.append(int(left[choose_one(scores_of_all[left], event, noise)]))
@@ -233,7 +234,7 @@ def choose_one(score: FloatArray, event: BoundedRange, noise: NoiseSource) -> in
 
 
 def _rate(event: BoundedRange) -> float:
-    return max(event.epsilon - CHOICE_SLACK, CHOICE_SLACK) / (2.0 * SENSITIVITY)
+    return max(event.epsilon - CHOICE_SLACK, 0.0) / (2.0 * SENSITIVITY)  # 0: the choice is blind
 
 
 def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> CodeBook:

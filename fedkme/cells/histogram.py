@@ -26,6 +26,7 @@ from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Event, Gaussian, PureDp
+from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -77,8 +78,8 @@ class HistogramNoise:
     """b."""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.scale < 1e15:
-            raise ConfigError(f"noise of scale {self.scale} on counts", "Take a positive, finite epsilon.")
+        if not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
+            raise ConfigError(f"noise of scale {self.scale} on counts", "Take an epsilon that protects.")
 
     @property
     def epsilon(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
 
 NOT_LISTED = "a name not in the schema"
 """Beginning of what is said of cells that are neither empty nor in a list."""
+_WHOLE = re.compile(r"(-?[0-9]+)\.0*")
 _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
 
 
@@ -299,11 +301,8 @@ class _Places(dict[str, int]):
 
 def _whole(cell: str) -> str:
     """Name that a cell stands for: tools write a whole number as 1.0 once its column has a gap."""
-    try:
-        number = float(cell)
-    except ValueError:
-        return cell
-    return str(int(number)) if number.is_integer() else cell
+    whole = _WHOLE.fullmatch(cell)
+    return whole[1] if whole else cell
 
 
 def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:

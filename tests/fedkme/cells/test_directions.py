@@ -169,6 +169,18 @@ def test_d_v_picks_what_is_far_and_else_mostly_nothing() -> None:
         assert not set(picks[1:]) & set(menu.close[picks[0]] if picks[0] != menu.none else ())
 
 
+def test_a_pick_for_next_to_nothing_is_blind() -> None:
+    # A curator may name any share: below the slack of a choice, what is picked must not depend on D_v at all.
+    menu, book = offered(share=1e-15)
+    far = 1e9 * scores(menu, book, people(250, 7, (0.0, 0.0, 0.0, 1.0)))
+    event = menu.event(1.0)
+    picks = [
+        [pick(menu, score, 250, event, simulated(seed, "consumer", "picks")) for seed in range(50)]
+        for score in (far, 0.0 * far)
+    ]
+    assert picks[0] == picks[1]
+
+
 @pytest.mark.parametrize(("picks", "share"), [(1, 0.5), (2, 0.1), (4, 0.125)])
 def test_picks_and_histogram_cost_what_the_histogram_did(picks: int, share: float) -> None:
     menu, _ = offered(picks, share)

@@ -20,6 +20,7 @@ from fedkme.cells.histogram import (
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.events import PureDp
 from fedkme.privacy.noise import SecureNoise, simulated
+from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
 
 FALSE_ALARM = 1e-9
 SOURCES = [
@@ -89,11 +90,17 @@ def test_noisy_counts_are_counts_with_noise_and_shares_a_distribution() -> None:
     assert found.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("scale", [LEAST_SCALE, LARGEST_SCALE])
+def test_every_scale_that_is_accepted_can_be_drawn(scale: float) -> None:
+    assert HistogramNoise(scale).draw(SecureNoise(), 3).shape == (3,)
+
+
 def test_wrong_arguments_are_refused() -> None:
     for epsilon in (0.0, -1.0, float("nan")):
         with pytest.raises(ConfigError, match="not positive"):
             histogram_noise(epsilon)
-    with pytest.raises(ConfigError, match="scale"):
-        HistogramNoise(math.inf)
+    for scale in (math.inf, math.nan, 1e-13, 1e16):
+        with pytest.raises(ConfigError, match="scale"):
+            HistogramNoise(scale)
     with pytest.raises(DataError, match="no cell"):
         counts(np.array([0, 4]), 4)

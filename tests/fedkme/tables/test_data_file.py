@@ -127,6 +127,18 @@ def test_few_unknown_names_are_counted_and_more_are_refused(
     assert SECRET not in str(found.faults)
 
 
+def test_a_whole_number_with_decimals_is_the_name_and_nothing_else_is(tmp_path: Path) -> None:
+    # A tool writes 1 as 1.0 once the column has a gap; 01, 1e0 and 1_0 are other names than 1 and 10.
+    schema = Schema(columns=(Category(name="ward", categories=("1", "10")),))
+    path = tmp_path / "wards.csv"
+    path.write_text("ward\n1\n1.0\n10.00\n")
+    assert load_table(path, schema, "north").values.tolist() == [[0], [0], [1]]
+    for other in ("01", "1e0", "1_0", "+1", "1.5"):
+        path.write_text(f"ward\n1\n{other}\n")
+        with pytest.raises(DataError, match="line 3"):
+            load_table(path, schema, "north")
+
+
 def test_every_fault_of_a_file_is_found_in_one_pass(tmp_path: Path) -> None:
     # Issue 14, item 2: every fault with line numbers, over parts, quoted line ends and empty lines.
     good = '40,no,2021-01-01,no,"a\nb"\n'
