@@ -10,6 +10,7 @@ import datetime
 import json
 import logging
 import logging.handlers
+import math
 import os
 import sys
 import time
@@ -135,11 +136,25 @@ class _TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         event, fields = _event_of(record)
-        details = " ".join(f"{key}={_in_one_line(value)}" for key, value in fields.items())
+        details = " ".join(f"{key}={text_of(value)}" for key, value in fields.items() if value is not None)
         return f"{self._party}: {event} {details}".rstrip()
 
 
-def _in_one_line(value: Any) -> str:
-    """Keep a peer's words from beginning a line of their own."""
+def text_of(value: Any) -> str:
+    """Write a value of a field as a person reads it, in one line: figures rounded, lists by commas.
+
+    A peer's words cannot begin a line of their own: what cannot be printed is escaped, in quotes.
+    """
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.0f}" if 1e4 <= abs(value) < math.inf else f"{value:.4g}"
+        case Mapping():
+            return ",".join(f"{text_of(key)}:{text_of(inner)}" for key, inner in value.items()) or "-"
+        case list() | tuple() | set() | frozenset():
+            return ",".join(map(text_of, value)) or "-"
     text = str(value)
-    return text if text.isprintable() else repr(text)
+    return text if text.isprintable() else json.dumps(text)

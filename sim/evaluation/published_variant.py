@@ -24,14 +24,14 @@ SUMMARY_DELTA = 1e-4
 
 
 def published_variant(table: SummaryTable, owners: int) -> list[PrivacyStatement]:
-    """List what the paper claims for its variant of a run, and what is proven of the same events.
+    """List what the paper claims for its variant, and what is proven of the same events; of no other run.
 
     Args:
         table: the run's settings; with `preset = "published"` they are the variant's.
         owners: K.
     """
     if table.preset != "published":
-        table = SummaryTable.model_validate({"p": table.p, "preset": "published"})
+        return []
     claimed = SUMMARY_DELTA
     if isinstance(table.auction, PrivAuctionSettings):
         claimed += table.auction.delta

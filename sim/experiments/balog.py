@@ -173,8 +173,7 @@ def reproduce(
     for dimension in dimensions:
         path = place(Path(f"$FEDKME_DATA/balog_mixture_D{dimension}.npz"), None)
         if not path.is_file():
-            curves.skipped.append(f"D{dimension}: skipped, there is no {path.name}; set FEDKME_DATA.")
-            progress(curves.skipped[-1])
+            curves.skipped.append(f"D{dimension}: there is no {path.name}")
             continue
         rows = read_arrays(path, "balog")["X_private"]
         setting = BalogData(rows, sizes, seed)

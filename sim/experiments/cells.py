@@ -327,6 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seeds = 2 if chosen.quick else chosen.seeds
     sizes = [50, 100] if chosen.quick else chosen.sizes
     scores: list[SummaryScore] = []
+    skipped: dict[str, ConfigError] = {}
     for seed, rows, name in itertools.product(
         range(chosen.first_seed, chosen.first_seed + seeds), chosen.rows, names
     ):
@@ -335,6 +336,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             layout = layouts()[name](chosen.data, rows, seed)
         except ConfigError as error:
             print(f"{name}: skipped, {error}", flush=True)
+            skipped[name] = error
             continue
         found = list(rivals(layout, seed, sizes))
         varied = (chosen.books, chosen.fills, chosen.bits)
@@ -347,6 +349,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if chosen.out:
             chosen.out.write_text(json.dumps([asdict(s) for s in scores], indent=1) + "\n", encoding="utf-8")
     print("means over seeds", table(scores), flush=True)
+    if skipped:
+        raise next(iter(skipped.values()))
 
 
 if __name__ == "__main__":

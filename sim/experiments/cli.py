@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, DataError
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
+from sim.experiments.seeds import require
 from sim.sarpatwar import reproduce as sarpatwar
 from sim.scenarios.base import place
 
@@ -47,7 +48,8 @@ def reproduce(
 ) -> None:
     """Compute what a paper shows; print each figure as it comes.
 
-    Numbers of the papers, or of their code, stand beside. What lacks its data is skipped with a word.
+    Numbers of the papers, or of their code, stand beside. What lacks its data is skipped with a word, and the
+    exit status says so.
     Releases are over pooled owners in this process. The sarpatwar-* are sweeps of whole runs, and leave
     curves as SVG and PNG, every measurement in a CSV, and verdict.md; given again, they run what is missing.
 
@@ -67,23 +69,35 @@ def reproduce(
         raise ConfigError(
             f"{name} takes no --data", "Leave it out, or set FEDKME_DATA to the folder of the data."
         )
+    if name != "all":
+        raise typer.Exit(_reproduce(name, out, quick, full, data, jobs))
     code = 0
-    for chosen in (*sarpatwar.NAMES, *RUNS) if name == "all" else (name,):
-        typer.echo(f"{chosen}:")
-        if chosen in sarpatwar.NAMES:
-            size = (sarpatwar.QUICK if quick else sarpatwar.FULL)[chosen]
-            request = sarpatwar.Reproduction(chosen, out / chosen, size, data, jobs, typer.echo)
-            code = code or sarpatwar.reproduce_sarpatwar(request)
-        elif full and chosen in _FULL:
-            _FULL[chosen](out / f"{chosen}.json", quick)
-        else:
-            RUNS[chosen](out / f"{chosen}.json", quick)
+    for each in (*sarpatwar.NAMES, *RUNS):
+        try:
+            code = _reproduce(each, out, quick, full, data, jobs) or code
+        except (ConfigError, DataError) as error:
+            typer.echo(f"{each}: skipped, or cut short: {error}")
+            code = error.code
     raise typer.Exit(code)
+
+
+def _reproduce(name: str, out: Path, quick: bool, full: bool, data: Path | None, jobs: int) -> int:
+    """Compute one figure or table; the code of a run in it that failed, or 0."""
+    typer.echo(f"{name}:")
+    if name in sarpatwar.NAMES:
+        size = (sarpatwar.QUICK if quick else sarpatwar.FULL)[name]
+        request = sarpatwar.Reproduction(name, out / name, size, data, jobs, typer.echo)
+        return sarpatwar.reproduce_sarpatwar(request)
+    runs = {**RUNS, **_FULL} if full else RUNS
+    runs[name](out / f"{name}.json", quick)
+    return 0
 
 
 def _figure(figure: balog.Scenario, sizes: balog.Sizes | None, file: Path, quick: bool) -> None:
     curves = balog.reproduce((figure,), quick=quick, sizes=sizes, progress=typer.echo)
     file.write_text(json.dumps(curves.to_json(), indent=2) + "\n", encoding="utf-8")
+    if curves.skipped:
+        raise DataError("; ".join(curves.skipped), "Set FEDKME_DATA to the folder of the data.")
 
 
 def _table(arguments: tuple[str, ...], file: Path, quick: bool) -> None:
@@ -119,8 +133,7 @@ def _aim(file: Path, quick: bool) -> None:
 
     table = _data() / "adult_discretized" / "dphp_sdgym_simple_adult.npz"
     if not table.exists():
-        typer.echo(f"skipped: there is no {table}")
-        return
+        require([table])
     few = ["--methods", "mst", "independent", "--epsilons", "0.3", "--seeds", "1"] if quick else []
     marginals_mbi.main([str(table), "--out", str(file), *few])
 

@@ -34,7 +34,7 @@ from fedkme.privacy.noise import simulated
 from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
 from sim.experiments.images import EPSILON, FILES, accuracy, image_schema, load_images
-from sim.experiments.seeds import Figures, Printed, is_there, say
+from sim.experiments.seeds import Figures, Printed, require, say
 from sim.experiments.synthesis import DELTA, paid, pooled, rkhs_distance
 
 ORIGINS: tuple[Origin, ...] = ("private", "public", "published")
@@ -84,18 +84,20 @@ QUICK = EncodedImageEffort(
 
 
 def run(name: str, origins: Sequence[Origin], folder: Path, quick: bool, out: Path | None) -> None:
-    """Score each kind of encoder on `mnist` or `fashion`; a word where a file is not there.
+    """Score each kind of encoder on `mnist` or `fashion`, as far as their files are there.
 
     Raises:
-        DataError: a file is there and of another form.
+        DataError: a file is not there, or of another form.
     """
     size = QUICK if quick else EncodedImageEffort()
     figures = Figures(range(size.seeds), PAPER)
     say(f"{name}: {classifiers.described(size.names)}")
-    for origin in origins:
-        needed = [FILES[name], *([FILES[OTHER[name]]] if origin == "public" else [])]
-        if all(is_there(f"{name}, {origin}", folder / file) for file in needed):
+    paths = [folder / file for file in (FILES[name], FILES[OTHER[name]])]
+    needed = {origin: paths if origin == "public" else paths[:1] for origin in origins}
+    for origin, files in needed.items():
+        if all(file.exists() for file in files):
             figures.compare(f"{name} through codes", (origin,), partial(_scored, name, folder, size), out)
+    require([file for files in needed.values() for file in files])
 
 
 def synthesise_codes(

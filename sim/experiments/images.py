@@ -30,7 +30,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
-from sim.experiments.seeds import Figures, Printed, is_there, say
+from sim.experiments.seeds import Figures, Printed, require, say
 from sim.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
 
 EPSILON = 1.0
@@ -97,14 +97,13 @@ def load_images(path: Path, owners: int, seed: int) -> tuple[tuple[Table, ...], 
 
 
 def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
-    """Score real images (of seed 0) and each method on `mnist` or `fashion`; a word where it is not there.
+    """Score real images (of seed 0) and each method on `mnist` or `fashion`.
 
     Raises:
-        DataError: the file is there and of another form.
+        DataError: the file is not there, or of another form.
     """
     size, path = QUICK if quick else ImageEffort(), folder / FILES[name]
-    if not is_there(name, path):
-        return
+    require([path])
     say(f"{name}: {classifiers.described(size.names)}")
     figures = Figures(range(size.seeds), PAPER)
     score = partial(_scored, name, path, size)

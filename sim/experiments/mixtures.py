@@ -30,7 +30,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.balog import BOUND
-from sim.experiments.seeds import Figures, is_there
+from sim.experiments.seeds import Figures, require
 from sim.experiments.synthesis import DELTA, Choice, pooled, rkhs_distance, synthesise
 
 EPSILON = 1.0
@@ -76,21 +76,22 @@ QUICK = MixtureEffort(steps=200, rows=5000, points=100, features=1000, dimension
 
 
 def run(releases: Sequence[Release], folder: Path, quick: bool, out: Path | None) -> None:
-    """The figure of real rows and of each release; a word where a file is not there.
+    """The figure of real rows and of each release, for each file that is there.
 
     Raises:
-        DataError: a file is there and holds other rows.
+        DataError: a file is not there, or holds other rows.
     """
     size = QUICK if quick else MixtureEffort()
     figures = Figures(range(size.seeds), {})
-    for dimension in size.dimensions:
-        path = folder / f"balog_mixture_D{dimension}.npz"
-        if not is_there(f"D{dimension}", path):
+    paths = {dimension: folder / f"balog_mixture_D{dimension}.npz" for dimension in size.dimensions}
+    for dimension, path in paths.items():
+        if not path.exists():
             continue
         values = np.asarray(read_arrays(path, path.name).get("X_private"), np.float64)
         if values.ndim != 2 or values.shape[1] != dimension or len(values) <= HELD_OUT:
             raise DataError(f"{path} does not hold the paper's rows", "Take the file of the data folder.")
         figures.compare(f"mixture D{dimension}, NLL", (None, *releases), partial(score, values, size), out)
+    require(list(paths.values()))
 
 
 def score(values: Any, size: MixtureEffort, release: Release | None, seed: int) -> dict[str, float]:

@@ -22,7 +22,7 @@ from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.classifiers import columns
 from sim.experiments.domains import domain
-from sim.experiments.seeds import Figures, is_there
+from sim.experiments.seeds import Figures, require
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
 
 EPSILON = 1.0
@@ -81,17 +81,17 @@ TARGETS: Mapping[str, Callable[[], RegressionData]] = {"wine": _wine, "student":
 
 
 def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
-    """Errors of regressors trained on real rows and on each method's; a word where a file is not there.
+    """Errors of regressors trained on real rows and on each method's.
 
     Raises:
-        DataError: the file is there and of another form.
+        DataError: the file is not there, or of another form.
     """
     size, target = QUICK if quick else RegressionEffort(), TARGETS[name]()
     path = folder / target.file
-    if is_there(name, path):
-        run_one = partial(score, target, load_table(path, target.schema, name), size)
-        figures = Figures(range(size.seeds), {})
-        figures.compare(f"{name}, held-out RMSE", (None, *methods), run_one, out)
+    require([path])
+    run_one = partial(score, target, load_table(path, target.schema, name), size)
+    figures = Figures(range(size.seeds), {})
+    figures.compare(f"{name}, held-out RMSE", (None, *methods), run_one, out)
 
 
 def score(

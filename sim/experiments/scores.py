@@ -17,7 +17,7 @@ import numpy as np
 from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
 from sim.experiments.datasets import SOURCES, Source, load
-from sim.experiments.seeds import Figures, Printed, is_there, say
+from sim.experiments.seeds import Figures, Printed, require, say
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
 
 EPSILON = 1.0
@@ -89,14 +89,13 @@ QUICK = ScoreEffort(300, 4000, ("LR", "GNB", "LDA", "DT"), seeds=1)
 
 
 def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
-    """Score real rows (of seed 0) and each method on one data set; a word where its file is not there.
+    """Score real rows (of seed 0) and each method on one data set.
 
     Raises:
-        DataError: the file is there and of another form.
+        DataError: the file is not there, or of another form.
     """
     size, source = QUICK if quick else ScoreEffort(), SOURCES[name]()
-    if not is_there(name, folder / source.file):
-        return
+    require([folder / source.file])
     say(f"{name}: {classifiers.described(size.names)}")
     figures = Figures(range(size.seeds), PAPER)
     run_one = partial(score, name, source, folder, size)

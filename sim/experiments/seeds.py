@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedkme.errors import DataError
+
 Told = Callable[[str], None]
 Printed = Mapping[str, Mapping[str, object]]
 """Numbers that a paper prints, by experiment and method."""
@@ -22,11 +24,16 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def is_there(name: str, path: Path) -> bool:
-    """Check for the file of an experiment; say that the experiment is skipped where it is not there."""
-    if not path.exists():
-        say(f"{name}: skipped, there is no {path.name}; set FEDKME_DATA.")
-    return path.exists()
+def require(paths: Sequence[Path]) -> None:
+    """Check for the files of an experiment; of several experiments, after what could be run.
+
+    Raises:
+        DataError: one is not there.
+    """
+    if absent := list(dict.fromkeys(path.name for path in paths if not path.exists())):
+        raise DataError(
+            f"there is no {', no '.join(absent)} in the folder of the data", "Set FEDKME_DATA to that folder."
+        )
 
 
 def summary(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:

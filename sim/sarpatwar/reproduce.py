@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, DataError
 from sim.sarpatwar.curves import CurveValue, write_csv
 from sim.sarpatwar.figures import draw
 from sim.sarpatwar.measurements import of_access, of_privacy, of_summaries
@@ -92,10 +92,9 @@ def reproduce_sarpatwar(request: Reproduction) -> int:
 
     Raises:
         ConfigError: the file that was named is not there, or the folder cannot be written.
+        DataError: no file was named, and the usual one is not there.
     """
     files = _data_of(request)
-    if files is None:
-        return 0
     figure = figure_of(request.name)
     sweeps = _sweeps(request.name, request.size)
     rows = [row for name in sweeps for row in _swept(request, name, *sweeps[name], files)]
@@ -156,8 +155,12 @@ def _measured(request: Reproduction, figure: PaperFigure, rows: Sequence[Row]) -
             return of_summaries(figure, rows)
 
 
-def _data_of(request: Reproduction) -> tuple[str, ...] | None:
-    """Assignments that name the data; None, and a line, where they are not here."""
+def _data_of(request: Reproduction) -> tuple[str, ...]:
+    """Assignments that name the data.
+
+    Raises:
+        DataError: they are not here.
+    """
     scenario = request.size.scenario
     if request.data is not None:
         if scenario == "digits":
@@ -169,8 +172,7 @@ def _data_of(request: Reproduction) -> tuple[str, ...] | None:
         request.say("Allstate's train.csv is given with --data; without it, areas of a survey stand in.")
     shipped = {"states": "acs_national2019_sdnist.parquet", "mnist": "mnist.npz"}
     if scenario in shipped and not place(Path("$FEDKME_DATA") / shipped[scenario], None).is_file():
-        request.say(f"skipped: there is no {shipped[scenario]} in $FEDKME_DATA; give a file with --data")
-        return None
+        raise DataError(f"there is no {shipped[scenario]} in $FEDKME_DATA", "Give a file with --data.")
     return ()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import math
 import os
 import re
 from pathlib import Path
 
 import pytest
 
-from fedkme.ops.logs import Log, unforeseen
+from fedkme.ops.logs import Log, text_of, unforeseen
 from fedkme.wire.tls import Role
 from tests.ops.parties import Party, Site
 from tests.parties import WAIT_S
@@ -78,6 +79,36 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
         assert isinstance(event["round"], int)
     # who won a round, and with which bid, is for record.json
     assert not [event for event in events if {"token", "bid", "record", "mmd2"} & event.keys()]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5310970000209636, "0.5311"),
+        (123456.789, "123457"),
+        (1e-5, "1e-05"),
+        (math.inf, "inf"),
+        (12, "12"),
+        (True, "yes"),
+        (["north", "south"], "north,south"),
+        ((), "-"),
+        ({"north": 3, "south": None}, "north:3,south:-"),
+        (Path("a/b"), "a/b"),
+        ("two words", "two words"),
+        ("a\ncurator: run", '"a\\ncurator: run"'),
+    ],
+)
+def test_values_of_text_lines_are_written_for_people(value: object, text: str) -> None:
+    # Issue 14, item 9: "no Python reprs (`milliseconds=0.5310970000209636`, `reason=None`)".
+    assert text_of(value) == text
+
+
+def test_a_text_line_leaves_out_what_has_no_value(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    Log("curator", "text", path).write(
+        "ended", {"run": "run-1", "reason": None, "record": {"milliseconds": 1 / 3}}
+    )
+    assert path.read_text() == "curator: ended run=run-1 milliseconds=0.3333\n"
 
 
 def test_a_log_file_may_be_moved_away(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, DataError
 from sim.scenarios.base import place
 
 
@@ -29,11 +29,11 @@ def market(
 ) -> None:
     """Compare summaries with rivals at equal rows accessed, on sites, tables and images.
 
-    A layout whose file is missing is skipped with a word. Every run is a line of a csv file; cut short and
-    given again, the command goes on where it was. Tables show |D_v| 250, p 100, rho 2 and epsilon 1 where
-    they are among what was run.
+    A layout whose file is missing is skipped with a word, and the exit status says so. Every run is a line of
+    a csv file; cut short and given again, the command goes on where it was. Tables show
+    |D_v| 250, p 100, rho 2 and epsilon 1 where they are among what was run.
     """
-    from sim.bench.market.run import QUICK_GRID, Grid, run
+    from sim.bench.market.run import QUICK_GRID, Grid, incomplete_layouts, run
     from sim.bench.market.table import tables
 
     usual = QUICK_GRID if quick else Grid()
@@ -46,7 +46,10 @@ def market(
         _whole(seeds, "--seeds", 0) or usual.seeds,
     )
     folder = data or place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
-    typer.echo(tables(run(grid, folder, out, typer.echo), grid))
+    found = run(grid, folder, out, typer.echo)
+    typer.echo(tables(found, grid))
+    if left := incomplete_layouts(grid, found):
+        raise DataError(f"{', '.join(left)}: not measured", "Set FEDKME_DATA to the folder of their data.")
 
 
 def _parts(text: str) -> list[str]:

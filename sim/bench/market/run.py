@@ -159,6 +159,19 @@ def run(
     return found
 
 
+def incomplete_layouts(grid: Grid, found: Sequence[Line]) -> list[str]:
+    """Layouts of a grid of which some runs are not among those found, for want of data."""
+    done = {line.key for line in found}
+    return [
+        name
+        for name in grid.layouts
+        if any(
+            next(_missing(grid, name, rows, seed, done), None)
+            for seed, rows in itertools.product(grid.seeds, grid.rows)
+        )
+    ]
+
+
 def _missing(
     grid: Grid, name: str, rows: int, seed: int, done: set[Key]
 ) -> Iterator[tuple[MethodFamily, SummaryQuestion]]:

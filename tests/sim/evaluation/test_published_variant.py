@@ -20,7 +20,7 @@ def of(protected: str, observer: str, table: dict[str, Any]) -> list[PrivacyStat
     return [one for one in found if (one.protected, one.observer) == (protected, observer)]
 
 
-@pytest.mark.parametrize("table", [PUBLISHED, {}, {"auction": {"kind": "winner-only"}}])
+@pytest.mark.parametrize("table", [PUBLISHED, PUBLISHED | {"auction": {"kind": "winner-only"}}])
 def test_d_v_costs_what_the_paper_says_and_what_is_proven(table: dict[str, Any]) -> None:
     # MATH.md, "Privacy of h2, honestly": 1.4006 by the paper's arithmetic, 3.104 by PLD for replace-one.
     published, sound = of("D_v", "owners and curator", table)
@@ -49,6 +49,12 @@ def test_no_other_auction_is_given_the_claim(kind: str) -> None:
     (sound,) = of("each owner", "other owners", PUBLISHED | {"auction": {"kind": kind}})
     assert (sound.accountant, sound.epsilon) == ("sound", math.inf)
     assert "without noise" in sound.reason
+
+
+@pytest.mark.parametrize("table", [{}, {"auction": {"kind": "privauction"}, "preset": "sound"}])
+def test_a_run_that_is_not_of_the_paper_has_none_of_its_claims(table: dict[str, Any]) -> None:
+    # Issue 14, item 9: "lines only where a paper's variant runs".
+    assert published_variant(SummaryTable.model_validate({"p": 100, **table}), 2) == []
 
 
 def test_every_figure_names_its_accountant_and_its_reason() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.errors import DataError
+from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.cli import app
@@ -211,9 +211,10 @@ def test_images_are_spread_over_owners_and_come_back_as_images(tmp_path: Path) -
 @pytest.mark.parametrize("name", RUNS)
 def test_every_verb_says_what_it_lacks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
+    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
     result = CliRunner().invoke(app, ["reproduce", name, "--quick", "--out", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
-    assert "skipped" in result.output or "nothing was run" in result.output
+    assert isinstance(result.exception, DataError | ConfigError), result.output
+    assert "there is no" in str(result.exception)
 
 
 def test_quick_and_full_contradict_each_other(tmp_path: Path) -> None:

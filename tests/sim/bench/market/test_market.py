@@ -101,6 +101,17 @@ def test_a_layout_without_its_data_is_skipped_with_a_word(tmp_path: Path) -> Non
     assert all("skipped" in line for line in said)
 
 
+def test_a_market_without_the_data_of_a_layout_fails_after_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
+    monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
+    words = ["market", "--layouts", "hospitals", "--seeds", "0", "--out", str(tmp_path / "market.csv")]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, DataError)
+    assert "hospitals" in result.exception.cause
+
+
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "other.csv"
     file.write_text("a,b\n1,2\n")
