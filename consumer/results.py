@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fedkme.durable import make_folder as make_durably
 from fedkme.durable import replace, sync_folder
 from fedkme.errors import ConfigError
 
@@ -20,7 +21,7 @@ def make_folder(output: Path) -> None:
         ConfigError: it cannot be made.
     """
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        make_durably(output)
     except OSError as error:
         raise ConfigError(f"{output} cannot be made: {error.strerror}", "Correct 'output'.") from None
 

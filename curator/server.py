@@ -25,6 +25,7 @@ from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from curator.settings import CuratorSettings
+from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.heads.files import write_heads
 from fedkme.ops.supervision import StatusReporter
@@ -207,8 +208,8 @@ def _next_epoch(store: Store, owner: str) -> int:
 
 def _export(store: Store, path: Path) -> None:
     """The ledger as a file of lines, with the heads beside it, for people and for other sides."""
-    with contextlib.suppress(OSError), path.open("w", encoding="ascii", newline="\n") as file:
-        file.writelines(f"{kept.line}\n" for kept in store.ledger())
+    with contextlib.suppress(OSError):
+        replace(path, "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii"))
     with contextlib.suppress(ConfigError):
         write_heads(store, path)
 
@@ -221,7 +222,7 @@ def _seeds(settings: CuratorSettings, schema: Schema) -> Table | None:
 
 def _make(directory: Path) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
     except OSError as error:
         raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Correct 'directory'.") from None
 

@@ -1,11 +1,59 @@
-"""Files that are whole at any moment, and on the disk when a call returns."""
+"""Files that are whole at any moment, and on the disk when a call returns: so parties write results."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+
+
+class PartialFile:
+    """A file that comes in parts, and gets its name once it is whole and on the disk."""
+
+    def __init__(self, path: Path, mode: int | None = None) -> None:
+        """Begin beside its place; it has its mode from the first byte on, by default the process's.
+
+        Raises:
+            OSError: the folder takes no file.
+        """
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self._file = os.fdopen(os.open(self._partial, flags, 0o666 if mode is None else 0o600), "wb")
+        self._mode = mode
+
+    def __enter__(self) -> PartialFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # of a full disk: it was said when it was written
+            self._file.close()
+        self._partial.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Take a part.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._file.write(data)
+
+    def finish(self) -> None:
+        """Give the whole file its place.
+
+        Raises:
+            OSError: it cannot be written; what was in its place is there.
+        """
+        if self._mode is not None:
+            os.fchmod(self._file.fileno(), self._mode)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._partial.replace(self._path)
+        sync_folder(self._path.parent)
 
 
 def replace(path: Path, data: bytes, mode: int | None = None) -> None:
@@ -16,28 +64,43 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
     Raises:
         OSError: it cannot be written, and is as it was.
     """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with PartialFile(path, mode) as file:
+        file.write(data)
+        file.finish()
+
+
+def create(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Write a file that must not exist yet; nobody else may read it before it has its mode.
+
+    Raises:
+        OSError: it exists, or cannot be written; what was begun is gone.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    handle = os.open(path, flags, 0o666 if mode is None else 0o600)
     try:
-        with os.fdopen(os.open(partial, flags, 0o666 if mode is None else 0o600), "wb") as file:
+        with os.fdopen(handle, "wb") as file:
             file.write(data)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            settle(file, partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
-def settle(file: IO[bytes], partial: Path, path: Path) -> None:
-    """Give a file that was written under another name of the same folder its place.
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it, where there is none; their names survive a loss of power.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be made.
     """
-    file.flush()
-    os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode, exist_ok=True)
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -96,6 +96,13 @@ READS_MESSAGES = {
     "sim.bench.fleet": "adds a benchmark's service to a server",
 }
 """Modules that know the messages of protos/, with their part; those without a dot are of fedkme/wire/."""
+WRITES_FILES = {
+    "fedkme.durable": "each file that is written whole: synced, then named, then its folder synced",
+    "fedkme.ops.logs": "appends log lines, which nothing is made of again",
+    "fedkme.privacy.ledger": "appends lines, each synced before what it tells of leaves",
+    "fedkme.store.sqlite": "makes a store's file, which SQLite syncs; backups are renamed and synced",
+}
+"""Modules of parties that open a file for writing, or rename one, with why they may (issue 17, A2)."""
 COMPOSE = (ROOT / "fedkme" / "operate", ROOT / "fedkme" / "testing")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
@@ -160,6 +167,38 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while ends := {name for name, targets in points.items() if not targets & points.keys()}:
         points = {name: targets for name, targets in points.items() if name not in ends}
     assert not points, "each of these is on a circle or imports one that is"
+
+
+def writes_files(path: Path) -> bool:
+    """Check whether a module writes to a file by other means than `fedkme.durable`, or renames one."""
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        said = (*node.args, *(word.value for word in node.keywords))
+        modes = [
+            each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
+        flags = {each.attr for value in said for each in ast.walk(value) if isinstance(each, ast.Attribute)}
+        if (
+            name in ("write_text", "write_bytes", "tofile", "savez", "savez_compressed", "mkstemp", "rename")
+            or (name in ("open", "fdopen") and any(re.fullmatch("[rwxabt+]*[wxa+][bt+]*", m) for m in modes))
+            or (name == "open" and flags & {"O_WRONLY", "O_RDWR", "O_CREAT"})
+            or (name == "replace" and isinstance(node.func, ast.Attribute) and _is_rename(node))
+        ):
+            return True
+    return False
+
+
+def _is_rename(call: ast.Call) -> bool:
+    """Tell Path.replace(target) and os.replace from those of strings, dates and data classes."""
+    of_os = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "os"
+    return of_os or (len(call.args) == 1 and not call.keywords)
+
+
+def test_parties_write_files_by_the_helper_that_survives_a_loss_of_power() -> None:
+    writers = {name_of(path) for role in ("fedkme", *ROLES) for path in modules(role) if writes_files(path)}
+    assert writers == set(WRITES_FILES)
 
 
 def test_messages_of_the_wire_are_read_by_codecs_services_and_streams() -> None:

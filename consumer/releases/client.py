@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
 from consumer.requests import is_final
 from consumer.results import make_folder, unwritten, write_result
 from fedkme.config import load_toml, validate
-from fedkme.durable import settle
+from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
 from fedkme.ops.supervision import StatusReporter
@@ -234,22 +234,20 @@ class Incoming:
 
         Raises:
             ProtocolError: the curator's name for it could lead out of the folder.
+            ConfigError: it cannot be written.
         """
         if not _NAME.fullmatch(name):
             raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
         self.name = name
         self._path = folder / name
-        self._partial = folder / f".{name}.{secrets.token_hex(4)}"
+        with self._writing():
+            self._file = PartialFile(self._path)
 
     def __enter__(self) -> Incoming:
-        with self._writing():
-            self._file = self._partial.open("wb")
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # of a full disk: it was said when it was written
-            self._file.close()
-        self._partial.unlink(missing_ok=True)
+    def __exit__(self, *reason: Any) -> None:
+        self._file.__exit__(*reason)
 
     def write(self, data: bytes) -> None:
         """Take a part.
@@ -267,8 +265,7 @@ class Incoming:
             ConfigError: it cannot be written.
         """
         with self._writing():
-            settle(self._file, self._partial, self._path)
-            self._file.close()
+            self._file.finish()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from curator.owners.roster import Fault
-from fedkme.durable import replace
+from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, StoreError, error_of
 
 RECORD = "record.json"
@@ -71,7 +71,7 @@ def write_release(
 
     A crash leaves no half a file under its name.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     for name, data in files.items():
         replace(directory / name, data)
     plain = {

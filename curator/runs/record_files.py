@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.summary.record import RoundRecord, SummaryRecord, round_row
-from fedkme.durable import replace
+from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, StoreError, error_of
 from fedkme.exchange import Outcome
 from fedkme.sealed import HashedRow
@@ -70,7 +70,7 @@ def read_outcome(directory: Path) -> MadeSummary:
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
     """Write record.json with these facts beside, rounds.csv and summary.npz, also of a run cut short."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     summary = {
         "status": record.status,
         "reason": record.reason,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
+from fedkme.durable import replace
 from fedkme.errors import ConfigError, LedgerError
-from fedkme.privacy.ledger import read_ledger
+from fedkme.privacy.ledger import read_chain
 from fedkme.store import Store
 
 
@@ -31,14 +30,8 @@ def export_ledger(party: str, store: Store, file: Path) -> int:
                     "Keep the file as evidence, and name another.",
                 )
             raise ConfigError(f"{file} is there and is no ledger", "Name another file.")
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # mode 0600
-        try:
-            with os.fdopen(handle, "wb") as written:
-                written.write(text)
-            entries = read_ledger(Path(name))
-            Path(name).replace(file)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        entries = read_chain(text, f"the store of {party}")
+        replace(file, text, 0o600)
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
     return len(entries)

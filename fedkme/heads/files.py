@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedkme.durable import replace
 from fedkme.errors import ConfigError, LedgerError
 from fedkme.heads.export import export_ledger
 from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
@@ -71,7 +72,7 @@ def write_heads(store: Store, ledger: Path) -> None:
     file = ledger.with_suffix(SUFFIX)
     try:
         if text := "".join(f"{line}\n" for line in lines_of(store)):
-            file.write_text(text, encoding="ascii")
+            replace(file, text.encode("ascii"))
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
 

@@ -21,6 +21,7 @@ from curator.payouts.payout import Payout
 from curator.payouts.ranking import Standing
 from curator.payouts.rows import NOISED, by_price, by_rows, by_rows_noised
 from curator.payouts.shapley import by_shapley
+from fedkme.durable import replace
 from fedkme.errors import ConfigError
 from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
@@ -173,7 +174,7 @@ def keep(directory: Path, kept: Path, inputs: PayoutInputs, found: Payout) -> Pa
             said = json.dumps(found.to_json(), sort_keys=True)
             nonce = f"payout {found.method} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
             ledger.append(Disclosure(inputs.run, 0, OWNERS, OWNERS, found.event, "replace-one", None, nonce))
-    kept.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+    replace(kept, (json.dumps(found.to_json(), indent=2) + "\n").encode())
     return found
 
 

@@ -14,6 +14,7 @@ from fedkme.drafts.checking import check_file, report_lines
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.dummies import dummy_columns
 from fedkme.drafts.writing import text_of
+from fedkme.durable import create
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.data_file import Source
 from fedkme.tables.schema import load_schema
@@ -123,8 +124,7 @@ def _put(text: str, out: Path | None) -> None:
         typer.echo(text, nl=False)
         return
     try:
-        with out.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+        create(out, text.encode())
     except FileExistsError:
         raise ConfigError(f"{out} exists already", "Choose another name: nothing is overwritten.") from None
     except OSError as error:

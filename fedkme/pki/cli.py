@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 from cryptography.hazmat.primitives import serialization
 
+from fedkme.durable import create
 from fedkme.errors import PkiError
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import Role, check_name, fingerprint, name_of
-from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks
+from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks
 from fedkme.pki.folder import AuthorityFolder, Passphrase, explained, make_authority
 from fedkme.pki.identity import Identity
 from fedkme.pki.show import describe, describe_request

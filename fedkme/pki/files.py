@@ -1,8 +1,7 @@
-"""Files of identities: private where they must be, whole at any moment, and recognised when they change."""
+"""Files of identities: who may read them, how they are read, and how they are known to have changed."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -12,18 +11,6 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 """Time of change in ns, bytes and inode of each file; None for one that is not there."""
 
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n.*?-----END \1-----", re.DOTALL)
-
-
-def create(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that must not exist yet; nobody else may read it before it has its mode.
-
-    Raises:
-        OSError: it exists, or cannot be written.
-    """
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:  # noqa: PTH123
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def stamp(*paths: Path) -> Stamp:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
-from fedkme.durable import replace
+from fedkme.durable import create, make_folder, replace
 from fedkme.errors import PkiError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import (
@@ -36,7 +36,7 @@ from fedkme.pki.certificates import (
     role_of,
     serial_of,
 )
-from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks
+from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks
 from fedkme.pki.identity import Identity
 
 LIST_LIFETIME = datetime.timedelta(days=90)
@@ -58,8 +58,8 @@ def make_authority(
             raise PkiError(
                 f"{directory} is not empty", "Choose another folder: an authority is never replaced."
             )
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (directory / "issued").mkdir()
+        make_folder(directory, 0o700)
+        make_folder(directory / "issued")
         authority = Authority(lifetime, name)
         create(directory / "key.pem", authority.key_pem(passphrase), PRIVATE)
         revoked = authority.sign_list((), 1, LIST_LIFETIME)

@@ -11,10 +11,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from fedkme.durable import replace
+from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
 from fedkme.pki.certificates import due, expiry, is_authority, name_of, now
-from fedkme.pki.files import PRIVATE, PUBLIC, create, pem_blocks, stamp
+from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks, stamp
 
 _FILES = ("certificate.pem", "key.pem", "authority.pem")
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
@@ -55,7 +55,7 @@ class Identity:
 
     def save(self, directory: Path) -> None:
         """Write three files; the key is readable by its owner alone."""
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         for name, data in zip(_FILES, (self.certificate, self.key, self.authority), strict=True):
             replace(directory / name, data, PRIVATE if name == "key.pem" else PUBLIC)
 

@@ -197,9 +197,18 @@ def read_ledger(path: Path) -> list[Entry]:
     Raises:
         LedgerError: the file cannot be read, or the chain has a fault.
     """
-    entries, fault = _follow(path)
+    return read_chain(_text(path), str(path))
+
+
+def read_chain(text: bytes, where: str) -> list[Entry]:
+    """Every entry of a whole chain, given its lines; `where` they stand, for errors.
+
+    Raises:
+        LedgerError: the chain has a fault.
+    """
+    entries, fault = _follow(text)
     if fault is not None:
-        raise LedgerError(f"{path}, line {fault.line}: {fault.what}", _REMEDY)
+        raise LedgerError(f"{where}, line {fault.line}: {fault.what}", _REMEDY)
     return entries
 
 
@@ -211,7 +220,7 @@ def check_chain(path: Path) -> ChainFault | None:
     Raises:
         LedgerError: the file cannot be read.
     """
-    return _follow(path)[1]
+    return _follow(_text(path))[1]
 
 
 def nonce_of(vector: NDArray[np.int32] | NDArray[np.int64]) -> str:
@@ -252,8 +261,8 @@ def _text(path: Path) -> bytes:
         raise LedgerError(f"{path} cannot be read: {error.strerror}", "Give a run's folder.") from None
 
 
-def _follow(path: Path) -> tuple[list[Entry], ChainFault | None]:
-    lines = _text(path).split(b"\n")
+def _follow(text: bytes) -> tuple[list[Entry], ChainFault | None]:
+    lines = text.split(b"\n")
     entries: list[Entry] = []
     last: Entry | None = None
     for number, line in enumerate(lines[:-1], start=1):

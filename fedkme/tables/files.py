@@ -6,7 +6,6 @@ file holds what people write: a named column each, categories and classes by nam
 
 from __future__ import annotations
 
-import io
 import zipfile
 import zlib
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
 from fedkme.tables.conversion import (
     NOBODY,
@@ -33,6 +33,7 @@ from fedkme.tables.conversion import (
 )
 from fedkme.tables.csv_rows import Cells, Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
+from fedkme.tables.npz import npz_bytes
 from fedkme.tables.persons import within_bound
 from fedkme.tables.schema import FaultyCells, Person, Schema
 from fedkme.tables.table import Table, table_from_arrays
@@ -217,7 +218,7 @@ def save_table(path: Path, table: Table, person: Person | None = None) -> None:
         table: the rows; within the bound, where a person is named: each row is then somebody else's.
         person: of the schema with which the file will be read as private.
     """
-    path.write_bytes(table_bytes(table, person))
+    durable.replace(path, table_bytes(table, person))
 
 
 def table_bytes(table: Table, person: Person | None = None) -> bytes:
@@ -227,9 +228,7 @@ def table_bytes(table: Table, person: Person | None = None) -> bytes:
         arrays["y"] = table.labels
     if person is not None:
         arrays[person.column] = np.arange(len(table))
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
+    return npz_bytes(arrays)
 
 
 def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedkme.durable import replace
+from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, StoreError
 from fedkme.store import Store
 
@@ -140,7 +140,7 @@ def approve(folder: Path, consumer: str, protocol: str, rows: int, runs: int) ->
     """
     approval = Approval(f"{int(time.time()):010d}-{secrets.token_hex(8)}", consumer, protocol, rows, runs)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder, 0o700)
         replace(folder / f"{approval.id}.json", json.dumps(asdict(approval)).encode("ascii"), 0o600)
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error.strerror}", "Correct 'approvals'.") from None

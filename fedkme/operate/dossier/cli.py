@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError
 from fedkme.operate.dossier.croissant import croissant
 from fedkme.operate.dossier.evaluation import evaluation_page
@@ -45,11 +46,11 @@ def dossier(
 
 
 def _write(home: Path, papers: dict[str, str]) -> None:
+    if home.exists():
+        raise ConfigError(f"{home} is there already", "Move it away: people may have added to it.")
     try:
-        home.mkdir()
+        make_folder(home)
         for name, text in papers.items():
-            (home / name).write_text(text, encoding="utf-8")
-    except FileExistsError:
-        raise ConfigError(f"{home} is there already", "Move it away: people may have added to it.") from None
+            replace(home / name, text.encode())
     except OSError as error:
         raise ConfigError(f"{home} cannot be written: {error.strerror}", "Give another folder.") from None
