@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +14,10 @@ from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from consumer.settings import KernelSettings, RequestSettings
 from consumer.summary.spending import counting
-from fedkme.cells.asks import noise_of_asks
+from fedkme.cells.asks import deviation_of_asks
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.directions import chosen_book, pick, scores
-from fedkme.cells.histogram import HistogramNoise, noisy_counts
+from fedkme.cells.histogram import noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.prune import prune
@@ -85,7 +84,6 @@ def make_request(
         gamma = gamma_of(request.kernel, rows, rows[:0])
         if request.kernel.gamma == "median-validation":
             gate.pass_gamma(gamma)
-    how = noise_of_asks(request.privacy, request.asks)
     return SummaryRequest(
         gate.consumer,
         secrets.token_bytes(16),
@@ -94,7 +92,7 @@ def make_request(
         len(validation),
         gamma,
         validation.labels is not None,
-        0.0 if isinstance(how, HistogramNoise) else math.sqrt(how.variance),
+        deviation_of_asks(request.privacy, request.asks),
     )
 
 

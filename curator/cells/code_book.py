@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.planning.facts import validation_epsilon
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
-from fedkme.cells.asks import rule_epsilon
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.directions import Menu, pick_rule
@@ -80,7 +80,7 @@ def of_seeds(
     bits = settings.cells.bits
     if bits is None:
         epsilon = settings.privacy.of_row
-        of_target = validation_epsilon(settings, request)
+        of_target = validation_epsilon(settings, request.count_deviation)
         bits = bits_for(request.validation_rows, [MOST_OWNER_ROWS], of_target, epsilon)
     if len(seeds) < 2**bits:
         raise ConfigError(
@@ -148,7 +148,7 @@ async def of_owners(
         sizes = {group[0]: sum(sizes[name] for name in group) for group in groups}
     if bits is None:
         held = list(sizes.values())
-        of_target = validation_epsilon(settings, request)
+        of_target = validation_epsilon(settings, request.count_deviation)
         most = bits_for(request.validation_rows, held, of_target, of_counts, parts)
         bits = min(most, spec.dimension)  # of few columns there are few directions
     own_class = labelled and request.labelled
@@ -161,18 +161,14 @@ async def of_owners(
 def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) -> tuple[int, float]:
     """Number of directions that D_v picks, and the share of its epsilon for each."""
     cells, categories = settings.cells, any(isinstance(column, Category) for column in schema.columns)
-    picks, share = pick_rule(request.validation_rows, validation_epsilon(settings, request), categories)
+    of_target = validation_epsilon(settings, request.count_deviation)
+    picks, share = pick_rule(request.validation_rows, of_target, categories)
     if request.count_deviation:  # counts of another law cost no pure epsilon that picks could have a share of
         picks = 0
     return (
         picks if cells.picks is None else cells.picks,
         share if cells.pick_share is None else cells.pick_share,
     )
-
-
-def validation_epsilon(settings: SummarySettings, request: SummaryRequest) -> float:
-    """Epsilon of D_v's histogram for the number of cells; owners' where its consumer says nothing."""
-    return rule_epsilon(request.count_deviation) if request.count_deviation else settings.privacy.of_row
 
 
 async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells) -> PublicCells:

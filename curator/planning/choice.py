@@ -53,7 +53,16 @@ def choose(
             settings.protocol, _ratio(settings), (), 0, f"plan: {settings.protocol}, as named"
         )
     held = held_rows(owners, sizes) or [max(ASSUMED, request.rows)] * len(owners)
-    facts = run_facts(settings, schema, request.rows, request.validation_rows, held, seed_rows, request.gamma)
+    facts = run_facts(
+        settings,
+        schema,
+        request.rows,
+        request.validation_rows,
+        held,
+        seed_rows,
+        request.gamma,
+        request.count_deviation,
+    )
     plan = make_plan(facts)
     best = next(each for each in plan.estimates if each.name == plan.recommended)
     taken = best if settings.protocol == AUTO else _named(settings, facts)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from curator.summary.settings import SummarySettings
+from fedkme.cells.asks import rule_epsilon
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.tables.schema import Schema
 
@@ -26,6 +27,8 @@ class PublicFacts:
         labelled: whether the public schema has a label.
         width: columns of an encoded row.
         gamma: of the kernel; None where it is not known before the run.
+        counts_epsilon: of the noise on D_v's counts, which are noisier where its consumer means to ask often;
+            None: as of owners.
     """
 
     validation_rows: int
@@ -37,12 +40,13 @@ class PublicFacts:
     labelled: bool = False
     width: int = 60
     gamma: float | None = None
+    counts_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if self.validation_rows < 1 or min(self.owner_rows, default=1) < 1:
             raise ConfigError("a plan needs a validation set and owners with rows", "Name their sizes.")
         if min(self.rows, self.width) < 1 or not (
-            self.epsilon > 0 and 0 < self.delta < 1 and (self.gamma or 1.0) > 0
+            min(self.epsilon, self.of_target) > 0 and 0 < self.delta < 1 and (self.gamma or 1.0) > 0
         ):
             raise ConfigError("p, epsilon or delta of a plan is out of range", "Correct the scenario.")
         if self.rows > sum(self.owner_rows):
@@ -50,6 +54,11 @@ class PublicFacts:
                 f"{self.rows} rows are asked for and the {self.owners} owners have {self.pool}",
                 f"Ask for p <= {self.pool}.",
             )
+
+    @property
+    def of_target(self) -> float:
+        """Epsilon of D_v's counts."""
+        return self.epsilon if self.counts_epsilon is None else self.counts_epsilon
 
     @property
     def owners(self) -> int:
@@ -87,10 +96,12 @@ def run_facts(
     owner_rows: Iterable[int],
     seed_rows: int,
     gamma: float | None,
+    count_deviation: float,
 ) -> PublicFacts:
     """Facts of a run of so many rows under a curator's settings.
 
-    The consumer's epsilon is not the curator's to know; it is taken to be that of owners.
+    The consumer's epsilon is not the curator's to know; it is taken to be that of owners, where the consumer
+    does not say how noisy its counts are.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than are asked for.
@@ -106,4 +117,10 @@ def run_facts(
         labelled=schema.label is not None,
         width=schema.encoded_width,
         gamma=gamma,
+        counts_epsilon=validation_epsilon(settings, count_deviation) if count_deviation else None,
     )
+
+
+def validation_epsilon(settings: SummarySettings, count_deviation: float) -> float:
+    """Epsilon of D_v's histogram for rules of sizes; owners' where its consumer says no deviation."""
+    return rule_epsilon(count_deviation) if count_deviation else settings.privacy.of_row

@@ -58,9 +58,16 @@ def uniform(facts: PublicFacts, rho: float) -> float:
 def cells(facts: PublicFacts, rho: float) -> float:
     """Estimate for a summary by cells with weights over rho p rows."""
     rows: float = (ROWS / (rho * facts.rows)) ** CELLS_ROWS_POWER
-    target: float = (TARGET / facts.validation_rows) ** CELLS_TARGET_POWER * facts.epsilon**-EPSILON_POWER
+    target: float = (TARGET / facts.validation_rows) ** CELLS_TARGET_POWER * _least_epsilon(
+        facts
+    ) ** -EPSILON_POWER
     together = COALITIONS if in_coalitions(facts) else 1.0
     return min(1.0, CELLS * narrow(facts) * rows * target * together)
+
+
+def _least_epsilon(facts: PublicFacts) -> float:
+    """The smaller epsilon of the two kinds of counts; they were measured equal."""
+    return min(facts.epsilon, facts.of_target)
 
 
 def in_coalitions(facts: PublicFacts) -> bool:

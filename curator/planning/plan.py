@@ -169,7 +169,7 @@ def _likely(name: str, protocol: str, ratio: float, value: float, rows: int, con
 def _concern(facts: PublicFacts, rows: int) -> str:
     if rows > USABLE * facts.pool:
         return "orders would take nearly all rows"
-    reach = facts.validation_rows * facts.epsilon
+    reach = facts.validation_rows * facts.of_target
     if reach < SMALL_TARGET:
         return f"m eps = {reach:.3g} is below {SMALL_TARGET}: D_v's histogram is noise"
     return ""

@@ -41,6 +41,12 @@ def noise_of_asks(target: PrivacyTarget, asks: int) -> CountNoise:
     return histogram_noise(target.of_row) if asks == 1 else costs_of_asks(target, asks).noise
 
 
+def deviation_of_asks(target: PrivacyTarget, asks: int) -> float:
+    """Find the deviation of the noise on each count, which a request says; 0 for discrete Laplace."""
+    how = noise_of_asks(target, asks)
+    return 0.0 if isinstance(how, HistogramNoise) else math.sqrt(how.variance)
+
+
 @functools.lru_cache(maxsize=64)
 def costs_of_asks(target: PrivacyTarget, asks: int) -> CostsOfAsks:
     """Costs of so many requests under either law.

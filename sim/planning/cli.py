@@ -12,6 +12,7 @@ from rich.table import Table
 
 from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
+from fedkme.cells.asks import deviation_of_asks
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
@@ -55,7 +56,10 @@ def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
     gamma = kernel if isinstance(kernel, float) else None
     sizes = [len(table) for table in scenario.owners.values()]
     seeds = 0 if scenario.seeds is None else len(scenario.seeds)
-    return run_facts(summary, scenario.schema, summary.p, len(scenario.validation), sizes, seeds, gamma)
+    noisier = deviation_of_asks(summary.privacy, summary.asks)
+    return run_facts(
+        summary, scenario.schema, summary.p, len(scenario.validation), sizes, seeds, gamma, noisier
+    )
 
 
 def show(found: Recommendation, console: Console) -> None:

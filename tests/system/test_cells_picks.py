@@ -5,17 +5,30 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import numpy as np
+
 from curator.cells.settings import CellsSettings
 from curator.summary.settings import SummarySettings
+from fedkme.cells.directions import ENOUGH, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import Answer, Directive
 from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import BoundedRange
 from fedkme.privacy.ledger import read_ledger
+from fedkme.privacy.settings import GaussianSettings
+from fedkme.tables.files import save_table
+from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.table import Table
 from owner.runs import RunManager
 from tests.system.cell_market import SMALL, faults_in, record_of, town
 from tests.system.market import market
 
+JOBS = Schema(
+    columns=(
+        Numeric(name="x", bounds=(0, 1), count=3),
+        Category(name="job", categories=("clerk", "cook", "doctor", "pilot")),
+    )
+)
 PICKING = SummarySettings(features=SMALL, protocol="cells", cells=CellsSettings(picks=2, pick_share=0.2))
 
 
@@ -59,3 +72,32 @@ async def test_what_d_v_picked_is_drawn_once_and_outlives_its_curator(tmp_path: 
 async def test_d_v_pays_for_picks_within_its_budget(tmp_path: Path) -> None:
     async with town(tmp_path, summary=PICKING) as at:
         await at.consumer(budget=WindowBudget(epsilon=1.0, delta=1e-5))
+
+
+def people(count: int, seed: int, doctors: float) -> Table:
+    """Rows of JOBS with such a share of doctors."""
+    chance = np.random.default_rng(seed)
+    jobs = np.where(chance.random(count) < doctors, 2, chance.integers(2, size=count))
+    return Table(np.column_stack([chance.random((count, 3)), jobs]))
+
+
+async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(tmp_path: Path) -> None:
+    # Decision 020, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
+    # of doctors, of which owners have few: no direction of the menu is as far as theirs.
+    async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
+        for seed, name in enumerate("ab"):
+            save_table(tmp_path / f"{name}-rows.npz", people(300, seed, 0.1))
+            at.owner(name, data=tmp_path / f"{name}-rows.npz")
+        save_table(tmp_path / "doctors.npz", people(200, 9, 1.0))
+        await at.consumer(validation=tmp_path / "doctors.npz", target=GaussianSettings())
+    record, paid = record_of(tmp_path), [e.disclosure for e in read_ledger(tmp_path / "consumer.db")]
+    assert (record["status"], record["protocol"], record["faults"]) == ("complete", "cells", [])
+    assert record["plan"]["line"].startswith("plan: cells, rho 2")
+    assert 1 <= len(record["cells"]["picks"]) <= USUAL_PICKS
+    share = ENOUGH / 200
+    events = [line.event for line in paid if line.observer == "curator"]
+    assert events[:-1] == [BoundedRange(share)] * len(record["cells"]["picks"])
+    assert events[-1] == histogram_noise(1.0 - USUAL_PICKS * share).event
+    assert faults_in(tmp_path) == []
+    with np.load(tmp_path / "consumer" / "summary.npz") as summary:
+        assert (summary["x"][:, 3] == 2).mean() > 0.9

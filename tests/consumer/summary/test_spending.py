@@ -10,8 +10,8 @@ import pytest
 from consumer.party import ConsumerParty
 from consumer.requests import Requests
 from consumer.settings import RequestSettings
-from curator.cells.code_book import validation_epsilon
 from curator.cells.family import declared_noise
+from curator.planning.facts import validation_epsilon
 from curator.summary.settings import SummarySettings
 from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
@@ -130,4 +130,4 @@ def test_the_curator_takes_cells_by_the_noise_that_it_is_told() -> None:
         lab = Lab(asks)
         request = request_from_wire(request_to_wire(lab.party.document(Path("out")).request))
         assert request.count_deviation == pytest.approx(deviation, abs=0.01)
-        assert validation_epsilon(settings, request) == pytest.approx(epsilon, abs=1e-3)
+        assert validation_epsilon(settings, request.count_deviation) == pytest.approx(epsilon, abs=1e-3)

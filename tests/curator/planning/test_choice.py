@@ -25,8 +25,11 @@ def chosen(
     p: int = 100,
     validation: int = 250,
     silent: int = 0,
+    deviation: float = 0.0,
 ) -> SummaryChoice:
-    request = SummaryRequest("consumer", b"1" * 16, SCHEMA.digest(), p, validation, 0.1)
+    request = SummaryRequest(
+        "consumer", b"1" * 16, SCHEMA.digest(), p, validation, 0.1, count_deviation=deviation
+    )
     owners = [*sizes, *(f"silent-{n}" for n in range(silent))]
     return choose(settings or SummarySettings(), SCHEMA, request, owners, sizes, 0)
 
@@ -56,6 +59,14 @@ def test_what_public_facts_change() -> None:
     assert taken(settings=tiny)[0] == "uniform"
     assert taken(sizes={f"owner-{n}": 4 for n in range(500)}) == ("cells", 2.0)
     assert taken(sizes=dict.fromkeys("abc", 40)) == ("uniform", 1.0)
+
+
+def test_counts_that_are_noisier_for_later_requests() -> None:
+    # `asks = 20` of a consumer at (1, 1e-5): deviation 5.28 in place of 2.8, so 18 rows of D_v are as good as
+    # 9.6, of which the plan takes no cells.
+    assert [taken(validation=18, deviation=noise)[0] for noise in (0.0, 5.28)] == ["cells", "uniform"]
+    once, often = chosen().relative_mmd2[0], chosen(deviation=5.28).relative_mmd2[0]
+    assert once < often < 1.1 * once
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0, 1000.0])

@@ -47,6 +47,8 @@ def test_a_plan_reads_no_row() -> None:
     plan = make_plan(facts_of(scenario, settings.summary))
     assert plan == make_plan(facts_of(nothing, settings.summary))
     assert plan.facts.validation_rows == len(scenario.validation)
+    often = load_simulation("digits", ["summary.asks=20"])
+    assert make_plan(facts_of(scenario, often.summary)).facts.of_target < plan.facts.of_target
     fewer = replace(scenario, validation=scenario.validation.take(np.arange(30)))
     assert plan != make_plan(facts_of(fewer, settings.summary))
 
