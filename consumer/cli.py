@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -9,15 +10,21 @@ import typer
 
 from consumer.releases.client import attaching, load_release_settings
 from consumer.releases.client import run as run_release
+from consumer.requests import Requests
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run
+from consumer.summary.received import load_validation
 from fedkme.config import load_toml, validate
 from fedkme.heads.files import export
+from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
+from fedkme.store import open_store
+from fedkme.tables.schema import load_schema
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
+GoesOn = Annotated[bool, typer.Option("--goes-on", help="It may share rows with some earlier D_v.")]
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -61,6 +68,18 @@ def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
     typer.echo(export(settings.journal, settings.name, out))
+
+
+@app.command("new-data")
+def new_data(config: Config, goes_on: GoesOn = False) -> None:
+    """Begin the budget anew for a D_v that shares no row with those of which something left."""
+    settings = _settings(config)
+    schema = load_schema(settings.schema_file)
+    units = units_of(load_validation(settings, schema), schema)
+    with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
+        requests = Requests(settings.name, store)
+        apart = requests.files.begin_anew(settings.name, units, requests.used_files, goes_on)
+    typer.echo(f"the budget of {settings.name} counts no request over {apart} earlier files; lines stay")
 
 
 @app.command()

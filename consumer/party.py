@@ -116,7 +116,8 @@ class ConsumerParty:
 
     def _spent(self) -> list[Disclosure]:
         """Disclosures of D_v that its budget counts."""
-        return self.requests.within(None if self.budget is None else self.budget.days, self.clock())
+        days = None if self.budget is None else self.budget.days
+        return self.requests.within(days, self.clock(), self.validation.digest())
 
     def keep_head(self, run: str, head: Head) -> None:
         """Keep a head of the curator's ledger; of one that does not follow it is told, and the run goes on.

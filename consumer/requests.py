@@ -7,7 +7,7 @@ transaction; whoever asks again gets those bytes, for that plan, or none (docs/d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from google.protobuf.message import DecodeError
 
@@ -25,6 +25,7 @@ from fedkme.errors import (
 )
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import HeadLog
+from fedkme.ledgers.data_files import DataFiles
 from fedkme.ledgers.windows import Readings, begin_of
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
@@ -105,8 +106,31 @@ class KeptRequest:
         self.document, self.status = kept, status
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Lines of a ledger that some requests explain: those of their runs, and those of being made."""
+
+    runs: set[str] = field(default_factory=set)
+    made: set[Disclosure] = field(default_factory=set)
+
+    def add(self, document: RequestDocument) -> None:
+        """Take in the lines of one request."""
+        self.made.update(document.disclosures)
+        if document.plan is not None:
+            self.runs.add(document.plan.run)
+
+    def has(self, line: Disclosure) -> bool:
+        """Check whether one of them is the line's."""
+        return line.run in self.runs or line in self.made
+
+
 class Requests:
-    """Requests and ledger of one consumer."""
+    """Requests and ledger of one consumer.
+
+    Attributes:
+        consumer: its name.
+        files: its D_v over time.
+    """
 
     def __init__(self, consumer: str, store: Store) -> None:
         """Go on with what a store holds.
@@ -115,6 +139,7 @@ class Requests:
             LedgerError: its last line is no entry of this consumer's.
         """
         self.consumer = consumer
+        self.files = DataFiles(store)
         self._store = store
         self._ledger = stored_ledger(consumer, store)
 
@@ -123,19 +148,39 @@ class Requests:
         """Disclosures of D_v, in the order in which they were charged."""
         return disclosures_in(kept.line for kept in self._store.ledger())
 
-    def within(self, days: float | None, now: float) -> list[Disclosure]:
+    @property
+    def used_files(self) -> set[bytes]:
+        """Digests of each D_v of which something may have left."""
+        return {known.data for known in self._documents() if known.plan is not None or known.disclosures}
+
+    def within(self, days: float | None, now: float, data: bytes) -> list[Disclosure]:
         """Disclosures of D_v that may lie in the last so many days; all of them without a number.
+
+        Those of another D_v are among them, unless it is apart from this one (`fedkme.ledgers.data_files`).
 
         Args:
             days: of the window.
             now: Unix seconds.
+            data: digest of D_v.
         """
         readings, begin, lines = Readings(self._store), begin_of(days, now), self._store.ledger()
         for kept in lines:
             readings.add(kept.seq, kept.written)
         inside = [kept.line for kept in lines if readings.latest(kept.seq, kept.written) >= begin]
         readings.note(now)
-        return disclosures_in(inside)
+        return self._of_data(disclosures_in(inside), self.files.apart(data))
+
+    def _of_data(self, lines: list[Disclosure], apart: frozenset[bytes]) -> list[Disclosure]:
+        """Leave out lines of requests over files that are apart; one that no request explains stays."""
+        if not apart:
+            return lines
+        there, here = Explained(), Explained()
+        for document in self._documents():
+            (there if document.data in apart else here).add(document)
+        return [line for line in lines if not there.has(line) or here.has(line)]
+
+    def _documents(self) -> list[RequestDocument]:
+        return [_document(row) for row in self._store.runs()]
 
     def last(self, output: str) -> KeptRequest | None:
         """The last request whose rows go to a folder.

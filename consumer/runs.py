@@ -78,7 +78,7 @@ def watching(run: str) -> Work:
 
     async def work(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         schema = load_schema(settings.schema_file)
-        validation = load_validation(settings, schema)
+        validation = load_validation(settings, schema).table
         asked = _document(settings, run)
         _check_asked(run, asked, settings.request.p, validation)
 

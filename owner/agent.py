@@ -13,6 +13,7 @@ import grpc.aio
 
 from fedkme.directives import Answer, Directive
 from fedkme.errors import ConnectionFailedError, FedkmeError
+from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.pki.revocation import Revocation
 from fedkme.store import open_store
@@ -27,6 +28,7 @@ from fedkme.wire.directives import answer_to_wire, directive_from_wire, hello_to
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
+from owner.consent.history import files_of_runs
 from owner.consent.policy import check_columns
 from owner.party import OwnerParty
 from owner.runs import RunManager
@@ -112,6 +114,8 @@ async def join(
             reporter.say("refused", run=run, round=0, code=error.code, cause=error.cause, remedy=error.remedy)
 
         reporter.say("loaded", rows=len(table))
+        for line in DataFiles(store).take(units_of(found, schema), files_of_runs(store)):
+            reporter.say("warning", line=line)
         for (column, cells), count in found.swallowed.items():
             if cells.startswith(NOT_LISTED):
                 reporter.say("unlisted", column=column, cells=count)

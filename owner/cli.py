@@ -13,12 +13,15 @@ import typer
 from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
 from fedkme.heads.files import export
+from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import fault_of_name, resolve_paths
 from fedkme.pki.identity import IdentityFile
 from fedkme.protocols import fault_of_protocol, names
 from fedkme.store import open_store
 from fedkme.store.reading import read_store
+from fedkme.tables.files import load_rows
+from fedkme.tables.schema import load_schema
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
 from owner.settings import OwnerSettings
@@ -34,6 +37,7 @@ WIDTH = 100
 """Columns of tables that do not go to a terminal."""
 
 Config = Annotated[Path, typer.Argument(help="OWNER.toml")]
+GoesOn = Annotated[bool, typer.Option("--goes-on", help="They may share rows with some earlier data.")]
 
 
 @app.callback()
@@ -118,6 +122,19 @@ def resync(
         f"{settings.name} has {found.heads} heads and {found.lines} lines of {len(found.runs)} runs again; "
         "what it alone wrote of them is lost"
     )
+
+
+@app.command("new-data")
+def new_data(config: Config, goes_on: GoesOn = False) -> None:
+    """Begin budgets anew for rows that share none with those that runs were over; the process is stopped."""
+    from owner.consent.history import files_of_runs  # it imports accountants
+
+    settings = _settings(config)
+    schema = load_schema(settings.schema_file)
+    units = units_of(load_rows(settings.data, schema, settings.name, of_persons=True), schema)
+    with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
+        apart = DataFiles(store).begin_anew(settings.name, units, files_of_runs(store), goes_on)
+    typer.echo(f"budgets of {settings.name} count no run over {apart} earlier files; lines and rows stay")
 
 
 def _settings(config: Path) -> OwnerSettings:

@@ -73,10 +73,10 @@ class OwnerParty:
             StoreError: the store cannot be read.
             LedgerError: a line is no entry of a ledger.
         """
-        history = History(self.name, self.store)
+        data, settings = self.table.digest(), self.policy
+        history = History(self.name, self.store, data)
         history.read()
-        settings = self.policy
-        data, sent = self.table.digest(), SentRows(history.rows)
+        sent = SentRows(history.rows)
         pools = RowPools(self.store, data, len(self.table), self.noise_for("pool"), settings)
         policy = Policy(
             self.name, settings, self.schema, self.store, history, pools, self.approvals, self.clock

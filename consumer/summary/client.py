@@ -22,6 +22,7 @@ from consumer.summary.received import judge_received, keep_received, load_valida
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
+from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
 from fedkme.tables.schema import Schema, load_schema
@@ -135,12 +136,15 @@ async def _messages(
 async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
     """Ask for a summary and write it; then judge it."""
     schema = load_schema(settings.schema_file)
-    validation = load_validation(settings, schema)
+    found = load_validation(settings, schema)
+    validation = found.table
     make_folder(settings.output)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         requests = Requests(settings.name, store)
         adopt_earlier(settings.output, requests, reporter)
         reporter.say("loaded", rows=len(validation))
+        for line in requests.files.take(units_of(found, schema), requests.used_files):
+            reporter.say("warning", line=line)
         address = await reporter.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
         identity = own_identity(settings.identity, reporter)

@@ -12,20 +12,20 @@ from consumer.summary.offers import Summary, pruned
 from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
-from fedkme.tables.files import load_table, table_bytes
+from fedkme.tables.files import Examined, load_rows, load_table, table_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 
-def load_validation(settings: ConsumerSettings, schema: Schema) -> Table:
-    """Load D_v.
+def load_validation(settings: ConsumerSettings, schema: Schema) -> Examined:
+    """Load D_v, with the persons that it is of.
 
     Raises:
         ConfigError: it has no rows.
         DataError: it does not follow the schema.
     """
-    validation = load_table(settings.validation, schema, settings.name, of_persons=True)
-    if not len(validation):
+    validation = load_rows(settings.validation, schema, settings.name, of_persons=True)
+    if not len(validation.table):
         raise ConfigError("the validation set has no rows", "Give at least one row.")
     return validation
 

@@ -12,7 +12,7 @@ from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.errors import BudgetError
 from fedkme.exchange import CellsPlan
 from fedkme.privacy.budget import WindowBudget, check_budget
-from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, validation_of
+from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, repeated, validation_of
 from fedkme.privacy.settings import target_event
 
 
@@ -37,6 +37,16 @@ def shared_events(request: RequestSettings, cells: CellsPlan | None) -> list[Eve
     menu, how = counting(request, cells)
     picks = [] if menu is None else menu.events(request.privacy.of_row)
     return [*picks, how.event]
+
+
+def check_asks(consumer: str, budget: WindowBudget | None, request: RequestSettings) -> None:
+    """Refuse a budget that ends before the requests that are meant to be made, all by cells.
+
+    Raises:
+        BudgetError: it does.
+    """
+    every = repeated(noise_of_asks(request.privacy, request.asks).event, request.asks)
+    check_spending(consumer, budget, [], [every])
 
 
 def check_request(

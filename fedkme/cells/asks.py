@@ -20,6 +20,9 @@ from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.presets import PrivacyTarget
 
+OFTEN = 20
+"""Requests by which the cost of asking often is shown to who means to ask once."""
+
 
 @dataclass(frozen=True)
 class CostsOfAsks:
@@ -59,6 +62,19 @@ def costs_of_asks(target: PrivacyTarget, asks: int) -> CostsOfAsks:
     gaussian = GaussianNoise(target.group * L2_STEP * gaussian_sigma(target.epsilon, target.delta))
     totals = [_total(noise, target, asks) for noise in (laplace, gaussian)]
     return CostsOfAsks(laplace if totals[0] <= totals[1] else gaussian, *totals)
+
+
+def words_of_asks(target: PrivacyTarget, asks: int) -> str:
+    """Cost of so many requests over one D_v, in a line; who means to ask once hears what asking often is."""
+    many = asks if asks > 1 else OFTEN
+    costs = costs_of_asks(target, many)
+    least = f"{min(costs.laplace, costs.gaussian):.3g}"
+    if asks > 1:
+        return f"asks = {asks}: all of them cost D_v's counts epsilon {least} at delta {target.delta:g}"
+    return (
+        f"asks = 1: each request is paid for anew; {OFTEN} of them cost D_v's counts epsilon "
+        f"{costs.laplace:.3g} at delta {target.delta:g}, and {least} with asks = {OFTEN}"
+    )
 
 
 def rule_epsilon(deviation: float) -> float:

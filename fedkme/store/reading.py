@@ -22,8 +22,14 @@ class SqliteReader(SqliteStore):
 
     _BEGIN = "BEGIN"
 
-    def __init__(self, path: Path | str, party: str) -> None:
+    def __init__(self, path: Path | str, party: str, unchanged: bool = False) -> None:
         """Open the store of a party that is there.
+
+        Args:
+            path: the file.
+            party: whose it is.
+            unchanged: make no file beside it where nobody has it open; a process that starts meanwhile is
+                not seen, and what is read may then be wrong.
 
         Raises:
             StoreError: the store is missing, of another party or version, damaged or unreadable.
@@ -35,7 +41,8 @@ class SqliteReader(SqliteStore):
             raise StoreError(f"{self._where} is not there", "Start the party once; it makes its store.")
         with contextlib.ExitStack() as undo:
             with self._explained():
-                uri = f"{self._path.as_uri()}?mode=ro"
+                alone = not self._path.with_name(f"{self._path.name}-wal").exists()
+                uri = f"{self._path.as_uri()}?mode=ro{'&immutable=1' if unchanged and alone else ''}"
                 self._connection = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
             undo.callback(self._connection.close)
             version = self._version()

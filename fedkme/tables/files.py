@@ -63,6 +63,7 @@ class Examined:
         ragged: lines with more or fewer cells than the header.
         faults: cells that do not fit; names that are in no list are among them where they are too many.
         swallowed: number of cells that `missing` and `clip` replace, by column and what they are.
+        persons: person of each row of the file, where the schema names one and the rows are private.
     """
 
     table: Table
@@ -71,6 +72,7 @@ class Examined:
     ragged: Sequence[int]
     faults: Sequence[FaultyCells]
     swallowed: Counter[tuple[str, str]]
+    persons: Sequence[str] = ()
 
 
 def load_table(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Table:
@@ -132,7 +134,8 @@ def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = Fa
     joined = joined_parts(parts, file.unknown)
     if of_persons and not joined.faults:
         joined = replace(joined, table=_bounded(joined.table, schema, persons, party))
-    return Examined(joined.table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed)
+    places = np.concatenate(lines)
+    return Examined(joined.table, unit, places, ragged, joined.faults, joined.swallowed, persons)
 
 
 def table_from_columns(
@@ -171,9 +174,10 @@ def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -
     schema.check_form(table, party)
     faults = list(schema.faults(table.values))
     swallowed, lines = schema.swallowed(table.values), np.arange(1, len(table) + 1)
+    persons = _persons(arrays, schema) if of_persons else []
     if of_persons and not faults:
-        table = _bounded(table, schema, _persons(arrays, schema), party)
-    return Examined(table, "row", lines, [], faults, swallowed)
+        table = _bounded(table, schema, persons, party)
+    return Examined(table, "row", lines, [], faults, swallowed, persons)
 
 
 def _refuse(faults: Sequence[FaultyCells], party: str, unit: str, lines: NDArray[np.int64]) -> None:

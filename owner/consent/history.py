@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from fedkme.errors import ProtocolError, StoreError
+from fedkme.ledgers.data_files import DataFiles
 from fedkme.ledgers.windows import Readings
 from fedkme.privacy.events import (
     CONSUMER,
@@ -32,6 +33,7 @@ from fedkme.privacy.ledger import disclosures_in
 from fedkme.protocols import PROTOCOLS, SKETCH
 from fedkme.store import OPEN, RunRow, Store
 from fedkme.sums.disclosures import SUMS
+from fedkme.wire.journals import digest_from_bytes
 from owner.consent.pools import PoolSize
 
 _ADMITTED = "admitted/"
@@ -90,6 +92,12 @@ class Admission:
         store.put(f"{_ADMITTED}{self.run}", json.dumps(plain).encode("ascii"))
 
 
+def files_of_runs(store: Store) -> set[bytes]:
+    """Digests of the files that runs were over which were let in; runs of earlier releases are left out."""
+    rows = map(store.run, (key.removeprefix(_ADMITTED) for key in store.keys(_ADMITTED)))
+    return {digest_from_bytes(row.document) for row in rows if row is not None}
+
+
 def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, ...]:
     """Cost of a run to an owner's rows towards its consumer, given what the run plans.
 
@@ -123,16 +131,20 @@ class Told:
 class History:
     """Reads the store as far as it has not; one for each opening of it.
 
+    Costs are those of the file in hand: runs over files that are apart from it cost its rows nothing.
+
     Attributes:
         told: what left, by run, in the order of the ledger.
         admitted: runs that were let in, by name.
         readings: of the clock, by the ledger.
     """
 
-    def __init__(self, owner: str, store: Store) -> None:
-        """Begin for one owner; `read` fills it."""
+    def __init__(self, owner: str, store: Store, data: bytes | None = None) -> None:
+        """Begin for one owner, with the digest of the file in hand, or of the last; `read` fills it."""
         self._owner = owner
         self._store = store
+        files = DataFiles(store)
+        self._apart = files.apart(files.in_hand if data is None else data)
         self.readings = Readings(store)
         self.told: dict[str, Told] = {}
         self.admitted: dict[str, Admission] = {}
@@ -208,12 +220,17 @@ class History:
         for run in dict.fromkeys((*self.told, *self.admitted)):
             admission = self.admitted.get(run)
             others = admission is not None and consumers is not None and admission.consumer not in consumers
-            if run == without or others:
+            if run == without or others or self._is_apart(run):
                 continue
             if run in under_way and admission is not None:
                 yield from admission.towards(observer)
             else:
                 yield from self.cost(run, since, observer)
+
+    def _is_apart(self, run: str) -> bool:
+        """Check whether a run was over rows that share none with those of the file in hand."""
+        row = self._store.run(run) if self._apart else None
+        return row is not None and digest_from_bytes(row.document) in self._apart
 
     def _ended(self, run: str, told: Told) -> float:
         """The latest time at which a run may have ended, Unix seconds."""

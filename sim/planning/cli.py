@@ -12,7 +12,7 @@ from rich.table import Table
 
 from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
-from fedkme.cells.asks import deviation_of_asks
+from fedkme.cells.asks import deviation_of_asks, words_of_asks
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
@@ -44,10 +44,11 @@ def plan(
     settings = load_simulation(scenario, assignments or [])
     facts = facts_of(build_scenario(settings.scenario, settings.seed), settings.summary)
     found = make_plan(facts, most, pruning)
+    asks = words_of_asks(settings.summary.privacy, settings.summary.asks)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        typer.echo(json.dumps({**found.to_json(), "asks": asks}, indent=2))
     else:
-        show(found, Console(width=None if sys.stdout.isatty() else _WIDTH))
+        show(found, asks, Console(width=None if sys.stdout.isatty() else _WIDTH))
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
@@ -62,8 +63,8 @@ def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
     )
 
 
-def show(found: Recommendation, console: Console) -> None:
-    """The table, the recommendation, and what it cannot know."""
+def show(found: Recommendation, asks: str, console: Console) -> None:
+    """The table, the recommendation, what it cannot know, and what asking again costs."""
     facts = found.facts
     console.print(
         f"m = {facts.validation_rows}, {facts.owners} owners of {facts.owner_rows[0]} to "
@@ -90,5 +91,5 @@ def show(found: Recommendation, console: Console) -> None:
     console.print(table)
     settings = next(e.settings for e in found.estimates if e.name == found.recommended)
     console.print(f"take {found.recommended} ({settings}): {found.reason}", highlight=False)
-    for caution in found.cautions:
+    for caution in [*found.cautions, asks]:
         console.print(f"- {caution}", highlight=False)

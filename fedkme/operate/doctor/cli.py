@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fedkme.errors import FedkmeError
+from fedkme.operate.doctor.budgets import check_budgets
 from fedkme.operate.doctor.certificates import check_identity
 from fedkme.operate.doctor.configuration import read_configuration, role_of
 from fedkme.operate.doctor.files import check_files
@@ -65,5 +66,6 @@ def examine(config: Path | None) -> Iterator[Finding]:
     name = str(getattr(settings, "name", role))
     yield from check_identity(settings, role, name)
     yield from check_files(settings, name)
+    yield from looked("budgets", lambda: check_budgets(settings))
     yield from looked("packages", lambda: check_packages(settings))
     yield from check_network(settings)

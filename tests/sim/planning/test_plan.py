@@ -174,6 +174,8 @@ def test_the_command_prints_a_table_and_json() -> None:
     assert all(math.isfinite(estimate["mmd2"]) for estimate in plan["estimates"])
     text = CliRunner().invoke(app, ["digits", "--set", "scenario.copies=1"], catch_exceptions=False).output
     assert f"take {plan['recommended']}" in text
+    assert plan["asks"] in " ".join(text.split())
+    assert "20 of them cost D_v's counts epsilon 16 " in plan["asks"]
 
 
 def test_the_document_has_the_table_that_the_code_prints() -> None:
