@@ -13,6 +13,7 @@ from curator.runs.queue import kind_of
 from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
 from fedkme.config import load_toml, validate
+from fedkme.errors import ConfigError
 from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
@@ -35,10 +36,36 @@ def curator() -> None:
 
 @app.command()
 def serve(
-    config: Annotated[Path, typer.Argument(help="CURATOR.toml")], supervised: Supervised = False
+    config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
+    page: Annotated[str | None, typer.Option(help="HOST:PORT of a page to watch, on this machine.")] = None,
+    supervised: Supervised = False,
 ) -> None:
-    """Serve owners and consumers until told to stop."""
-    raise typer.Exit(run_party(lambda: _settings(config), supervised, serve_runs, service=True))
+    """Serve owners and consumers until told to stop.
+
+    fedkme curator serve curator.toml --page 127.0.0.1:8080
+    """
+
+    def load() -> CuratorSettings:
+        settings = _settings(config)
+        return settings if page is None else settings.model_copy(update={"page": page})
+
+    raise typer.Exit(run_party(load, supervised, serve_runs, service=True))
+
+
+@app.command("page")
+def page_addresses(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
+    """Print the addresses of the page to watch: the operator's own, and one to hand to each party.
+
+    An address with a token opens one view; who has it sees that view.
+    """
+    settings = _settings(config)
+    if settings.page is None:
+        raise ConfigError(f"{config.name} has no page", "Set 'page', for example to 127.0.0.1:8080.")
+    place = settings.page_address()
+    place.check()
+    parties = {"owner": settings.owners, "consumer": settings.consumers}
+    for words in ("curator", *(f"{role}:{name}" for role, names in parties.items() for name in names)):
+        typer.echo(f"{words:<24}{place.link(words)}")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grp
 
 if TYPE_CHECKING:
     from curator.metrics import CuratorMetrics  # imported only where figures are asked for
+    from curator.watch.state import CuratorWatch
 
 GRACE_S = 2.0
 """Time that open calls may take to end when the curator stops."""
@@ -73,6 +74,9 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             say, counters, kept = _measured(
                 settings.metrics, settings.metrics_anywhere, store, reporter, open_now
             )
+        watch: CuratorWatch | None = None
+        if settings.page is not None:
+            say, watch = _watched(settings, kept, say)
         schema = load_schema(settings.schema_file)
         names = NameRegister(settings.owners, settings.consumers)
         members = Members(
@@ -100,6 +104,8 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         runs = RunQueue(kept, lifecycle.carry_out, settings.runs_at_once)
         if counters is not None:
             counters.watch(members, runs)
+        if watch is not None:
+            open_now.enter_context(_page(settings, watch, members, reporter))
         for run in runs.left_open():
             members.enlist(run.name, run.document.owners)
         admission = CertificateCheck(
@@ -171,6 +177,34 @@ def _measured(
             spending.refresh()
 
     return say, metrics, timed(store, metrics.registry)
+
+
+def _watched(
+    settings: CuratorSettings, store: Store, say: Callable[..., None]
+) -> tuple[Callable[..., None], CuratorWatch]:
+    """Add what `page` needs: reports that are heard, and the state that they make."""
+    from curator.watch.state import CuratorWatch
+
+    watch = CuratorWatch(settings, store)
+
+    def heard(event: str, **fields: Any) -> None:
+        watch.hear(event, fields)
+        say(event, **fields)
+
+    return heard, watch
+
+
+@contextlib.contextmanager
+def _page(
+    settings: CuratorSettings, watch: CuratorWatch, members: Members, reporter: StatusReporter
+) -> Iterator[None]:
+    """Serve the page of a state while inside."""
+    from fedkme.watch.server import shown
+
+    watch.attend(members)
+    with shown(settings.page_address(), watch.state) as address:
+        reporter.say("page", address=address)
+        yield
 
 
 async def _told_to_stop(calls: ConsumerAdmission, reporter: StatusReporter) -> bool:

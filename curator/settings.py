@@ -14,6 +14,7 @@ from fedkme.party import ConsumerName, CuratorName, OwnerName, ServicePartySetti
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR
 from fedkme.tables.data_file import Source
+from fedkme.watch.place import PageAddress
 
 
 class CuratorSettings(ServicePartySettings):
@@ -51,6 +52,12 @@ class CuratorSettings(ServicePartySettings):
     """Time that runs under way may go on after SIGTERM; what is not over then goes on at the next start."""
     runs: int | None = Field(None, ge=1)
     """Stop after this many runs; by default serve until told to stop."""
+    page: str | None = None
+    """host:port of the page to watch, for example 127.0.0.1:8080; none: nowhere. Off loopback it needs
+    `identity` and `page_secret`."""
+    page_secret: Path | None = None
+    """File of the secret behind the tokens of viewers (`fedkme curator page`); made where it is not there.
+    Without one, and in plaintext, the page is for this machine alone."""
     budget: Budget | None = None
     """Most that owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
     summary: SummarySettings = Field(default_factory=SummarySettings)
@@ -66,6 +73,11 @@ class CuratorSettings(ServicePartySettings):
         if "journal" in changes:
             changes["journal"] = str((directory / self.directory / self.journal).absolute())
         return changes
+
+    def page_address(self) -> PageAddress:
+        """Place of the page to watch, where there is one."""
+        assert self.page is not None, "the caller looked"
+        return PageAddress(self.page, self.identity, self.page_secret)
 
     @model_validator(mode="after")
     def _one_name_one_party(self) -> Self:

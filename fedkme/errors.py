@@ -273,6 +273,8 @@ _EXTRAS = {
     "optax": "release",
     "mbi": "release",
     "networkx": "release",
+    "starlette": "page",
+    "uvicorn": "page",
 }
 
 

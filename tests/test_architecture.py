@@ -50,6 +50,8 @@ LAYERS = (
     "directives",
     "releases",
     "ledgers",
+    "pages",
+    "watch",
     "wire",
     "operate",
     "testing",

@@ -8,6 +8,7 @@ dropped. Nothing here knows gRPC, so that tests can put any network between.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,6 +59,7 @@ class PendingAnswer:
     traffic: Traffic
     answer: asyncio.Future[Answer]
     limit: asyncio.Timeout
+    since: float = field(default_factory=time.time)
     parts: list[pb.OwnerMessage] = field(default_factory=list)
     rows: int = 0
     words: int = 0
@@ -89,6 +91,21 @@ class PendingAnswer:
         if self.rows > limits.rows or (not rows.last and not len(rows.rows)):
             return "more rows than it was asked for"
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that an owner has not answered.
+
+    Attributes:
+        directive: its name on the wire.
+        since: when it was asked, Unix seconds.
+        due: when the run goes on without the answer, likewise.
+    """
+
+    directive: str
+    since: float
+    due: float | None
 
 
 class Connection(Protocol):
@@ -138,6 +155,15 @@ class OwnerConnection:
     def stream(self) -> Stream | None:
         """The stream of the newest process, if there is one."""
         return self._stream
+
+    def question(self, run: str) -> OpenQuestion | None:
+        """Question of a run, or of a part of it, that waits for its answer; any thread may ask."""
+        for name, call in list(self._calls.items()):
+            if name.partition("/")[0] == run:
+                limit = call.limit.when()  # by the loop's clock, which is the monotonic one
+                due = None if limit is None else round(time.time() + limit - time.monotonic())
+                return OpenQuestion(call.directive.WhichOneof("body") or "", call.since, due)
+        return None
 
     async def attach(self, stream: Stream) -> None:
         """Go on with another stream: what waits for an answer is sent again."""

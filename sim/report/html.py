@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme import __version__
+from fedkme.pages.style import STYLE
 from sim.report.formatting import number, short
-from sim.report.page.style import STYLE
 
 WIDE = 6
 """Columns from which on a table has no room on a phone."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme import __version__
+from fedkme.pages.glossary import explained
 from sim.report import privacy
 from sim.report.families.table import words_of
 from sim.report.families.words import Words
@@ -52,7 +53,6 @@ from sim.report.html import (
     tiles,
 )
 from sim.report.page import observers
-from sim.report.page.glossary import explained
 
 MOST_OWNERS = 40
 MOST_IMAGES = 100

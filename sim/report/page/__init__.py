@@ -1,1 +1,1 @@
-"""Parts of a page that explain it: the glossary, the picture of who saw what, the style."""
+"""Parts of a page that explain it: the picture of who saw what."""

@@ -1,0 +1,137 @@
+"""Figures of the ledger for who watches: rows that came, the privacy matrix, the budget; read as it grows."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from fedkme.privacy.budget import Budget
+from fedkme.privacy.events import (
+    CURATOR,
+    OWNERS,
+    Disclosure,
+    Event,
+    HashedRows,
+    RawRows,
+    SealedRows,
+    is_validation,
+    leaves,
+)
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.store import LedgerLine, Store
+from fedkme.watch.state import BudgetUse, Learned
+
+DELTA = 1e-5
+"""Delta at which epsilons are stated, as `fedkme audit ledger` does."""
+REST = 10.0
+"""Part of the time that accountants leave to others: what took a second is computed again after ten."""
+_LATEST = 12
+"""Runs of which the budget's curve has a point each."""
+
+
+class LedgerFigures:
+    """Reads a ledger as far as it has not; for one thread at a time."""
+
+    def __init__(self, store: Store, budget: Budget | None) -> None:
+        self.learned: tuple[Learned, ...] = ()
+        self.spending: BudgetUse | None = None
+        self._store = store
+        self._budget = budget
+        self._read = self._computed = 0
+        self._due = 0.0
+        self._lines: list[tuple[float, Disclosure]] = []
+        self._rows: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+        self._came: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        self._epsilons: dict[tuple[Event, ...], float] = {}
+
+    def read(self) -> None:
+        """Take in new lines; figures of accountants follow when they are due.
+
+        Raises:
+            StoreError: the store cannot be read.
+            LedgerError: a line is no entry of a ledger.
+        """
+        lines = self._store.ledger(self._read)
+        if lines:
+            self._take(lines)
+        begun = time.monotonic()
+        if self._computed < self._read and begun >= self._due:
+            self._computed = self._read
+            self._compute()
+            self._due = time.monotonic() + REST * (time.monotonic() - begun)
+
+    def rows(self, run: str) -> dict[str, int]:
+        """Rows that came of each owner in a run, in boxes or not."""
+        return {owner: max(kinds.values()) for owner, kinds in self._rows.get(run, {}).items()}
+
+    def came(self, run: str) -> tuple[tuple[float, int], ...]:
+        """Rows of all owners that came in a run, over time."""
+        return tuple(self._came.get(run, ()))
+
+    def _take(self, lines: Sequence[LedgerLine]) -> None:
+        for kept, line in zip(lines, disclosures_in(each.line for each in lines), strict=True):
+            self._lines.append((kept.written, line))
+            if line.observer == CURATOR and not is_validation(line.protected):
+                self._count(kept.written, line)
+        self._read = lines[-1].seq
+
+    def _count(self, at: float, line: Disclosure) -> None:
+        run = _whole(line.run)
+        kinds = self._rows[run].setdefault(line.protected, {})
+        for leaf in leaves([line.event]):
+            if isinstance(leaf, RawRows | SealedRows | HashedRows):
+                kinds[leaf.kind] = kinds.get(leaf.kind, 0) + leaf.count
+        if not kinds:
+            del self._rows[run][line.protected]
+        elif (rows := sum(self.rows(run).values())) > (self._came[run] or [(at, 0)])[-1][1]:
+            self._came[run].append((at, rows))
+
+    def _compute(self) -> None:
+        from fedkme.privacy.accountants import (
+            Sound,
+            matrix,
+        )  # what is slow to import waits until it is needed
+
+        cells = matrix((line for _, line in self._lines), Sound(), DELTA)
+        self.learned = tuple(
+            Learned(
+                cell.protected,
+                cell.observer,
+                cell.figure.epsilon,
+                cell.figure.delta,
+                cell.raw_rows,
+                cell.figure.reason,
+            )
+            for cell in cells
+        )
+        if self._budget is not None:
+            self.spending = BudgetUse(
+                self._budget.epsilon, self._budget.delta, tuple(self._spent(self._budget))
+            )
+
+    def _spent(self, budget: Budget) -> Iterator[tuple[float, float]]:
+        """Cost of owners' rows towards other owners after each of the latest runs that cost some."""
+        told = [
+            (at, line)
+            for at, line in self._lines
+            if line.observer == OWNERS and not is_validation(line.protected)
+        ]
+        last = {_whole(line.run): place for place, (_, line) in enumerate(told)}
+        for place in sorted(last.values())[-_LATEST:]:
+            yield told[place][0], self._epsilon([line for _, line in told[: place + 1]], budget.delta)
+
+    def _epsilon(self, told: Sequence[Disclosure], delta: float) -> float:
+        """Most that any owner's rows cost, as `check_owners` counts it."""
+        from fedkme.privacy.accountants import Sound, paid
+
+        names = {line.protected for line in told if line.protected != OWNERS} or {OWNERS}
+        costs = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in names}
+        for events in costs - self._epsilons.keys():
+            self._epsilons[events] = Sound().epsilon(events, delta).epsilon
+        return max(self._epsilons[events] for events in costs)
+
+
+def _whole(run: str) -> str:
+    """Name of the run that a part of it, such as the sketch of its cells, belongs to."""
+    return run.partition("/")[0]

@@ -1,0 +1,172 @@
+"""State of a curator's runs: what store, records and notes say, as one value."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from curator.owners.connection import OwnerConnection
+from curator.owners.members import Members
+from curator.runs.queue import OPEN, kind_of
+from curator.settings import CuratorSettings
+from curator.watch.ledger import LedgerFigures
+from curator.watch.notes import Notes, RunNotes, event_of, noted, rounds_of
+from fedkme.errors import BudgetError, PolicyError
+from fedkme.store import RunRow, Store
+from fedkme.watch.state import Lane, News, RunState, Watched
+from fedkme.wire.journals import RunDocument
+
+MOST_ENDED = 20
+"""Runs that are over and shown."""
+MOST_EVENTS = 40
+_QUESTIONS: Mapping[str, str] = {
+    "invite": "to take part",
+    "offer_keys": "for keys",
+    "broadcast": "for a bid",
+    "ask": "for the row that it bid",
+    "quote": "for counts at prices",
+    "sell": "for rows at a price",
+    "draw": "for rows at random",
+    "histogram": "for noisy counts by cell",
+    "fill_order": "for rows by cell",
+    "embed": "for sums",
+    "aggregate": "for its part of a secure sum",
+    "close": "to end the run",
+}
+"""Words for directives, by their names on the wire."""
+
+Connections = Callable[[], Sequence[OwnerConnection]]
+
+
+class CuratorWatch:
+    """State of a curator; it hears what is reported in one thread, and any other may ask for it."""
+
+    def __init__(self, settings: CuratorSettings, store: Store) -> None:
+        """Begin with what the store holds; owners are taken to be here until `attend`."""
+        self._settings = settings
+        self._store = store
+        self._connections: Connections | None = None
+        self._figures = LedgerFigures(store, settings.budget)
+        self._notes: Notes = {}
+        self._events: deque[News] = deque(maxlen=MOST_EVENTS)
+        self._records: dict[str, Mapping[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def attend(self, members: Members) -> None:
+        """Look from now on who is here, and who was asked what."""
+        self._connections = members.connections
+
+    def hear(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Take in what the curator reports."""
+        now = time.time()
+        self._notes = noted(self._notes, now, event, fields)
+        if (news := event_of(now, event, fields)) is not None:
+            self._events.appendleft(news)
+
+    def state(self) -> Watched:
+        """The state now.
+
+        Raises:
+            StoreError: the store cannot be read.
+            LedgerError: the ledger cannot.
+        """
+        with self._lock:
+            self._figures.read()
+            rows = [row for status in OPEN for row in self._store.runs(status)]
+            over = [row for row in self._store.runs() if row.status not in OPEN][-MOST_ENDED:]
+            runs = sorted(rows, key=lambda row: -row.opened) + over[::-1]
+            here = None if self._connections is None else {each.name: each for each in self._connections()}
+            return Watched(
+                self._settings.name,
+                time.time(),
+                tuple(self._run(row, here) for row in runs),
+                self._figures.learned,
+                self._figures.spending,
+                tuple(self._events.copy()),
+            )
+
+    def _run(self, row: RunRow, here: Mapping[str, OwnerConnection] | None) -> RunState:
+        document, notes = RunDocument.from_bytes(row.document), self._notes.get(row.run, RunNotes())
+        record = {} if row.status in OPEN else self._record(row.run)
+        kind = kind_of(document)
+        choice = document.planned.choice if kind == "summary" else None
+        protocol = notes.protocol or record.get("protocol") or (choice.protocol if choice else "")
+        wanted = document.summary.rows if kind == "summary" else 0
+        return RunState(
+            row.run,
+            row.peer,
+            kind,
+            row.status,
+            row.opened,
+            notes.began,
+            row.ended,
+            protocol,
+            wanted,
+            notes.done or record.get("rounds", 0),
+            notes.rounds or rounds_of(protocol, wanted),
+            notes.fraction,
+            notes.stage,
+            notes.progressed,
+            notes.plan or (choice.line if choice else ""),
+            choice.accessed if choice else 0,
+            self._figures.came(row.run),
+            notes.reason or record.get("reason") or "",
+            lanes=tuple(self._lanes(row, document, notes, record, here)),
+        )
+
+    def _lanes(
+        self,
+        row: RunRow,
+        document: RunDocument,
+        notes: RunNotes,
+        record: Mapping[str, Any],
+        here: Mapping[str, OwnerConnection] | None,
+    ) -> Iterator[Lane]:
+        """Lanes of the owners that a run began with, or may begin with."""
+        faults = {fault["owner"]: fault["line"] for fault in record.get("faults", ())} | dict(notes.faults)
+        came, rows = self._figures.rows(row.run), record.get("owner_rows", {})
+        begun = {*document.owners, *document.missing, *faults, *came}
+        expected = {*self._settings.owners, *(here or {})} if row.status in OPEN else rows.keys()
+        for owner in sorted(begun or expected):
+            if owner in faults:
+                yield _left(owner, faults[owner], rows.get(owner), came.get(owner, 0))
+                continue
+            connection = None if here is None else here.get(owner)
+            lane = _lane(owner, row, connection, bool(document.owners), here is None)
+            yield Lane(owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), came.get(owner, 0))
+
+    def _record(self, run: str) -> Mapping[str, Any]:
+        """Record of a run that is over; empty where there is none."""
+        if run not in self._records:
+            path: Path = self._settings.directory / run / "record.json"
+            try:
+                self._records[run] = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                return {}
+        return self._records[run]
+
+
+def _left(owner: str, line: str, rows: int | None, seen: int) -> Lane:
+    """Lane of an owner that left, by the line that says why."""
+    refused = line.startswith((f"error {PolicyError.code} ", f"error {BudgetError.code} "))
+    approval = refused and "fedkme owner approve" in line
+    return Lane(
+        owner, "approval" if approval else "refused" if refused else "lost", line, rows=rows, seen=seen
+    )
+
+
+def _lane(owner: str, row: RunRow, connection: OwnerConnection | None, begun: bool, present: bool) -> Lane:
+    """Lane of an owner that is in the run, or may come to it."""
+    if row.status not in OPEN:
+        return Lane(owner, "done")
+    question = None if connection is None else connection.question(row.run)
+    if not present and (connection is None or connection.stream is None):
+        return Lane(owner, "absent", due=question.due if question else None)
+    if question is not None:
+        return Lane(owner, "asked", _QUESTIONS.get(question.directive, ""), question.since, question.due)
+    return Lane(owner, "answered" if begun and row.status == "running" else "here")

@@ -1,0 +1,212 @@
+"""View of a curator's runs in words and numbers: what page, terminal and JSON show, the same in each.
+
+A view is plain values for JSON. Times are Unix seconds, so that who shows it can let them go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import groupby
+from typing import Any, TypeAlias, get_args
+
+from fedkme.privacy.events import CURATOR, OWNERS, is_validation
+from fedkme.watch.state import WAITS, Lane, LaneState, Learned, RunState, Viewer, Watched, seen_by
+
+View: TypeAlias = dict[str, Any]
+
+MOST_LANES = 40
+"""Owners that have a lane each; those of whom there is least to say are counted."""
+MOST_POINTS = 80
+"""Points of a curve."""
+_STATES: Mapping[LaneState, str] = {
+    "approval": "waits for approval",
+    "asked": "asked",
+    "absent": "not connected",
+    "lost": "lost",
+    "refused": "refused",
+    "here": "connected",
+    "answered": "answered",
+    "done": "took part",
+}
+_STATUSES = {
+    "asked": "waits for what its consumer offers",
+    "queued": "in the queue",
+    "running": "under way",
+    "over": "over",
+    "complete": "complete",
+    "stopped": "stopped early",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+_ORDER = {state: place for place, state in enumerate(get_args(LaneState))}
+EXACT, NOTHING = "without a bound", "nothing"
+
+
+def view_of(watched: Watched, viewer: Viewer) -> View:
+    """Show a viewer its part of a state."""
+    seen = seen_by(watched, viewer)
+    return {
+        "curator": seen.curator,
+        "as": {"role": viewer.role, "name": viewer.name},
+        "at": seen.at,
+        "note": seen.note,
+        "over": seen.over,
+        "viewers": [*_viewers(seen)] if viewer.role == "curator" else [],
+        "runs": [_run(run, viewer) for run in seen.runs],
+        "learned": [*_matrix(seen.learned)],
+        "budget": _budget(seen),
+        "events": [asdict(event) for event in seen.events],
+    }
+
+
+def waiting(run: RunState, viewer: Viewer) -> str:
+    """Say for whom a run waits, and why; empty where it waits for nobody."""
+    lanes = [lane for lane in run.lanes if lane.state in _waits(run)]
+    if run.status == "asked" and not lanes:
+        return f"Waiting for {run.consumer}: it has the plan, and offers what it tells of its rows next."
+    if run.status == "queued":
+        return "Waiting for its turn: other runs are under way."
+    if not lanes:
+        return f"{run.stage[:1].upper()}{run.stage[1:]}." if run.open and run.stage else ""
+    if viewer.role == "owner":
+        return f"Waiting for you: {_state(lanes[0])}."
+    lanes.sort(key=lambda lane: _ORDER[lane.state])
+    alike = [lane for lane in lanes if _state(lane) == _state(lanes[0])]
+    return f"Waiting for {_names([lane.owner for lane in alike])}: {_state(lanes[0])}."
+
+
+def _waits(run: RunState) -> tuple[LaneState, ...]:
+    """States of owners that keep the run from going on; none does before it begins that is not asked."""
+    return WAITS if run.status == "running" else ("asked",) if run.open else ()
+
+
+def left_s(run: RunState) -> float | None:
+    """Seconds that were left when the run last went on, if the rest goes on as what is done did."""
+    share = run.share
+    if not run.open or not share or share >= 1 or run.began is None or run.progressed is None:
+        return None
+    return (run.progressed - run.began) * (1 - share) / share
+
+
+def _viewers(watched: Watched) -> Iterator[str]:
+    owners = sorted({lane.owner for run in watched.runs for lane in run.lanes})
+    yield from ("curator", *(f"owner:{name}" for name in owners))
+    yield from (f"consumer:{name}" for name in sorted({run.consumer for run in watched.runs}))
+
+
+def _run(run: RunState, viewer: Viewer) -> View:
+    lanes = sorted(run.lanes, key=lambda lane: (_ORDER[lane.state], lane.owner))
+    rest = lanes[MOST_LANES:]
+    left = left_s(run)
+    whose = viewer.role == "owner" and run.lanes
+    return asdict(replace(run, lanes=())) | {
+        "words": _STATUSES.get(run.status, run.status),
+        "open": run.open,
+        "share": run.share,
+        "ends": None if left is None or run.progressed is None else run.progressed + left,
+        "waiting": waiting(run, viewer),
+        "rows": run.lanes[0].seen if whose else run.rows,
+        "came": _thinned(run.came),
+        "mmd2": _thinned(run.mmd2),
+        "lanes": [asdict(lane) | {"words": _STATES[lane.state]} for lane in lanes[:MOST_LANES]],
+        "rest": f"{len(rest):,} more: {_counted(rest)}" if rest else "",
+    }
+
+
+def _state(lane: Lane) -> str:
+    """State of an owner in words, with its cause."""
+    join = " " if lane.state == "asked" else ": "
+    return f"{_STATES[lane.state]}{join}{lane.why}" if lane.why else _STATES[lane.state]
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) <= 3:
+        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"{', '.join(names[:2])} and {len(names) - 2} more owners"
+
+
+def _counted(lanes: Iterable[Lane]) -> str:
+    groups = groupby(lanes, key=lambda lane: lane.state)  # they are sorted by it
+    return ", ".join(f"{len(list(group)):,} {_STATES[state]}" for state, group in groups)
+
+
+def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep MOST_POINTS of a curve at most, and its last."""
+    step = math.ceil(len(points) / MOST_POINTS)
+    return [*points[: -1 : max(step, 1)], *points[-1:]]
+
+
+def _matrix(learned: Iterable[Learned]) -> Iterator[View]:
+    """The matrix, a line for data sets of which everybody learned alike."""
+    about: dict[str, list[Learned]] = {}
+    for cell in learned:
+        about.setdefault(cell.protected, []).append(cell)
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for protected, cells in about.items():
+        alike = tuple((cell.observer, cell.epsilon, cell.reason, bool(cell.rows)) for cell in cells)
+        groups.setdefault((is_validation(protected), *alike), []).append(protected)
+    for names in groups.values():
+        cells = [cell for name in names for cell in about[name]]
+        yield {"rows_of": _names([_whose(name) for name in names]), "cells": [*_cells(cells)]}
+
+
+def _cells(cells: Sequence[Learned]) -> Iterator[View]:
+    for observer in dict.fromkeys(cell.observer for cell in cells):
+        of = [cell for cell in cells if cell.observer == observer]
+        rows, first = sum(cell.rows for cell in of), of[0]
+        finite = math.isfinite(first.epsilon)
+        yield {
+            "observer": _who(observer, first.protected),
+            "kind": "rows"
+            if rows
+            else "noisy"
+            if finite and first.epsilon
+            else "nothing"
+            if finite
+            else "exact",
+            "epsilon": first.epsilon if finite else None,
+            "delta": first.delta,
+            "rows": rows,
+            "words": _words(rows, first),
+            "why": "" if finite else first.reason,
+        }
+
+
+def _words(rows: int, cell: Learned) -> str:
+    seen = f"{rows:,} rows as they are" if rows > 1 else "1 row as it is" if rows else ""
+    if not math.isfinite(cell.epsilon):
+        return seen or EXACT
+    noise = f"ε = {cell.epsilon:.3g} at δ = {cell.delta:g}" if cell.epsilon else "" if seen else NOTHING
+    return "; ".join(filter(None, (seen, noise)))
+
+
+def _whose(protected: str) -> str:
+    return "each owner" if protected == OWNERS else protected
+
+
+def _who(observer: str, protected: str) -> str:
+    if observer == CURATOR:
+        return "the curator"
+    if observer == OWNERS:
+        return "owners" if is_validation(protected) else "other owners"
+    return observer
+
+
+def _budget(watched: Watched) -> View | None:
+    budget = watched.budget
+    if budget is None:
+        return None
+    spent = budget.spent[-1][1] if budget.spent else 0.0
+    begun = min((run.opened for run in watched.runs), default=watched.at)
+    points = [(begun, 0.0), *(point for point in budget.spent if point[0] >= begun)]
+    left = [(at, max(0.0, budget.most - epsilon)) for at, epsilon in points if math.isfinite(epsilon)]
+    finite = math.isfinite(spent)
+    return {
+        "most": budget.most,
+        "delta": budget.delta,
+        "spent": spent if finite else None,
+        "left": max(0.0, budget.most - spent) if finite else 0.0,
+        "curve": _thinned(left),
+    }

@@ -1,0 +1,174 @@
+"""Decision 023: what a viewer is shown is a function of what it may see, and of nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedkme.watch.state import BudgetUse, Lane, LaneState, Learned, News, RunState, Viewer, Watched
+from fedkme.watch.view import MOST_LANES, left_s, view_of, waiting
+
+NORTH, LAB = Viewer("owner", "north"), Viewer("consumer", "lab")
+OWN = Lane("north", "asked", "for a bid", 5.0, 65.0, 40, 7)
+OTHERS = st.lists(
+    st.builds(
+        Lane,
+        st.sampled_from(["south", "east", "west"]),
+        st.sampled_from(get_args(LaneState)),
+        st.sampled_from(["", "for rows by cell"]),
+        st.none() | st.floats(0, 9),
+        st.none() | st.floats(0, 9),
+        st.none() | st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+    max_size=3,
+    unique_by=lambda lane: lane.owner,
+)
+POINTS = st.lists(st.tuples(st.floats(0, 9), st.integers(0, 99)), max_size=3).map(tuple)
+TEXTS = st.sampled_from(["", "south was lost"])
+
+
+def state(run: RunState, learned: tuple[Learned, ...] = (), **changes: object) -> Watched:
+    events = (
+        News(3.0, "left the run", run.run, "south", "error 31"),
+        News(2.0, "connected", owner="north"),
+        News(2.0, "connected", owner="south"),
+        News(1.5, "a warning", why="certificate"),
+        News(1.0, "accepted for lab", run.run, why="5 owners"),
+    )
+    about = (
+        Learned("north", "curator", math.inf, 1e-5, 7, "rows are seen as they are"),
+        Learned("D_v of lab", "curator", 1.0, 1e-5, 0),
+        *learned,
+    )
+    whole = Watched("curator", 9.0, (run,), about, BudgetUse(8.0, 1e-5, ((2.0, 1.0),)), events)
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+RUN = RunState("run-1", "lab", "summary", "running", 1.0, 2.0, protocol="clock", wanted=9, lanes=(OWN,))
+
+
+@given(others=OTHERS, done=st.integers(0, 9), came=POINTS, reason=TEXTS, rows=st.integers(0, 9))
+def test_an_owner_is_shown_the_same_whatever_others_do(
+    others: list[Lane], done: int, came: tuple[tuple[float, int], ...], reason: str, rows: int
+) -> None:
+    # "owners must not learn who won, sizes and counts of others": the view is the same in both worlds.
+    changed = replace(
+        RUN,
+        lanes=(*others, OWN),
+        done=done,
+        rounds=9,
+        came=came,
+        reason=reason,
+        progressed=float(done),
+        fraction=done / 9,
+        stage=reason,
+        mmd2=((1, 0.5),),
+    )
+    told = Learned("south", "curator", math.inf, 1e-5, rows), Learned("owners", "owners", 1.0, 1e-5, rows)
+    alone = Learned("owners", "owners", 1.0, 1e-5, 0)
+    other = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(others))
+    world = state(changed, told, budget=None)
+    world = replace(world, runs=(changed, other), events=(*world.events, News(4.0, "is over", "run-2")))
+    assert view_of(world, NORTH) == view_of(state(RUN, (alone,)), NORTH)
+
+
+@pytest.mark.parametrize("status", ["complete", "stopped", "cancelled", "failed"])
+def test_an_owner_is_not_shown_how_a_run_ended(status: str) -> None:
+    over = replace(RUN, status=status, reason="south left", verdict="good")
+    assert view_of(state(over), NORTH) == view_of(state(replace(over, status="complete", reason="")), NORTH)
+
+
+@given(lanes=OTHERS.filter(bool), rows=st.integers(0, 9))
+def test_a_consumer_is_shown_no_owner_and_no_other_consumer(lanes: list[Lane], rows: int) -> None:
+    still = [replace(lane, state="answered") for lane in lanes]
+    told = Learned("south", "lab", math.inf, 1e-5, rows), Learned("D_v of rival", "curator", 1.0, 1e-5, 0)
+    rival = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(lanes))
+    world = replace(state(replace(RUN, lanes=tuple(still)), told), runs=(replace(RUN, lanes=()), rival))
+    assert view_of(world, LAB) == view_of(state(replace(RUN, lanes=())), LAB)
+    shown = json.dumps(view_of(state(replace(RUN, lanes=(*lanes, OWN))), LAB))
+    assert not [name for name in ("north", "south", "east", "west") if name in shown]
+
+
+def test_a_consumer_is_shown_its_progress_and_its_own_cell() -> None:
+    view = view_of(state(replace(RUN, done=3, rounds=9, came=((2.5, 7),))), LAB)
+    assert (view["runs"][0]["share"], view["runs"][0]["rows"]) == (3 / 9, 7)
+    assert view["runs"][0]["waiting"] == "Waiting for owners."
+    assert [line["rows_of"] for line in view["learned"]] == ["D_v of lab"]
+
+
+def test_only_the_curator_is_offered_other_views_and_causes() -> None:
+    assert view_of(state(RUN), Viewer())["viewers"] == ["curator", "owner:north", "consumer:lab"]
+    assert "certificate" in json.dumps(view_of(state(RUN), Viewer()))
+    assert not view_of(state(RUN), NORTH)["viewers"]
+    assert "certificate" not in json.dumps(view_of(state(RUN), NORTH))
+
+
+def test_a_state_is_what_it_was_written_down_as() -> None:
+    whole = state(replace(RUN, came=((1.0, 2),), mmd2=((1, 0.5),)), note="so far")
+    assert Watched.from_json(whole.to_json()) == whole
+
+
+def test_no_field_of_the_state_is_for_private_values() -> None:
+    # Rows, bids, gains, tokens and winners have no place in the value that is shown.
+    names = {field.name for kind in (Watched, RunState, Lane, Learned, News) for field in fields(kind)}
+    assert not names & {"bid", "gain", "token", "owner_won", "winner", "values", "selected", "value"}
+
+
+@pytest.mark.parametrize(
+    ("status", "lanes", "words"),
+    [
+        ("asked", (), "Waiting for lab: it has the plan, and offers what it tells of its rows next."),
+        ("asked", (replace(OWN, why="for sums"),), "Waiting for north: asked for sums."),
+        ("queued", (Lane("north", "absent"),), "Waiting for its turn: other runs are under way."),
+        ("running", (OWN, Lane("south", "answered")), "Waiting for north: asked for a bid."),
+        ("running", (OWN, Lane("south", "absent")), "Waiting for north: asked for a bid."),
+        ("running", (Lane("south", "absent"),), "Waiting for south: not connected."),
+        ("running", (Lane("south", "answered"),), ""),
+        ("complete", (OWN,), ""),
+    ],
+)
+def test_for_whom_a_run_waits_is_said_with_the_reason(
+    status: str, lanes: tuple[Lane, ...], words: str
+) -> None:
+    assert waiting(replace(RUN, status=status, lanes=lanes), Viewer()) == words
+
+
+def test_an_owner_is_told_that_it_is_waited_for() -> None:
+    assert view_of(state(RUN), NORTH)["runs"][0]["waiting"] == "Waiting for you: asked for a bid."
+
+
+def test_the_time_left_is_that_of_the_rounds_so_far() -> None:
+    assert left_s(replace(RUN, done=25, rounds=100, progressed=12.0)) == pytest.approx(30.0)
+    assert left_s(replace(RUN, done=0, rounds=100, progressed=12.0)) is None
+    assert left_s(replace(RUN, done=1, rounds=1, progressed=12.0)) is None
+    assert left_s(replace(RUN, status="complete", done=100, rounds=100, progressed=12.0)) is None
+
+
+def test_a_thousand_owners_are_forty_lanes_and_a_count() -> None:
+    lanes = (*(Lane(f"owner-{number}", "answered") for number in range(999)), OWN)
+    run = view_of(state(replace(RUN, lanes=lanes)), Viewer())["runs"][0]
+    assert len(run["lanes"]) == MOST_LANES
+    assert run["lanes"][0]["owner"] == "north"
+    assert run["rest"] == "960 more: 960 answered"
+
+
+def test_owners_of_whom_all_learned_alike_share_a_line_of_the_matrix() -> None:
+    told = tuple(Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows") for k in range(1, 6))
+    view = view_of(replace(state(RUN), learned=told), Viewer())
+    assert [(line["rows_of"], line["cells"][0]["words"]) for line in view["learned"]] == [
+        ("owner-1, owner-2 and 3 more owners", "15 rows as they are")
+    ]
+
+
+def test_the_budget_burns_down_from_all_of_it() -> None:
+    budget = view_of(state(RUN), Viewer())["budget"]
+    assert (budget["left"], budget["curve"]) == (7.0, [(1.0, 8.0), (2.0, 7.0)])
+    spent = replace(state(RUN), budget=BudgetUse(8.0, 1e-5, ((2.0, math.inf),)))
+    assert view_of(spent, Viewer())["budget"]["left"] == 0.0

@@ -1,0 +1,128 @@
+"""Issue 14, item 3: the page in a browser: it moves, survives a restart of the curator, anybody can use it.
+
+Where the machine has no Chromium these tests are skipped; where FEDKME_AXE does not name axe.min.js, of
+axe-core, those of contrast, names and roles are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Page, browser, needs_chromium
+from tests.ops.parties import SIZES, Site
+from tests.parties import WAIT_S
+
+pytestmark = needs_chromium
+
+STATUS = "document.querySelector('#run .tiles dd')?.textContent"
+ROWS = 60
+AXE = os.environ.get("FEDKME_AXE", "")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with browser(tmp_path / "profile") as made:
+        yield made
+
+
+def settings(port: int) -> str:
+    """A curator over plain sockets with a page, whose runs ask for one row after another."""
+    lines = (
+        f'page = "127.0.0.1:{port}"',
+        f"owners = [{', '.join(map(repr, SIZES))}]",
+        "[summary]",
+        'protocol = "algorithm3"',
+    )
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the page of a curator with a finished run."""
+    site, port = Site(tmp_path_factory.mktemp("watched") / "site"), free_port()
+    try:
+        site.curator(settings(port))
+        for name in SIZES:
+            site.owner(name)
+        site.consumer(6).ended()
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        for party in site.parties:
+            party.process.kill()
+            party.process.wait(WAIT_S)
+
+
+@pytest.fixture
+def watched(address: str, page: Page) -> str:
+    """Address of a page that the browser shows."""
+    page.show(1200)
+    page.open(address)
+    page.wait(f"{STATUS} === 'complete'")
+    return address
+
+
+def test_it_moves_and_survives_a_restart_of_the_curator(site: Site, page: Page) -> None:
+    port = free_port()
+    curator = site.curator(settings(port))
+    page.show(1200)
+    page.open(f"http://127.0.0.1:{port}/")
+    page.wait("document.body.innerText.includes('No run yet')")
+    site.owner("north")
+    page.wait("document.body.innerText.includes('north connected')")
+    site.consumer(ROWS)
+    page.wait("document.querySelector('#run').innerText.includes('south')")  # the run waits for it
+    curator.process.kill()
+    curator.ended()
+    page.wait("document.querySelector('#link.lost')")
+    assert "Not connected" in page.value("document.querySelector('#link').textContent")
+    site.curator(settings(port))
+    site.owner("south")
+    page.wait("document.querySelector('#link').textContent === 'Live.'")
+    page.wait(f"['complete', 'stopped early'].includes({STATUS})")
+    assert page.value("document.querySelectorAll('#run tbody tr').length") == 2
+    assert page.value("document.querySelectorAll('.seen tbody tr').length") > 0
+    assert not page.errors
+
+
+@pytest.mark.usefixtures("watched")
+def test_a_phone_has_room_for_it(page: Page) -> None:
+    page.show(400)
+    assert page.value("document.documentElement.scrollWidth") == 400
+    too_wide = "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > 401)"
+    assert page.value(f"{too_wide}.map(e => e.outerHTML.slice(0, 80))") == []
+    assert not page.errors
+
+
+def test_the_keyboard_alone_chooses_another_view(page: Page, watched: str) -> None:
+    for place in ("as", ""):
+        page.press("Tab")
+        assert page.value("document.activeElement.id") == place
+        if place:
+            page.press("ArrowDown")
+    assert page.value("document.activeElement.tagName") == "BUTTON"
+    page.press("Enter")
+    page.wait("document.querySelector('h1').textContent.includes('as north sees them')")
+    assert page.value("location.href") == f"{watched}?as=owner%3Anorth"
+    assert "south" not in page.value("document.querySelector('main').innerText")
+    assert not page.errors
+
+
+@pytest.mark.skipif(not AXE, reason="FEDKME_AXE does not name axe.min.js")
+@pytest.mark.usefixtures("watched")
+def test_contrast_names_and_roles_are_as_axe_wants_them(page: Page) -> None:
+    page.value(Path(AXE).read_text(encoding="utf-8") + "; 0")
+    for width, dark in itertools.product((1200, 400), (False, True)):
+        page.show(width, dark=dark)
+        found = page.value("axe.run().then(all => all.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+        assert found == [], (width, dark)
