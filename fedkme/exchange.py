@@ -142,6 +142,7 @@ class Plan:
         choice: of the protocol; None from an earlier release, and before owners are here.
         landmarks: public rows in whose kernels g~ is to be measured, encoded, little-endian
             float32, one after another; empty: in coordinates of h1.
+        packs: whether the curator reads rows of D_v itself in one piece, and not one by one.
     """
 
     run: str
@@ -153,6 +154,7 @@ class Plan:
     offers: tuple[KeyOffer, ...] = ()
     choice: SummaryChoice | None = None
     landmarks: bytes = b""
+    packs: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,7 @@ async def summarize(
     if plan.choice is not None and not plan.offered:
         reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
     if not plan.offered:
-        for message in offer_to_messages(party.offer(kept, plan)):
+        for message in offer_to_messages(party.offer(kept, plan), plan.packs):
             await stream.write(message)
     elif kept.document.offer is not None:
         party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for

@@ -8,6 +8,7 @@ its own answer, before anybody prunes.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -175,7 +176,7 @@ async def _fill(
             continue
         received += [(name, row) for row in rows]
     _note(roster, record, {name: ended for name, (_, ended) in answers.items()})
-    kept = _kept(task, received)
+    kept = await _kept(task, received)
     for place in kept:
         name, row = received[place]
         record.select(name, row, 1, math.nan)
@@ -242,14 +243,14 @@ def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> 
     return make_orders(histograms, min(task.asked, int(rows.sum())), uniform=uniform)
 
 
-def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
+async def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
     """Places of the rows that the consumer gets: those of some form of the summary, or all without D_v."""
     plain = [row.values for _, row in received if isinstance(row, Row)]
     if task.validation is None or len(plain) <= task.rows:
         return list(range(len(received)))
     rows = task.schema.encode(np.array(plain))
-    kept: list[int] = in_some_form(rows, task.validation, task.rows, task.gamma).tolist()
-    return kept
+    kept = await asyncio.to_thread(in_some_form, rows, task.validation, task.rows, task.gamma)
+    return [int(place) for place in kept]
 
 
 def _released(

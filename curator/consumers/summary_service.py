@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
@@ -36,6 +43,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._preparation = preparation
         self._runs = runs
         self._admission = admission
+        self._decoding = (
+            asyncio.Lock()
+        )  # one part of anybody's D_v at a time: the loop keeps half of the time
+        self._settings = context.settings
+        self._coming: Counter[str] = Counter()  # numbers of D_v that are being heard, by consumer
 
     @masks_errors
     async def Summarize(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
@@ -115,7 +127,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         plan = await self._preparation.plan_of(run)
         await self._tell_plan(call.line, plan, version)
         if not plan.offered:
-            self._preparation.accept(run, await self._hear_offer(call.line, run, plan))
+            await self._preparation.accept(run, await self._hear_offer(call.line, run, plan))
         return run
 
     async def _tell_plan(self, line: ConsumerCall, plan: Plan, version: int) -> None:
@@ -123,20 +135,44 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
 
     async def _hear_offer(self, line: ConsumerCall, run: Run, plan: Plan) -> Offer:
         """Hear what the consumer offers; D_v itself comes in parts."""
-        most, size, count = run.document.summary.validation_rows, 0, 0
-        messages = [await line.hear("target" if plan.cells is None else "histogram")]
-        last = not messages[0].with_validation
-        while not last and count <= most:
+        first = await line.hear("target" if plan.cells is None else "histogram")
+        offer = summaries.offer_from_messages([first], plan)
+        if not first.with_validation:
+            return offer
+        rows = run.document.summary.validation_rows
+        with self._room(run.consumer, rows * self._columns):
+            return replace(offer, validation=await self._hear_rows(line, rows))
+
+    @contextlib.contextmanager
+    def _room(self, consumer: str, values: int) -> Iterator[None]:
+        """Room for rows of D_v that come, beside those that come in other calls and those of open runs.
+
+        Raises:
+            QuotaError: see `Quota.check_values`.
+        """
+        there = self._coming[consumer] + sum(run.values for run in self._runs.open_of(consumer))
+        self._settings.quota_of(consumer).check_values(consumer, there + values)
+        self._coming[consumer] += values
+        try:
+            yield
+        finally:
+            self._coming[consumer] -= values
+
+    async def _hear_rows(self, line: ConsumerCall, most: int) -> NDArray[np.float64]:
+        """Rows of D_v itself, each part an array at once, made beside the loop: they hold up nobody."""
+        parts, size, last = list[NDArray[np.float64]](), 0, False
+        while not last and sum(map(len, parts)) <= most:
             message = await line.hear("validation")
-            messages.append(message)
-            size, count = size + message.ByteSize(), count + len(message.validation.rows)
-            last = message.validation.last
-            if size > MOST_VALIDATION or not len(message.validation.rows):
+            async with self._decoding:
+                part = await asyncio.to_thread(codecs.values_from_wire, message.validation, self._columns)
+            parts.append(part)
+            size, last = size + message.ByteSize(), message.validation.last
+            if size > MOST_VALIDATION or not len(part):
                 raise ProtocolError(
                     f"D_v comes in empty parts, or is over {MOST_VALIDATION} bytes",
                     "Leave it at home, or send fewer rows.",
                 )
-        return summaries.offer_from_messages(messages, plan, self._columns)
+        return np.concatenate(parts)
 
     async def _follow(self, line: ConsumerCall, run: Run) -> None:
         """Pass on progress, then the rows and how the run ended."""

@@ -54,8 +54,7 @@ class Preparation:
         """
         context = self._context
         self._check_schema(request.schema)
-        before = self._runs.of(request.consumer)
-        context.settings.quota_of(request.consumer).check(request.consumer, request.rows, before)
+        self._check_quota(request.consumer, request.rows)
         if context.settings.summary.protocol != AUTO:
             self._check_planned(context.settings.summary, request.rows)
         features = draw_features(
@@ -89,9 +88,9 @@ class Preparation:
                     self._runs.close(run, "failed")
                 self._lifecycle.family(run.document).forget(run)
                 raise
-        return replace(run.document.planned, offered=run.status != "asked")
+        return replace(run.document.planned, offered=run.status != "asked", packs=True)
 
-    def accept(self, run: Run, offer: Offer) -> None:
+    async def accept(self, run: Run, offer: Offer) -> None:
         """Take an offer, and put the run into the queue; where another call was faster, only check it.
 
         Raises:
@@ -102,12 +101,18 @@ class Preparation:
         if offer.validation is not None:
             if len(offer.validation) != document.summary.validation_rows:
                 raise ProtocolError("D_v has another size than the request said")
-            context.schema.check(Table(offer.validation, None), "the validation set")
+            table = Table(offer.validation, None)
+            await asyncio.to_thread(context.schema.check, table, "the validation set")
         self._lifecycle.family(document).check(document, offer)
-        if run.status == "asked":
-            run.document = replace(document, offer=offer)
-            self._runs.enqueue(run)
-            context.say("queued", run=run.name, round=0, consumer=run.consumer, p=run.rows)
+        async with run.lock:
+            if run.status == "asked" and offer.validation is not None:
+                await asyncio.to_thread(self._runs.keep_rows, run, offer.validation)
+            if run.status == "asked":  # it may have been cancelled meanwhile
+                run.document = replace(document, offer=offer)
+                self._runs.enqueue(run)
+                context.say("queued", run=run.name, round=0, consumer=run.consumer, p=run.rows)
+            elif not run.open:
+                self._runs.forget_rows(run)
 
     async def open_release(self, request: ReleaseRequest) -> Run:
         """Open a run that makes a release, and put it into the queue.
@@ -168,8 +173,12 @@ class Preparation:
         self._check_schema(request.schema)
         if len(request.settings) > MOST_SETTINGS:
             raise ConfigError("a request's settings are too long", "Give fewer public points.")
-        quota = self._context.settings.quota_of(request.consumer)
-        quota.check(request.consumer, 0, self._runs.of(request.consumer))
+        self._check_quota(request.consumer, 0)
+
+    def _check_quota(self, consumer: str, rows: int) -> None:
+        """Hold a consumer to its quota; a list of all its runs is made only where that counts them."""
+        quota = self._context.settings.quota_of(consumer)
+        quota.check(consumer, rows, (self._runs.of if quota.counts_all else self._runs.open_of)(consumer))
 
     async def _choose(self, run: Run) -> Sequence[str]:
         """Choose the run's protocol once owners are here, and write it down before anybody hears of it.

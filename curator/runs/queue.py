@@ -10,14 +10,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
 from fedkme.store import RunRow, Store
+from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.wire.journals import RunDocument
 
 AnyProgress: TypeAlias = RoundProgress | StageProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
 OPEN: tuple[Status, ...] = ("asked", "queued", "running")
+_ROWS, _INDEXED = "d_v/", "requests"
+"""Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed."""
 MOST_ASKED = 8
 """Requests of one consumer that may wait for its g~; the oldest gives way."""
 
@@ -64,6 +70,12 @@ class Run:
         return 0 if self.is_release else self.document.summary.rows
 
     @property
+    def values(self) -> int:
+        """Numbers of D_v itself that the run has."""
+        offer = self.document.offer
+        return 0 if offer is None or offer.validation is None else offer.validation.size
+
+    @property
     def open(self) -> bool:
         """Tell a run that more will come of from one that is over."""
         return self.status in OPEN
@@ -97,7 +109,8 @@ class Run:
 class RunQueue:
     """All runs, of which some are under way at a time.
 
-    Whose turn it is: the consumer with the fewest runs under way; among equals, who came first.
+    Whose turn it is: the consumer with the fewest runs under way; among equals, who came first. Rows of D_v
+    itself, and which run a request began, are facts of the store: nobody reads all runs to find one.
     """
 
     def __init__(
@@ -116,9 +129,11 @@ class RunQueue:
         self._held = False
         for status in OPEN:
             for row in store.runs(status):
-                document = RunDocument.from_bytes(row.document)
+                document = self._with_rows(row.run, RunDocument.from_bytes(row.document))
                 run = Run(row.run, document, "asked" if status == "asked" else "queued", row.opened)
                 self._open[run.name] = run
+        if store.get(_INDEXED) is None:
+            self._index_requests()
         self._queue += sorted(
             (run for run in self._open.values() if run.status == "queued"), key=lambda run: run.opened
         )
@@ -151,18 +166,34 @@ class RunQueue:
         with self._store.transaction():
             self._store.open_run(name, document.consumer, document.to_bytes())
             self._store.update_run(name, status="asked")
+            self._note_request(name, document)
         row = self._store.run(name)
         assert row is not None, "it was opened above"
         run = self._open[name] = Run(name, document, "asked", row.opened)
         return run
 
     def enqueue(self, run: Run) -> None:
-        """Put a run into the queue: all that it needs is in its document."""
+        """Put a run into the queue: all that it needs is in its document, and rows of D_v beside it.
+
+        Those are kept before by `keep_rows`.
+        """
         with self._store.transaction():
             self._store.update_run(run.name, status="queued", document=run.document.to_bytes())
         run.status = "queued"
         self._queue.append(run)
         self.start()
+
+    def keep_rows(self, run: Run, validation: NDArray[np.float64]) -> None:
+        """Write rows of D_v itself down, (m, c), for a run that waits for them; any thread may call this.
+
+        Raises:
+            StoreError: they could not be.
+        """
+        self._store.put(_ROWS + run.name, npz_bytes({"x": validation}))
+
+    def forget_rows(self, run: Run) -> None:
+        """Forget rows of D_v of a run that ended while they were written down."""
+        self._store.delete(_ROWS + run.name)
 
     def again(self, run: Run) -> Run:
         """Take up a run that could not go on."""
@@ -194,16 +225,34 @@ class RunQueue:
         """The run that a request of this id began."""
         if not request_id:
             return None
-        for row in reversed(self._store.runs()):
-            if row.peer == consumer:
-                document = RunDocument.from_bytes(row.document)
-                if request_id == document.request.request_id:
-                    return self._known(row)
-        return None
+        name = self._store.get(_request_key(consumer, request_id))
+        return None if name is None else self.find(name.decode())
+
+    def _with_rows(self, run: str, document: RunDocument) -> RunDocument:
+        """A document with the rows of D_v that are kept beside it, if there are any."""
+        kept = self._store.get(_ROWS + run)
+        if kept is None or document.offer is None:
+            return document
+        return replace(document, offer=replace(document.offer, validation=npz_arrays(kept, run)["x"]))
+
+    def _index_requests(self) -> None:
+        """Note the runs of every request, once: an earlier release did not."""
+        with self._store.transaction():
+            for row in self._store.runs():
+                self._note_request(row.run, RunDocument.from_bytes(row.document))
+            self._store.put(_INDEXED, b"")
+
+    def _note_request(self, run: str, document: RunDocument) -> None:
+        if request_id := document.request.request_id:
+            self._store.put(_request_key(document.consumer, request_id), run.encode())
 
     def of(self, consumer: str) -> list[Run]:
         """Every run of a consumer, by the order of opening."""
         return [self._known(row) for row in self._store.runs() if row.peer == consumer]
+
+    def open_of(self, consumer: str) -> list[Run]:
+        """Every open run of a consumer."""
+        return [run for run in self._open.values() if run.consumer == consumer]
 
     def ahead(self, run: Run) -> int:
         """Count the runs before a run in the queue."""
@@ -235,6 +284,7 @@ class RunQueue:
         with self._store.transaction():
             self._store.update_run(run.name, status=status, document=run.document.to_bytes(), ended=True)
             self._store.forget_entries(run.name)
+            self._store.delete(_ROWS + run.name)
         run.status = status
         self._open.pop(run.name, None)
         run.finish()
@@ -282,6 +332,10 @@ class RunQueue:
             self._running.discard(run)
             run.finish()
             self.start()
+
+
+def _request_key(consumer: str, request_id: bytes) -> str:
+    return f"request/{consumer}/{request_id.hex()}"
 
 
 def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -222,9 +223,33 @@ def _sized(rows: Iterable[Row]) -> Iterator[tuple[int, types_pb2.Row]]:
         yield size, row_to_wire(row)
 
 
-def rows_from_wire(parts: Iterable[types_pb2.Rows]) -> list[Row]:
-    """All rows of some parts, in order."""
-    return [row_from_wire(row) for part in parts for row in part.rows]
+def values_to_wire(values: NDArray[np.float64]) -> Iterator[types_pb2.Rows]:
+    """Rows without labels, (m, c) with c >= 1, in packed parts of at most a chunk, the last one marked."""
+    at_once = max(1, CHUNK_BYTES // (8 * values.shape[1]))
+    for start in range(0, max(len(values), 1), at_once):
+        part = values[start : start + at_once].astype("<f8").tobytes()
+        last = start + at_once >= len(values)
+        yield types_pb2.Rows(values=part, columns=values.shape[1], last=last)
+
+
+def values_from_wire(part: types_pb2.Rows, columns: int | None = None) -> NDArray[np.float64]:
+    """Rows without labels of one part, packed or one by one, (m, columns).
+
+    Without `columns` they have as many as the first one. No object is made for a row.
+
+    Raises:
+        ProtocolError: a row has another number of columns.
+    """
+    if part.values:
+        width = part.columns if columns is None else columns
+        if part.rows or part.columns != width or not width or len(part.values) % (8 * width):
+            raise _of_another_width(width)
+        return np.frombuffer(part.values, dtype="<f8").astype(np.float64).reshape(-1, width)
+    width = (len(part.rows[0].values) if part.rows else 0) if columns is None else columns
+    if any(len(row.values) != width for row in part.rows):
+        raise _of_another_width(width)
+    numbers = chain.from_iterable(row.values for row in part.rows)
+    return np.fromiter(numbers, np.float64, count=len(part.rows) * width).reshape(len(part.rows), width)
 
 
 def values_of(rows: Sequence[Row], width: int) -> NDArray[np.float64]:
@@ -234,8 +259,12 @@ def values_of(rows: Sequence[Row], width: int) -> NDArray[np.float64]:
         ProtocolError: a row has another number of columns.
     """
     if any(len(row.values) != width for row in rows):
-        raise ProtocolError(f"a row does not have the schema's {width} columns", "Check the peer's software.")
+        raise _of_another_width(width)
     return np.array([row.values for row in rows], dtype=np.float64).reshape(len(rows), width)
+
+
+def _of_another_width(width: int) -> ProtocolError:
+    return ProtocolError(f"a row does not have the schema's {width} columns", "Check the peer's software.")
 
 
 def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:

@@ -27,7 +27,8 @@ class RunDocument:
     Attributes:
         request: the consumer's; it decides whether the run makes a summary or a release.
         plan: of a summary, as the consumer hears it.
-        offer: what the consumer offered for the plan; None before, and once the run is over.
+        offer: what the consumer offered for the plan; None before, and once the run is over. On disk,
+            rows of D_v in it stand beside the document.
         owners: names of the owners with which the run began; empty before.
         missing: names of expected owners without which it began.
         coalitions: owners that counted together for this run, in place of histograms.
@@ -70,7 +71,7 @@ class RunDocument:
         return self.offer
 
     def to_bytes(self) -> bytes:
-        """Encode it for the disk."""
+        """Encode it for the disk, without rows of D_v: who lists runs reads documents; see `RunQueue`."""
         message = pb.RunDocument(owners=self.owners, missing=self.missing)
         if isinstance(self.request, ReleaseRequest):
             message.release.CopyFrom(releases.request_to_wire(self.request))
@@ -79,7 +80,7 @@ class RunDocument:
         if self.plan is not None:
             message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
         if self.offer is not None:
-            message.offer.extend(summaries.offer_to_messages(self.offer))
+            message.offer.extend(summaries.offer_to_messages(replace(self.offer, validation=None)))
         message.coalitions.extend(map(_COALITION.to_wire, self.coalitions))
         return message.SerializeToString()
 
@@ -145,7 +146,7 @@ class RequestDocument:
         if self.plan is not None:
             message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
         if self.offer is not None:
-            message.offer.extend(summaries.offer_to_messages(self.offer))
+            message.offer.extend(summaries.offer_to_messages(self.offer, packed=True))
         if self.secrets is not None:
             keys, secret = self.secrets
             message.box_key, message.signing_key, message.secret = keys.box, keys.signing, secret.exposed()
@@ -176,7 +177,7 @@ class RequestDocument:
 
 def _terms_of(plan: Plan) -> Plan:
     """Name what an offer depends on: not who offers keys, nor words that a curator's update adds."""
-    return replace(plan, offered=False, offers=(), choice=None)
+    return replace(plan, offered=False, offers=(), choice=None, packs=False)
 
 
 def release_request_to_bytes(request: ReleaseRequest) -> bytes:

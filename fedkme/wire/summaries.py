@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from fedkme.directives import one_line
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryChoice, SummaryRequest
@@ -72,6 +74,7 @@ def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
         offers=[OFFER.to_wire(offer) for offer in plan.offers],
         choice=None if plan.choice is None else CHOICE.to_wire(plan.choice),
         landmarks=plan.landmarks,
+        packs=plan.packs,
     )
 
 
@@ -91,11 +94,12 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
         tuple(OFFER.from_wire(offer) for offer in message.offers[:MOST_OFFERED]),
         CHOICE.from_wire(message.choice) if message.HasField("choice") else None,
         message.landmarks,
+        message.packs,
     )
 
 
-def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
-    """Encode an offer; D_v itself goes in parts."""
+def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMessage]:
+    """Encode an offer; D_v itself goes in parts, row by row for readers that do not know packed ones."""
     first = pb.ConsumerMessage(with_validation=offer.validation is not None)
     if offer.target is not None:
         first.target.CopyFrom(codecs.mean_to_wire(offer.target))
@@ -108,8 +112,9 @@ def offer_to_messages(offer: Offer) -> list[pb.ConsumerMessage]:
         first.reference = hashes_to_wire(offer.reference)
     if offer.validation is None:
         return [first]
-    rows = [Row(index, values, None) for index, values in enumerate(offer.validation)]
-    return [first, *(pb.ConsumerMessage(validation=part) for part in codecs.rows_to_wire(rows))]
+    rows = (Row(index, values, None) for index, values in enumerate(offer.validation))
+    parts = codecs.values_to_wire(offer.validation) if packed else codecs.rows_to_wire(rows)
+    return [first, *(pb.ConsumerMessage(validation=part) for part in parts)]
 
 
 def offer_from_messages(
@@ -134,9 +139,7 @@ def offer_from_messages(
         histogram, picks = codecs.cells_from_wire(first.histogram.cells), tuple(first.picks)
     parts = [message.validation for message in messages if message.HasField("validation")]
     if parts:
-        rows = codecs.rows_from_wire(parts)
-        width = len(rows[0].values) if columns is None and rows else columns or 0
-        validation = codecs.values_of(rows, width)
+        validation = np.concatenate([codecs.values_from_wire(part, columns) for part in parts])
     return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference, picks)
 
 

@@ -248,7 +248,7 @@ async def run_in_process(
         kept = asker.ask(asker.document(Path()))
         run = curator.open_summary(kept.document.request)
         plan = await curator.plan_of(run)
-        curator.accept(run, asker.offer(kept, plan))
+        await curator.accept(run, asker.offer(kept, plan))
         await curator.ended(run)
         if run.status == "failed":
             records.check()

@@ -136,9 +136,9 @@ SHARED = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
 async def test_what_is_refused(
     tmp_path: Path, said: list[pb.ConsumerMessage], kind: type[FedkmeError], words: str
 ) -> None:
-    # Before anything is computed or kept, however much of it is on the way.
+    # Before anything is computed or kept, however much of it is on the way; here without a quota.
     before = at_rest()
-    async with services(tmp_path) as at:
+    async with services(tmp_path, quota={"most_values": None}) as at:
         fault = fault_in(await talk(at, *said))
     assert isinstance(fault, kind)
     assert words in fault.cause

@@ -122,12 +122,16 @@ class CellsPlan(_message.Message):
     def __init__(self, code_book: _Optional[str] = ..., gamma: _Optional[float] = ..., rho: _Optional[float] = ..., classes: _Optional[int] = ..., fill: _Optional[str] = ..., sketch_share: _Optional[float] = ..., menu: _Optional[str] = ...) -> None: ...
 
 class Rows(_message.Message):
-    __slots__ = ("rows", "last")
+    __slots__ = ("rows", "last", "values", "columns")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     rows: _containers.RepeatedCompositeFieldContainer[Row]
     last: bool
-    def __init__(self, rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., last: bool = ...) -> None: ...
+    values: bytes
+    columns: int
+    def __init__(self, rows: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., last: bool = ..., values: _Optional[bytes] = ..., columns: _Optional[int] = ...) -> None: ...
 
 class Head(_message.Message):
     __slots__ = ("note", "leaves", "known", "certificates")

@@ -1,0 +1,147 @@
+"""One consumer at its legal maximum holds up nobody else: rows of D_v itself, by the million (issue 17)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from functools import partial
+from itertools import starmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from curator.access.quotas import Quota
+from curator.runs.queue import Run, RunQueue
+from fedkme.errors import QuotaError
+from fedkme.exchange import Offer, Plan, SummaryRequest
+from fedkme.features.fourier import FourierSpec
+from fedkme.privacy.events import CURATOR
+from fedkme.store import Store, open_store
+from fedkme.tables.row import Row
+from fedkme.wire import codecs
+from fedkme.wire.journals import RunDocument
+from fedkme.wire.v1 import summaries_pb2 as pb
+from tests.system.market import DIMENSION, SCHEMA, market, request, rows
+from tests.system.test_wire_consumers import TARGET
+
+WITH_ROWS = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
+one = partial(Row, label=None)
+PLAN = Plan("run-1", FourierSpec("paired", DIMENSION, 1.0, SCHEMA.encoded_width, 5))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+async def test_rows_of_d_v_are_read_beside_the_loop_of_the_curator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    # A consumer of an earlier release sends them one by one; nothing of either form is read on the loop.
+    threads: list[threading.Thread] = []
+    read = codecs.values_from_wire
+
+    def reading(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return read(*arguments)
+
+    monkeypatch.setattr(codecs, "values_from_wire", reading)
+    values = rows(5, 1).values
+    parts = list(
+        codecs.values_to_wire(values) if packed else codecs.rows_to_wire(starmap(one, enumerate(values)))
+    )
+    asked = request()
+    asked.request.validation_rows = len(values)
+    async with market(tmp_path, ["a"]) as at:
+        async with at.summarize() as stream:
+            await stream.write(asked)
+            assert (await stream.read()).plan.packs
+            await stream.write(WITH_ROWS)
+            for part in parts:
+                await stream.write(pb.ConsumerMessage(validation=part))
+            await at.ear.heard("queued")
+            assert len(threads) == len(parts)
+            assert threading.main_thread() not in threads
+        at.owner("a")
+        await at.ear.heard("ended")
+        assert at.ended()["status"] == "complete"
+
+
+async def test_a_consumer_sends_no_more_of_d_v_than_its_quota_over_all_open_runs(tmp_path: Path) -> None:
+    quota = {"most_values": 60}
+    async with market(tmp_path, ["a"], quota=quota) as at:
+        asking: dict[str, Any] = {"share": "rows", "journal": str(tmp_path / "b.store")}
+        waiting = at.consumer(
+            share="rows", output=tmp_path / "first"
+        )  # 15 rows of 3 columns; no owner is here
+        await at.ear.heard("queued")
+        with pytest.raises(QuotaError, match="D_v of 90 numbers in all and may send 60"):
+            await at.consumer(output=tmp_path / "second", **asking)
+        at.owner("a")
+        await waiting
+        await at.consumer(output=tmp_path / "second", **asking)  # there is room, and the same request goes on
+
+
+def test_open_runs_of_a_consumer_are_limited_unless_a_curator_says_otherwise() -> None:
+    runs = [Run(f"run-{number}", asked(number), "queued", 0.0) for number in range(16)]
+    Quota().check("consumer", 3, runs[1:])
+    Quota(most_open_runs=None).check("consumer", 3, runs)
+    with pytest.raises(QuotaError, match="would have 17 open runs and may have 16"):
+        Quota().check("consumer", 3, runs)
+
+
+def document(store: Store) -> int:
+    """Bytes of the documents that a list of runs reads."""
+    return sum(len(row.document) for row in store.runs())
+
+
+def asked(number: int) -> RunDocument:
+    wanted = SummaryRequest("consumer", b"%016d" % number, SCHEMA.digest(), 3, 1000, 1.0)
+    return RunDocument(wanted, PLAN)
+
+
+async def carried_out(_: object) -> None:
+    raise AssertionError("no run begins here")
+
+
+async def test_lists_of_runs_read_no_rows_and_a_restart_has_them(tmp_path: Path) -> None:
+    values = rows(1000, 1).values
+    offer = Offer(np.zeros(DIMENSION, dtype=np.int32), None, values)
+    with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
+        runs = RunQueue(store, carried_out, 1)
+        runs.hold()
+        run = runs.ask("run-1", asked(1))
+        run.document = RunDocument(run.document.request, PLAN, offer)
+        runs.keep_rows(run, values)
+        runs.enqueue(run)
+        assert document(store) < 1000
+        again = RunQueue(store, carried_out, 1)
+        (left,) = again.left_open()
+        assert left.document.offered.validation is not None
+        assert np.array_equal(left.document.offered.validation, values)
+        again.cancel(left)
+        assert store.keys("d_v/") == [], "rows of D_v go with the run"
+
+
+async def test_a_request_that_comes_again_is_found_without_reading_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
+        for number in range(3):  # of an earlier release, which kept no index
+            store.open_run(f"run-{number}", "consumer", asked(number).to_bytes())
+            store.update_run(f"run-{number}", status="failed", ended=True)
+        runs = RunQueue(store, carried_out, 1)
+        runs.ask("run-3", asked(3))
+        read: list[bytes] = []
+        decode = RunDocument.from_bytes
+
+        def decoded(data: bytes) -> RunDocument:
+            read.append(data)
+            return decode(data)
+
+        monkeypatch.setattr(RunDocument, "from_bytes", decoded)
+        for number in range(4):
+            found = runs.asked_before("consumer", b"%016d" % number)
+            assert found is not None
+            assert found.name == f"run-{number}"
+        assert len(read) == 3, "each of the three that are over, once; the fourth is in memory"
+        assert runs.asked_before("consumer", b"unknown") is None
+        assert runs.asked_before("another", b"%016d" % 1) is None
