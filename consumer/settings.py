@@ -20,9 +20,10 @@ from fedkme.tables.schema import Schema
 class KernelSettings(Settings):
     """The RBF kernel exp(-gamma r^2)."""
 
-    gamma: float | Literal["median-seeds", "median-validation"] = 0.1
-    """The paper's 0.1, a value, or 1 / the median squared distance: of the public seed set, or of D_v, which
-    discloses one number about D_v without protection."""
+    gamma: float | Literal["domain", "median-seeds", "median-validation"] = "domain"
+    """`domain`: 2 / the mean squared distance of two rows drawn uniformly from the schema's domain, which is
+    public; with `preset = "published"` the paper's 0.1. A value; or 1 / the median squared distance: of the
+    public seed set, or of D_v, which discloses one number about D_v without protection."""
 
 
 class RequestSettings(Settings):
@@ -49,7 +50,8 @@ class RequestSettings(Settings):
     def _fill(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        return values | {"target": with_preset(values)["target"]}
+        filled = with_preset(values)
+        return values | {key: filled[key] for key in ("target", "kernel") if key in filled}
 
 
 class ConsumerSettings(StoredPartySettings):

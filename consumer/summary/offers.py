@@ -19,7 +19,7 @@ from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.directions import chosen_book, pick, scores
 from fedkme.cells.histogram import noisy_counts
 from fedkme.cells.noise import on_integers
-from fedkme.embeddings.kernels import median_gamma
+from fedkme.embeddings.kernels import domain_gamma, median_gamma
 from fedkme.embeddings.prune import prune
 from fedkme.errors import ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
@@ -51,39 +51,31 @@ class Summary:
     outcome: Outcome
 
 
-def gamma_of(kernel: KernelSettings, validation: Encoded, seeds: Encoded) -> float:
-    """gamma, from a number or by the median heuristic.
-
-    Args:
-        kernel: the setting.
-        validation: encoded rows of D_v.
-        seeds: encoded rows of the public seed set.
+def gamma_of(kernel: KernelSettings, schema: Schema, validation: Table) -> float | None:
+    """Find gamma; None where it is to come from the curator's public seed set.
 
     Raises:
-        ConfigError: it is to come from a seed set that there is not.
+        ConfigError: all rows of the schema's domain are equal.
+        DataError: at least half of the pairs of rows of D_v are equal, and it is to come from them.
     """
-    if kernel.gamma == "median-validation":
-        return median_gamma(validation)
-    if kernel.gamma != "median-seeds":
-        return kernel.gamma
-    if not len(seeds):
-        raise ConfigError(
-            "gamma is to come from the seed set and there is none",
-            "Give gamma as a number or as 'median-validation', or give a seed set.",
-        )
-    return median_gamma(seeds)
+    match kernel.gamma:
+        case "domain":
+            return domain_gamma(schema.mean_squared_distance)
+        case "median-seeds":
+            return None
+        case "median-validation":
+            return median_gamma(schema.encode(validation.values))
+        case value:
+            return value
 
 
 def make_request(
     request: RequestSettings, schema: Schema, validation: Table, gate: ConsumerGate
 ) -> SummaryRequest:
     """Make the request for a summary; what it discloses by being made passes the gate."""
-    gamma = None  # the curator has the seeds
-    if request.kernel.gamma != "median-seeds":
-        rows = schema.encode(validation.values)
-        gamma = gamma_of(request.kernel, rows, rows[:0])
-        if request.kernel.gamma == "median-validation":
-            gate.pass_gamma(gamma)
+    gamma = gamma_of(request.kernel, schema, validation)
+    if request.kernel.gamma == "median-validation" and gamma is not None:
+        gate.pass_gamma(gamma)
     return SummaryRequest(
         gate.consumer,
         secrets.token_bytes(16),

@@ -23,6 +23,8 @@ from fedkme.config import Settings
 from fedkme.privacy.gaussian import row_epsilon
 
 Preset = Literal["sound", "published"]
+PUBLISHED_GAMMA = 0.1
+"""Width of the paper's kernel, whatever the columns are."""
 LARGE = 10.0
 """Epsilon above which every party that sets one is warned: a likelihood ratio of 22,000."""
 
@@ -80,6 +82,8 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
             "features": {"kind": "offset"},
         }
         seed_set = "counted"
+        if isinstance(kernel := filled.get("kernel", {}), Mapping):
+            filled["kernel"] = {"gamma": PUBLISHED_GAMMA} | dict(kernel)
     else:
         defaults = {
             "target": {

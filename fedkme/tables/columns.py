@@ -122,6 +122,11 @@ class Numeric(Settings):
         """Columns in model space."""
         return self.count
 
+    @property
+    def mean_squared_distance(self) -> float:
+        """Mean squared distance in model space of two values drawn uniformly within the bounds."""
+        return self.count / 6.0
+
     def gaps(self, block: Floats) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
         return np.asarray(~np.isfinite(block) | np.isin(block, self.missing_codes))
@@ -224,6 +229,11 @@ class Category(Settings):
     def encoded_width(self) -> int:
         """Columns in model space: one per category."""
         return len(self.categories)
+
+    @property
+    def mean_squared_distance(self) -> float:
+        """Mean squared distance in model space of two values drawn uniformly."""
+        return 1.0 - 1.0 / len(self.categories)
 
     def _filled(self, block: Floats) -> Floats:
         if self.missing is None:

@@ -108,6 +108,11 @@ class Schema(Settings):
         return sum(column.encoded_width for column in self.columns)
 
     @property
+    def mean_squared_distance(self) -> float:
+        """Mean squared distance in model space of two rows drawn uniformly from the domain."""
+        return sum(column.mean_squared_distance for column in self.columns)
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Classes of the label; empty without a label."""
         return self.label.classes if self.label else ()

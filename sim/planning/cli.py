@@ -13,6 +13,7 @@ from rich.table import Table
 from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
 from fedkme.cells.asks import deviation_of_asks, words_of_asks
+from fedkme.embeddings.kernels import domain_gamma
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
@@ -54,7 +55,8 @@ def plan(
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
     """The sizes of a scenario and the public settings of its summary; reads `len` of tables and no row."""
     kernel = summary.kernel.gamma
-    gamma = kernel if isinstance(kernel, float) else None
+    public = domain_gamma(scenario.schema.mean_squared_distance) if kernel == "domain" else kernel
+    gamma = public if isinstance(public, float) else None
     sizes = [len(table) for table in scenario.owners.values()]
     seeds = 0 if scenario.seeds is None else len(scenario.seeds)
     noisier = deviation_of_asks(summary.privacy, summary.asks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ def market(
     rho: Annotated[str, typer.Option(help="Rows accessed over p: 1,2,5.")] = "",
     epsilon: Annotated[str, typer.Option(help="Of owners and of D_v: 0.5,1,3.")] = "",
     seeds: Annotated[str, typer.Option(help="0,1,2,3,4.")] = "",
+    families: Annotated[str, typer.Option(help="Of these methods alone: ours,uniform,exact greedy.")] = "",
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; $FEDKME_DATA by default.")
     ] = None,
@@ -44,6 +46,7 @@ def market(
         _numbers(rho, "--rho") or usual.ratios,
         _numbers(epsilon, "--epsilon") or usual.epsilons,
         _whole(seeds, "--seeds", 0) or usual.seeds,
+        _families(families) or usual.families,
     )
     folder = data or place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
     found = run(grid, folder, out, typer.echo)
@@ -59,10 +62,20 @@ def _parts(text: str) -> list[str]:
 def _layouts(text: str) -> tuple[str, ...]:
     from sim.bench.market.layouts import KINDS
 
+    return _known(text, tuple(KINDS), "layout")
+
+
+def _families(text: str) -> tuple[str, ...]:
+    from sim.bench.market.methods import FAMILIES
+
+    return _known(text, tuple(family.name for family in FAMILIES), "family")
+
+
+def _known(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
     names = tuple(_parts(text))
     for name in names:
-        if name not in KINDS:
-            raise ConfigError(f"there is no layout '{name[:40]}'", f"Choose of {', '.join(KINDS)}.")
+        if name not in known:
+            raise ConfigError(f"there is no {what} '{name[:40]}'", f"Choose of {', '.join(known)}.")
     return names
 
 

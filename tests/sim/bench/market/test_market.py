@@ -120,7 +120,15 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--rho", "2,x"], ["--rho", "0"], ["--seeds", "-1"], ["--p", "1.5"], ["--layouts", "mars"]]
+    "wrong",
+    [
+        ["--rho", "2,x"],
+        ["--rho", "0"],
+        ["--seeds", "-1"],
+        ["--p", "1.5"],
+        ["--layouts", "mars"],
+        ["--families", "his"],
+    ],
 )
 def test_wrong_options_are_one_line(wrong: list[str]) -> None:
     result = CliRunner().invoke(app, ["market", *wrong])

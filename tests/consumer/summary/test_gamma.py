@@ -1,0 +1,46 @@
+"""gamma of a request: public by default, the paper's under its preset (docs/decisions/025)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consumer.settings import RequestSettings
+from consumer.summary.offers import gamma_of
+from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.table import Table
+from sim.config import SummaryTable
+
+SCHEMA = Schema(
+    columns=(Numeric(name="x", bounds=(0, 1), count=3), Category(name="job", categories=("a", "b")))
+)
+HELD = Table(np.array([[0.0, 0.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.0], [0.0, 0.5, 0.0, 0.0]]))
+CLOSE = Table(HELD.values * 0.5)
+
+
+@pytest.mark.parametrize("settings", [RequestSettings, SummaryTable])
+@pytest.mark.parametrize(
+    ("asked", "gamma"),
+    [
+        ({}, 2.0),  # E = 3/6 + 1/2
+        ({"kernel": {"gamma": 0.3}}, 0.3),
+        ({"kernel": {"gamma": "median-seeds"}}, None),
+        ({"kernel": {"gamma": "median-validation"}}, 4.0),
+        ({"preset": "published"}, 0.1),
+        ({"preset": "published", "kernel": {"gamma": "domain"}}, 2.0),
+    ],
+)
+def test_gamma_of_a_request(
+    settings: type[RequestSettings], asked: dict[str, Any], gamma: float | None
+) -> None:
+    request = settings.model_validate({"p": 2, **asked})
+    assert gamma_of(request.kernel, SCHEMA, HELD) == gamma
+    again = settings.model_validate(request.model_dump())
+    assert again == request, "settings that were written down are read as they were"
+
+
+def test_gamma_by_default_says_nothing_of_d_v() -> None:
+    kernel = RequestSettings(p=2).kernel
+    assert gamma_of(kernel, SCHEMA, HELD) == gamma_of(kernel, SCHEMA, CLOSE)
