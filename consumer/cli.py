@@ -13,15 +13,18 @@ from consumer.releases.client import run as run_release
 from consumer.requests import Requests
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
+from consumer.shown import print_received, received_release, received_summary
 from consumer.summary.client import run
 from consumer.summary.received import load_validation
 from fedkme.config import load_toml, validate
+from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.heads.files import export
 from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
 from fedkme.store import open_store
 from fedkme.tables.schema import load_schema
+from fedkme.verbs import AsJson, epilog, print_json, print_result
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 GoesOn = Annotated[bool, typer.Option("--goes-on", help="It may share rows with some earlier D_v.")]
@@ -39,39 +42,66 @@ def consumer() -> None:
     """Ask a curator for data."""
 
 
-@app.command()
-def summary(config: Config, supervised: Supervised = False) -> None:
+_RECEIVED = "an object: output, rows, files, verdict (null where nothing was judged)"
+
+
+@app.command(
+    epilog=epilog(
+        "fedkme consumer summary consumer.toml",
+        "fedkme consumer summary consumer.toml --json",
+        json=_RECEIVED,
+    )
+)
+def summary(config: Config, supervised: Supervised = False, as_json: AsJson = False) -> None:
     """Ask for a summary, receive its rows, judge them; after a failure, go on with the same request."""
-    _do(config, run, supervised)
+    _do(config, run, supervised, as_json)
 
 
-@app.command()
-def runs(config: Config, json: Annotated[bool, typer.Option("--json")] = False) -> None:
+@app.command(
+    epilog=epilog(
+        "fedkme consumer runs consumer.toml --json",
+        json="a list of objects: run, kind, status, rows, selected, opened, ahead",
+    )
+)
+def runs(config: Config, as_json: AsJson = False) -> None:
     """List this consumer's runs at its curator."""
-    _do_any(config, listing(json))
+    _do_any(config, listing(as_json))
 
 
-@app.command()
-def watch(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+@app.command(epilog=epilog("fedkme consumer watch consumer.toml run-1", json=_RECEIVED))
+def watch(
+    config: Config, name: Annotated[str, typer.Argument(metavar="RUN")], as_json: AsJson = False
+) -> None:
     """Follow a run to its end, write its rows and judge them, also of one that has ended."""
-    _do(config, watching(name))
+    _do(config, watching(name), as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=epilog("fedkme consumer cancel consumer.toml run-1"))
 def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """End a run; what it has cost stays counted."""
     _do_any(config, cancelling(name))
 
 
-@app.command()
-def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")]) -> None:
+@app.command(
+    epilog=epilog(
+        "fedkme consumer ledger consumer.toml --out lab.jsonl", json="an object: file, party, lines"
+    )
+)
+def ledger(
+    config: Config,
+    out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
+    as_json: AsJson = False,
+) -> None:
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
-    typer.echo(export(settings.journal, settings.name, out))
+    print_result(export(settings.journal, settings.name, out), as_json)
 
 
-@app.command("new-data")
-def new_data(config: Config, goes_on: GoesOn = False) -> None:
+@app.command(
+    "new-data",
+    epilog=epilog("fedkme consumer new-data consumer.toml", json="an object: name, earlier (how many files)"),
+)
+def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -> None:
     """Begin the budget anew for a D_v that shares no row with those of which something left."""
     settings = _settings(config)
     schema = load_schema(settings.schema_file)
@@ -79,24 +109,41 @@ def new_data(config: Config, goes_on: GoesOn = False) -> None:
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         requests = Requests(settings.name, store)
         apart = requests.files.begin_anew(settings.name, units, requests.used_files, goes_on)
+    if as_json:
+        print_json({"name": settings.name, "earlier": apart})
+        return
     typer.echo(f"the budget of {settings.name} counts no request over {apart} earlier files; lines stay")
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme consumer release consumer.toml",
+        "fedkme consumer release consumer.toml --attach run-1 --json",
+        json="an object: output, files",
+    )
+)
 def release(
     config: Config,
     attach: Annotated[
         str | None, typer.Option(metavar="RUN", help="Follow a run that was asked for.")
     ] = None,
     supervised: Supervised = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask for synthetic data, receive its files; after a failure, go on with the same request."""
     work = run_release if attach is None else attaching(attach)
-    raise typer.Exit(run_party(lambda: load_release_settings(config), supervised, work))
+    code = run_party(lambda: load_release_settings(config), supervised, work)
+    if code == 0 and not supervised:
+        print_received(received_release(load_release_settings(config)), config, as_json)
+    raise typer.Exit(code)
 
 
-def _do(config: Path, work: Work, supervised: bool = False) -> NoReturn:
-    raise typer.Exit(run_party(lambda: _settings(config), supervised, work))
+def _do(config: Path, work: Work, supervised: bool = False, as_json: bool = False) -> NoReturn:
+    code = run_party(lambda: _settings(config), supervised, work)
+    here = (0, IncompleteSummaryError.code, NotJudgedError.code) if as_json else (0,)
+    if code in here and not supervised:  # else the error is the last line, and says where the rows are
+        print_received(received_summary(_settings(config)), config, as_json)
+    raise typer.Exit(code)
 
 
 def _do_any(config: Path, work: AnyWork) -> NoReturn:

@@ -12,6 +12,8 @@ SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
 """All rows that came, of which the summary is the p that match D_v best."""
 EVALUATION = "evaluation.json"
+CSV = "summary.csv"
+"""Rows of the summary as people read them, with their weights."""
 
 
 def make_folder(output: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,9 @@ from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import resolve_paths
 from fedkme.privacy.events import CURATOR
+from fedkme.store.base import RunRow
 from fedkme.store.reading import read_store
+from fedkme.verbs import AsJson, epilog, print_json, print_result
 from fedkme.wire.journals import RunDocument
 
 app = typer.Typer(
@@ -34,16 +36,17 @@ def curator() -> None:
     """Run the curator, which owners join and consumers call."""
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme curator serve curator.toml", "fedkme curator serve curator.toml --page 127.0.0.1:8080"
+    )
+)
 def serve(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
     page: Annotated[str | None, typer.Option(help="HOST:PORT of a page to watch, on this machine.")] = None,
     supervised: Supervised = False,
 ) -> None:
-    """Serve owners and consumers until told to stop.
-
-    fedkme curator serve curator.toml --page 127.0.0.1:8080
-    """
+    """Serve owners and consumers until told to stop."""
 
     def load() -> CuratorSettings:
         settings = _settings(config)
@@ -52,8 +55,12 @@ def serve(
     raise typer.Exit(run_party(load, supervised, serve_runs, service=True))
 
 
-@app.command("page")
-def page_addresses(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
+@app.command(
+    "page", epilog=epilog("fedkme curator page curator.toml --json", json="an object: address of each view")
+)
+def page_addresses(
+    config: Annotated[Path, typer.Argument(help="CURATOR.toml")], as_json: AsJson = False
+) -> None:
     """Print the addresses of the page to watch: the operator's own, and one to hand to each party.
 
     An address with a token opens one view; who has it sees that view.
@@ -64,32 +71,63 @@ def page_addresses(config: Annotated[Path, typer.Argument(help="CURATOR.toml")])
     place = settings.page_address()
     place.check()
     parties = {"owner": settings.owners, "consumer": settings.consumers}
-    for words in ("curator", *(f"{role}:{name}" for role, names in parties.items() for name in names)):
-        typer.echo(f"{words:<24}{place.link(words)}")
+    views = ("curator", *(f"{role}:{name}" for role, names in parties.items() for name in names))
+    links = {view: place.link(view) for view in views}
+    if as_json:
+        print_json(links)
+        return
+    for view, link in links.items():
+        typer.echo(f"{view:<24}{link}")
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme curator ledger curator.toml --out curator.jsonl", json="an object: file, party, lines"
+    )
+)
 def ledger(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
     out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write the curator's ledger to a file, also while it serves, for `fedkme audit`."""
-    typer.echo(export(_settings(config).journal, CURATOR, out))
+    print_result(export(_settings(config).journal, CURATOR, out), as_json)
 
 
-@app.command()
-def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")]) -> None:
+@app.command(
+    epilog=epilog(
+        "fedkme curator runs curator.toml --json",
+        json="a list of objects: run, consumer, status, kind, rows (null for a release), opened",
+    )
+)
+def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")], as_json: AsJson = False) -> None:
     """List every run, also while the curator serves: whose, how far, since when."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'kind':<12}{'rows':>8}  opened")
-        for row in store.runs():
-            document = RunDocument.from_bytes(row.document)
-            opened = datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds")
-            rows = "-" if kind_of(document) != "summary" else document.summary.rows
-            typer.echo(
-                f"{row.run:<24}{row.peer:<20}{row.status:<12}{kind_of(document):<12}{rows:>8}  {opened}"
-            )
+        found = [_plain(row) for row in store.runs()]
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'kind':<12}{'rows':>8}  opened")
+    for each in found:
+        rows = "-" if each["rows"] is None else each["rows"]
+        typer.echo(
+            f"{each['run']:<24}{each['consumer']:<20}{each['status']:<12}{each['kind']:<12}{rows:>8}  "
+            f"{each['opened']}"
+        )
+
+
+def _plain(row: RunRow) -> dict[str, Any]:
+    document = RunDocument.from_bytes(row.document)
+    kind = kind_of(document)
+    return {
+        "run": row.run,
+        "consumer": row.peer,
+        "status": row.status,
+        "kind": kind,
+        "rows": document.summary.rows if kind == "summary" else None,
+        "opened": datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds"),
+    }
 
 
 def _settings(config: Path) -> CuratorSettings:

@@ -70,7 +70,7 @@ def main() -> None:
     """Entry point of `fedkme`."""
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if _COMPLETE in os.environ:
-        from fedkme.completion import complete
+        from fedkme.operate.completion import complete
 
         complete({name: text for name, (_, _, text) in _VERBS.items()}, _load)
     elif verb == "completion":
@@ -92,7 +92,7 @@ def _print_completion(shells: Sequence[str]) -> None:
     if len(shells) != 1 or shells[0] not in SHELLS:
         sys.stderr.write(f"usage: fedkme completion {'|'.join(SHELLS)}\n")
         raise SystemExit(2)
-    from fedkme.completion import script
+    from fedkme.operate.completion import script
 
     sys.stdout.write(script(shells[0], _COMPLETE))
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from fedkme.store import open_store
 from fedkme.store.reading import read_store
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
+from fedkme.verbs import AsJson, console, epilog, print_json, print_result
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
 from owner.settings import OwnerSettings
@@ -33,9 +33,6 @@ app = typer.Typer(
     help="Run a data owner beside its private rows.",
 )
 
-WIDTH = 100
-"""Columns of tables that do not go to a terminal."""
-
 Config = Annotated[Path, typer.Argument(help="OWNER.toml")]
 GoesOn = Annotated[bool, typer.Option("--goes-on", help="They may share rows with some earlier data.")]
 
@@ -45,38 +42,52 @@ def owner() -> None:
     """Run a data owner beside its private rows."""
 
 
-@app.command()
+@app.command(epilog=epilog("fedkme owner join owner.toml"))
 def join(config: Config, supervised: Supervised = False) -> None:
     """Load this owner's rows, join a curator, serve its runs until it ends the session."""
     raise typer.Exit(run_party(lambda: _settings(config), supervised, join_curator, service=True))
 
 
-@app.command()
-def status(
-    config: Config, as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False
-) -> None:
+@app.command(
+    epilog=epilog(
+        "fedkme owner status owner.toml",
+        "fedkme owner status owner.toml --json",
+        json="an object: owner, runs, periods, limits, asked, ... (docs/owners.md)",
+    )
+)
+def status(config: Config, as_json: AsJson = False) -> None:
     """Print what left, to whom, what the policy still allows, and which runs wait for approval."""
-    from rich.console import Console
-
-    from owner.consent.status import read_status, show  # neither is needed to join
+    from owner.consent.status import read_status, show  # joining needs neither
 
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
         found = read_status(settings, store)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
     else:
-        show(found, Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False))
+        show(found, console())
 
 
-@app.command()
-def ledger(config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")]) -> None:
+@app.command(
+    epilog=epilog("fedkme owner ledger owner.toml --out north.jsonl", json="an object: file, party, lines")
+)
+def ledger(
+    config: Config,
+    out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
+    as_json: AsJson = False,
+) -> None:
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)
-    typer.echo(export(settings.journal, settings.name, out))
+    print_result(export(settings.journal, settings.name, out), as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme owner approve owner.toml --consumer lab --protocol cells --rows 100",
+        "fedkme owner approve owner.toml --consumer lab --protocol marginals --runs 3 --json",
+        json="an object: id, consumer, protocol, rows, runs, file (remove it to take the approval back)",
+    )
+)
 def approve(
     config: Config,
     consumer: Annotated[str, typer.Option(help="For whom.")],
@@ -85,6 +96,7 @@ def approve(
         int, typer.Option(min=0, help="Rows of the summary, at most; none for a release.", show_default=False)
     ] = 0,
     runs: Annotated[int, typer.Option(min=1, help="How many runs.")] = 1,
+    as_json: AsJson = False,
 ) -> None:
     """Approve runs that this owner will then take part in, where its policy says `approval = "manual"`."""
     settings = _settings(config)
@@ -99,17 +111,27 @@ def approve(
         how = "no row leaves in a release" if rows else "a summary has rows"
         raise ConfigError(f"nothing was approved: {how}", "Give --rows for summaries alone.")
     approval = leave_approval(settings.approvals, consumer, protocol, rows, runs)
-    typer.echo(
-        f"{settings.name} takes part in {approval.what}: {runs}; "
-        f"to take that back before it is used, remove {settings.approvals / approval.id}.json"
+    file = settings.approvals / f"{approval.id}.json"
+    if as_json:
+        print_json({**asdict(approval), "file": file})
+    else:
+        typer.echo(
+            f"{settings.name} takes part in {approval.what}: {runs}; "
+            f"to take that back before it is used, remove {file}"
+        )
+
+
+@app.command(
+    epilog=epilog(
+        "fedkme owner resync owner.toml --curator curator.jsonl --heads south.heads",
+        json="an object: runs, lines, heads (what the store has again)",
     )
-
-
-@app.command()
+)
 def resync(
     config: Config,
     curator: Annotated[Path, typer.Option(help="LEDGER.jsonl of the curator, its .heads beside it.")],
     heads: Annotated[list[Path] | None, typer.Option(help="FILE.heads of another party; repeat.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Give a store that came from a backup what it lost, and charge it; the owner's process is stopped."""
     from owner.consent.resync import resync as give_back  # it imports accountants
@@ -118,14 +140,20 @@ def resync(
     own = None if settings.identity is None else IdentityFile(settings.identity).identity
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         found = give_back(settings.name, store, curator, heads or (), lambda: own)
+    if as_json:
+        print_json(asdict(found))
+        return
     typer.echo(
         f"{settings.name} has {found.heads} heads and {found.lines} lines of {len(found.runs)} runs again; "
         "what it alone wrote of them is lost"
     )
 
 
-@app.command("new-data")
-def new_data(config: Config, goes_on: GoesOn = False) -> None:
+@app.command(
+    "new-data",
+    epilog=epilog("fedkme owner new-data owner.toml", json="an object: name, earlier (how many files)"),
+)
+def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -> None:
     """Begin budgets anew for rows that share none with those that runs were over; the process is stopped."""
     from owner.consent.history import files_of_runs  # it imports accountants
 
@@ -134,6 +162,9 @@ def new_data(config: Config, goes_on: GoesOn = False) -> None:
     units = units_of(load_rows(settings.data, schema, settings.name, of_persons=True), schema)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         apart = DataFiles(store).begin_anew(settings.name, units, files_of_runs(store), goes_on)
+    if as_json:
+        print_json({"name": settings.name, "earlier": apart})
+        return
     typer.echo(f"budgets of {settings.name} count no run over {apart} earlier files; lines and rows stay")
 
 

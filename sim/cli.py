@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from fedkme.errors import ConfigError
+from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
 from sim.config import load_simulation
 from sim.report.progress import make_progress
@@ -31,16 +31,20 @@ report_app = typer.Typer(
     pretty_exceptions_enable=False, add_completion=False, help="Write the HTML report of a run's folder."
 )
 
-_WIDTH = 120
-"""Columns of a table that does not go to a terminal."""
-
 
 @app.callback()
 def sim() -> None:
     """Simulate: real parties on this machine."""
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme sim run digits",
+        "fedkme sim run digits --engine inprocess --set p=50 --set privacy.epsilon=3",
+        "fedkme sim run my/scenario.toml --out runs/first --json",
+        json="an object: directory, report, metrics (docs/metrics.md)",
+    )
+)
 def run(
     scenario: ScenarioName,
     engine: Annotated[
@@ -52,6 +56,7 @@ def run(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a summary over owners, a curator and a consumer; compare it with baselines; report.
 
@@ -59,49 +64,92 @@ def run(
     """
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
-    console = Console()
     directory, metrics = simulate(settings, out, make_progress(sys.stderr))
-    print_summary(metrics, console)
-    console.print(f"report: {directory / 'report.html'}", soft_wrap=True)
+    report = directory / "report.html"
+    if as_json:
+        print_json({"directory": directory, "report": report, "metrics": metrics})
+    else:
+        print_summary(metrics, console())
+        typer.echo(f"report: {report}")
     raise typer.Exit(metrics["code"])
 
 
-app.command("sweep")(sweep_command)
+app.command(
+    "sweep",
+    epilog=epilog(
+        "fedkme sim sweep digits --grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5 --jobs 2",
+        "fedkme sim sweep adult --grid privacy.epsilon=0.5,1,3 --set protocol=cells --set 'baselines=[]'",
+        json="an object: table, page, runs (rows of the table)",
+    ),
+)(sweep_command)
+
+
+REPRODUCE = epilog(
+    "fedkme sim reproduce sarpatwar-fig1 --quick",
+    "fedkme sim reproduce sarpatwar-fig1 --data train.csv --jobs 8 --out runs/allstate",
+    "fedkme sim reproduce merf-adult --quick",
+    json="an object: code, out (the folder), results (the numbers of each name that has a JSON file there)",
+)
 
 
 @app.command(
     "reproduce",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     add_help_option=False,
+    epilog=REPRODUCE,
 )
 def _reproduce(context: typer.Context) -> None:
     """Compute a figure or table of the papers: sarpatwar-fig1, balog-fig1, merf-adult, ..., all."""
     from sim.experiments.cli import reproduce  # jax takes seconds to import, and the other verbs need none
 
     inner = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    inner.command()(reproduce)
+    inner.command(epilog=REPRODUCE)(reproduce)
     inner(args=context.args, prog_name="fedkme sim reproduce")
 
 
-@report_app.command()
-def report(directory: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
-    """Write DIR/report.html again from what the run left."""
-    typer.echo(write_report(directory))
+@report_app.command(
+    epilog=epilog(
+        "fedkme report runs/digits-1", "fedkme report consumer.toml", json="an object: report (the file)"
+    )
+)
+def report(
+    directory: Annotated[
+        Path, typer.Argument(help="The folder of a run; CONSUMER.toml, for what that consumer received.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write report.html from what a run left, or from what a consumer of a deployment received."""
+    written = _of_consumer(directory) if directory.suffix == ".toml" else write_report(directory)
+    if as_json:
+        print_json({"report": written})
+    else:
+        typer.echo(written)
 
 
-@runs_app.command()
+def _of_consumer(config: Path) -> Path:
+    from sim.api.consumer import Consumer  # pandas, which no other verb needs
+
+    return Consumer(config).last().folder / "report.html"
+
+
+@runs_app.command(
+    epilog=epilog(
+        "fedkme runs",
+        "fedkme runs elsewhere --json",
+        json="a list of objects: directory, ended, status, what, owners, rows, accessed, mmd2, verdict, ...",
+    )
+)
 def runs(
     folder: Annotated[Path, typer.Argument(help="The folder that has the runs' folders.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List the simulations of a folder, the newest last: what ran, how it ended, what it reached.
-
-    fedkme runs; fedkme runs elsewhere --json
-    """
+    """List the simulations of a folder, the newest last: what ran, how it ended, what it reached."""
+    if folder != Path("runs") and not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}", "Name the folder that has the runs' folders.")
     found = past_runs(folder)
     if as_json:
-        typer.echo(json.dumps([run.to_json() for run in found], indent=2))
+        print_json([run.to_json() for run in found])
     elif found:
-        Console(width=None if sys.stdout.isatty() else _WIDTH).print(table_of(found))
+        console().print(table_of(found))
     else:
         typer.echo(f"{folder} has no simulation that ended; `fedkme sim run digits` makes one")

@@ -9,9 +9,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
+from typing_extensions import override
 
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import METHODS
+from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
 
 app = typer.Typer(
@@ -37,6 +40,28 @@ Set = Annotated[
 ]
 
 
+class MethodCommand(TyperCommand):
+    """Verb of a method, whose help ends with the method's keys: they are read when somebody asks."""
+
+    @override
+    def get_help(self, ctx: Any) -> str:
+        """Return the help, with the keys of the method that the verb is called after."""
+        from fedkme.operate.descriptions import keys_of
+
+        keys = keys_of(METHODS[str(self.name)])
+        self.epilog = "\n\n".join([epilog_of(str(self.name)), "Keys for --set:", *keys])
+        return super().get_help(ctx)
+
+
+def epilog_of(method: str) -> str:
+    """Return the end of a method's help, without its keys."""
+    return epilog(
+        f"fedkme release {method} adult",
+        f"fedkme release {method} adult --secure --epsilon 3 --set rows=500 --json",
+        json="an object: directory, report, metrics (docs/metrics.md)",
+    )
+
+
 def _add(method: str, text: str) -> None:
     def verb(
         scenario: ScenarioName,
@@ -50,29 +75,33 @@ def _add(method: str, text: str) -> None:
         colluders: Colluders = 0,
         out: Out = None,
         assignments: Set = None,
+        as_json: AsJson = False,
     ) -> None:
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
         chosen = [f"{key}={value}" for key, value in given.items() if value is not None]
         if secure or dropouts or colluders:
             chosen += [f"pooling.security.dropouts={dropouts}", f"pooling.security.colluders={colluders}"]
-        _run(method, scenario, [*chosen, *(assignments or [])], out)
+        _run(method, scenario, [*chosen, *(assignments or [])], out, as_json)
 
     verb.__doc__ = text
-    app.command(method)(verb)
+    app.command(method, cls=MethodCommand, epilog=epilog_of(method))(verb)
 
 
 for _method in METHODS.table():
     _add(_method, f"Release {PROTOCOLS[_method].title}.")
 
 
-def _run(method: str, scenario: str, assignments: list[str], out: Path | None) -> None:
+def _run(method: str, scenario: str, assignments: list[str], out: Path | None, as_json: bool) -> None:
     from sim.release_config import load_release
     from sim.releases import simulate_release
     from sim.report.release_progress import ReleaseProgress
 
     settings = load_release(method, scenario, assignments)
     directory, metrics = simulate_release(settings, out, ReleaseProgress(sys.stderr))
-    print_release(metrics, directory, Console())
+    if as_json:
+        print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
+    else:
+        print_release(metrics, directory, console())
     raise typer.Exit(metrics["code"])
 
 

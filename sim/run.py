@@ -187,7 +187,7 @@ async def _in_process(
         summary.plan.features.gamma,
         settings.downstream,
     )
-    for name, content in judged.files().items():
+    for name, content in judged.files(scenario.schema).items():
         (directory / "consumer" / name).write_bytes(content)
 
 

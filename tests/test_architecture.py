@@ -26,6 +26,7 @@ MAY_IMPORT = {
 }
 LAYERS = (
     "errors",
+    "verbs",
     "durable",
     "extensions",
     "config",
@@ -55,7 +56,6 @@ LAYERS = (
     "wire",
     "operate",
     "testing",
-    "completion",
     "cli",
 )
 """Folders and modules of fedkme/, bottom to top: each imports what stands before it."""

@@ -44,6 +44,11 @@ MOST_BYTES = 2**32
 """Bytes of all files together; a curator that sends more is cut off."""
 
 
+def is_of_release(name: str) -> bool:
+    """Check whether a file's name is one that a release has."""
+    return _NAME.fullmatch(name) is not None
+
+
 class ReleaseConsumerSettings(PartySettings):
     """CONSUMER.toml of `fedkme consumer release`."""
 
@@ -236,7 +241,7 @@ class Incoming:
             ProtocolError: the curator's name for it could lead out of the folder.
             ConfigError: it cannot be written.
         """
-        if not _NAME.fullmatch(name):
+        if not is_of_release(name):
             raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
         self.name = name
         self._path = folder / name

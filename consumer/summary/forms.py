@@ -7,21 +7,59 @@ p rows of which some are there more than once (`repeats.npz`), for programs that
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consumer.results import CSV
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import WeightedRows, received, repeat, weigh
 from fedkme.tables.files import table_bytes
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
+from fedkme.tables.text import csv_text, harmless, text_columns
 
 WEIGHTED, REPEATS = "weighted.npz", "repeats.npz"
 MOST_ROWS = 8000
 """Rows that are weighed at most, the p rows first: memory grows with their square, half a gigabyte here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedRows:
+    """Rows that a person looks at, with what stands beside them.
+
+    Attributes:
+        table: rows of the summary, then those that have a weight alone.
+        weights: (s,) in the form with weights; they sum to 1.
+        alike: (s,) whether a row is one of the summary.
+    """
+
+    table: Table
+    weights: NDArray[np.float64]
+    alike: NDArray[np.bool_]
+
+    def csv(self, schema: Schema) -> bytes:
+        """Rows as a .csv file has them, columns `weight` and `alike` last; no cell is a formula."""
+        columns = {
+            harmless(name): [harmless(cell) for cell in cells]
+            for name, cells in text_columns(self.table, schema).items()
+        }
+        columns[_free("weight", columns)] = [f"{weight:.6g}" for weight in self.weights.tolist()]
+        columns[_free("alike", columns)] = ["1" if alike else "0" for alike in self.alike.tolist()]
+        return csv_text(columns).encode()
+
+
+def unweighted(summary: Table) -> ListedRows:
+    """List the rows of a summary that nobody has weighed yet: all weights are equal."""
+    size = len(summary)
+    return ListedRows(summary, np.full(size, 1 / max(size, 1)), np.ones(size, np.bool_))
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +74,7 @@ class Forms:
         counts: how often each of these is there, (s,), > 0.
         least: MMD^2 to D_v of the best weights over all rows received.
         own: mean of the kernel over all pairs of rows of D_v.
+        listed: rows of the summary and rows with weights, each once.
     """
 
     summary: Table
@@ -45,6 +84,7 @@ class Forms:
     counts: NDArray[np.int64]
     least: float
     own: float
+    listed: ListedRows
 
     @property
     def effective(self) -> tuple[float, float, float]:
@@ -52,12 +92,16 @@ class Forms:
         repeats = float(self.counts.sum() ** 2 / (self.counts**2).sum())
         return float(len(self.summary)), self.fit.effective, repeats
 
-    def files(self) -> dict[str, bytes]:
+    def files(self, schema: Schema) -> dict[str, bytes]:
         """The forms beside summary.npz, by the name of the file."""
         arrays = {"x": self.weighted.values, "w": self.fit.weights}
         if self.weighted.labels is not None:
             arrays["y"] = self.weighted.labels
-        return {WEIGHTED: npz_bytes(arrays), REPEATS: table_bytes(self.repeats)}
+        return {
+            WEIGHTED: npz_bytes(arrays),
+            REPEATS: table_bytes(self.repeats),
+            CSV: self.listed.csv(schema),
+        }
 
 
 def make_forms(schema: Schema, came: Table, summary: Table, validation: ReferenceRows, p: int) -> Forms:
@@ -76,7 +120,18 @@ def make_forms(schema: Schema, came: Table, summary: Table, validation: Referenc
     fit = weigh(about, p, np.arange(min(len(summary), MOST_ROWS)))
     counts = repeat(about, p)
     repeats = order.take(np.repeat(np.arange(len(order)), counts))
-    return Forms(summary, order.take(fit.indices), fit, repeats, counts[counts > 0], about.least, about.own)
+    listed = _listed(order, min(len(summary), MOST_ROWS), fit)
+    return Forms(
+        *(summary, order.take(fit.indices), fit, repeats, counts[counts > 0], about.least, about.own, listed)
+    )
+
+
+def _listed(order: Table, first: int, fit: WeightedRows) -> ListedRows:
+    """List the `first` rows of an order, which are the summary's, and those that have a weight."""
+    weights = np.zeros(len(order))
+    weights[fit.indices] = fit.weights
+    places = np.union1d(np.arange(first), fit.indices)
+    return ListedRows(order.take(places), weights[places], places < first)
 
 
 def rest(came: Table, summary: Table) -> Table:

@@ -54,10 +54,10 @@ class Judged:
             "verdict": self.verdict.to_json(),
         }
 
-    def files(self) -> dict[str, bytes]:
+    def files(self, schema: Schema) -> dict[str, bytes]:
         """Files beside the summary by name, the evaluation last."""
         text = json.dumps(self.to_json(), indent=2) + "\n"
-        return self.forms.files() | {EVALUATION: text.encode()}
+        return self.forms.files(schema) | {EVALUATION: text.encode()}
 
 
 def judge_tables(
@@ -110,7 +110,7 @@ def judge(
     """
     try:
         found = _judged(settings, schema, validation, summary, plan.features.gamma)
-        for name, content in found.files().items():
+        for name, content in found.files(schema).items():
             write_result(settings.output / name, content)
     except FedkmeError as error:
         raise _not_judged(settings.output, error.cause, error.remedy) from None

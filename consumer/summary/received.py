@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consumer.results import EVALUATION, RECEIVED_ROWS, SUMMARY, remove_result, write_result
+from consumer.results import CSV, EVALUATION, RECEIVED_ROWS, SUMMARY, remove_result, write_result
 from consumer.settings import ConsumerSettings
-from consumer.summary.forms import REPEATS, WEIGHTED
+from consumer.summary.forms import REPEATS, WEIGHTED, unweighted
 from consumer.summary.judging import judge
 from consumer.summary.offers import Summary, pruned
 from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
@@ -50,6 +50,7 @@ def keep_received(
     if summary.outcome.prune:
         summary = pruned(summary, settings.request.p, schema, validation)
     write_result(output / SUMMARY, table_bytes(summary.table))
+    write_result(output / CSV, unweighted(summary.table).csv(schema))
     for name in (EVALUATION, WEIGHTED, REPEATS):
         remove_result(output / name)
     kept()

@@ -77,11 +77,30 @@ def write_heads(store: Store, ledger: Path) -> None:
         raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
 
 
-def export(journal: str, party: str, file: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class ExportedLedger:
+    """A ledger that was written to a file.
+
+    Attributes:
+        file: the file.
+        party: whose ledger it is.
+        lines: how many it has.
+    """
+
+    file: Path
+    party: str
+    lines: int
+
+    def __str__(self) -> str:
+        whose = "the curator" if self.party == CURATOR else self.party
+        return f"{self.file}: {self.lines} lines of the ledger of {whose}"
+
+
+def export(journal: str, party: str, file: Path) -> ExportedLedger:
     """Write a party's ledger to a file and its heads beside it, also while the party runs.
 
     Returns:
-        A line that says what was written.
+        What was written, and as text a line about it.
 
     Raises:
         ConfigError: see `export_ledger`.
@@ -91,8 +110,7 @@ def export(journal: str, party: str, file: Path) -> str:
     with contextlib.closing(read_store(journal, party)) as store:
         count = export_ledger(party, store, file)
         write_heads(store, file)
-    whose = "the curator" if party == CURATOR else party
-    return f"{file}: {count} lines of the ledger of {whose}"
+    return ExportedLedger(file, party, count)
 
 
 def read_heads(path: Path) -> KeptHeads:

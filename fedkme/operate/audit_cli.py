@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedkme.errors import LedgerError
@@ -24,6 +21,7 @@ from fedkme.ledgers.witnesses import check_files
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
+from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.attacks.cli import attack
 from sim.replay.cli import replay_runs
 
@@ -35,20 +33,36 @@ app = typer.Typer(
 )
 
 
-WIDTH = 100
-"""Columns of the matrix where it does not go to a terminal."""
-
-
 @app.callback()
 def audit() -> None:
     """Check ledgers, and what they cost in privacy; attack the mechanisms."""
 
 
-app.command()(attack)
-app.command("replay")(replay_runs)
+app.command(
+    epilog=epilog(
+        "fedkme audit attack all --quick",
+        "fedkme audit attack clock --scale 2 --seed 7 --json",
+        json="an object: scale, seed, alpha, passed, mechanisms; lines for people go to standard error",
+    )
+)(attack)
+app.command(
+    "replay",
+    epilog=epilog(
+        "fedkme audit replay cells --quick",
+        "fedkme audit replay all --json",
+        json="an object: passed, cases; lines for people go to standard error",
+    ),
+)(replay_runs)
 
 
-@app.command("verify")
+@app.command(
+    "verify",
+    epilog=epilog(
+        "fedkme audit verify runs/digits-1",
+        "fedkme audit verify curator.jsonl north.jsonl north.heads --authority authority.pem",
+        json="an object: verdicts (about, fault, lines), faults, lines, absent (who was not compared)",
+    ),
+)
 def verify_runs(
     paths: Annotated[
         list[Path],
@@ -59,6 +73,7 @@ def verify_runs(
     authority: Annotated[
         Path | None, typer.Option(help="authority.pem, by which heads must be signed.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check every chain, the curator's ledger against each owner's and the consumer's, and all heads."""
     heads = [path for path in paths if path.suffix == SUFFIX]
@@ -71,20 +86,34 @@ def verify_runs(
     ledgers = {*files, *(path for folder in folders for _, path in locate(folder))}
     trusted = None if authority is None else authority.read_bytes()
     verdicts += check_files(sorted(ledgers), heads, trusted)
-    for verdict in verdicts:
-        typer.echo(f"FAULT {verdict.about}: {verdict.fault}" if verdict.fault else f"OK    {verdict.about}")
-    if faults := sum(bool(verdict.fault) for verdict in verdicts):
+    faults = sum(bool(verdict.fault) for verdict in verdicts)
+    lines = {verdict.about: verdict.lines for verdict in verdicts if verdict.lines is not None}
+    if as_json:
+        found = [asdict(verdict) for verdict in verdicts]
+        total = sum(lines.values())
+        print_json({"verdicts": found, "faults": faults, "lines": total, "absent": absent})
+    else:
+        for each in verdicts:
+            typer.echo(f"FAULT {each.about}: {each.fault}" if each.fault else f"OK    {each.about}")
+    if faults:
         raise LedgerError(
             f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
             "Read the lines above; keep the files as they are.",
         )
-    lines = {verdict.about: verdict.lines for verdict in verdicts if verdict.lines is not None}
+    if as_json:
+        return
     what = f"{len(lines)} ledgers agree" if len(lines) > 1 else "1 ledger is whole"
     without = f"; not given, hence not compared: {', '.join(absent)}" if absent else ""
     typer.echo(f"{what}, {sum(lines.values())} lines{without}")
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme audit ledger runs/digits-1",
+        "fedkme audit ledger north.jsonl --delta 1e-6 --person 3 --json",
+        json="a list of statements, as `privacy` of metrics.json",
+    )
+)
 def ledger(
     paths: Annotated[
         list[Path], typer.Argument(help="Folders of runs, or ledgers: a party's own over its lifetime.")
@@ -94,7 +123,7 @@ def ledger(
     person: Annotated[
         int | None, typer.Option(metavar="ROWS", min=1, help="Rows of one person, where no record tells.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as in metrics.json.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what each observer can learn of each data set: epsilon by both accountants, and rows seen.
 
@@ -108,18 +137,18 @@ def ledger(
         books = replace(books, group=person)
     found = statements(books, delta)
     if as_json:
-        typer.echo(json.dumps([each.to_json() for each in found], indent=2))
+        print_json([each.to_json() for each in found])
         return
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    console.print(_title(books.runs), highlight=False)
+    out = console()
+    out.print(_title(books.runs))
     notes = list(dict.fromkeys(each.reason for each in found if math.isinf(each.epsilon)))
-    console.print(as_table(found, delta, notes))
+    out.print(as_table(found, delta, notes))
     for number, note in enumerate(notes, start=1):
-        console.print(f"note {number}: {note}", highlight=False)
+        out.print(f"note {number}: {note}")
     for (protected, observer), cell in _published_cells(books.disclosures()).items():
-        console.print(f"published arithmetic for {protected}, seen by {observer}:", highlight=False)
+        out.print(f"published arithmetic for {protected}, seen by {observer}:")
         for line in Published().steps(paid(cell), delta):
-            console.print(f"  {line}", highlight=False, soft_wrap=True)
+            out.print(f"  {line}", soft_wrap=True)
 
 
 def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[str]) -> Table:

@@ -79,6 +79,14 @@ def meanings_of(model: type[Settings]) -> Mapping[str, str]:
     return found
 
 
+def keys_of(model: type[Settings]) -> list[str]:
+    """Return a line for each key of a class of settings, for the help of a verb."""
+    described = TypeAdapter(model).json_schema(by_alias=True, schema_generator=_Described)
+    tables = {_title(name): table for name, table in described.get("$defs", {}).items()}
+    links = re.sub(r"\[([^]]*)\]\(#[^)]*\)", r"\1", _keys(described, tables))
+    return [" ".join(line.split()) for line in re.split(r"\n(?=- )", links)]
+
+
 def _docstrings(model: type[Settings]) -> Iterator[tuple[str, str]]:
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -27,6 +26,7 @@ from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
 from fedkme.privacy.ledger import open_ledger
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
+from fedkme.verbs import AsJson, console, epilog, print_json
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -36,7 +36,6 @@ app = typer.Typer(
 
 LEDGER = "payouts-ledger.jsonl"
 """File of the lines of noised payouts: the run's own ledger stays, whose last line record.json holds."""
-_WIDTH = 100
 
 
 class PayoutBasis(StrEnum):
@@ -56,7 +55,13 @@ class Reference(StrEnum):
     POOL = "pool"
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme payout runs/digits-1 --total 10000",
+        "fedkme payout runs/digits-1 --method rows --price 3 --json",
+        json="an object: method, total, amounts, shares, ...; with --rank a list (owner, distance, margin)",
+    )
+)
 def payout(
     directory: Annotated[Path, typer.Argument(help="The run's folder.")],
     method: Annotated[PayoutBasis, typer.Option(help="What amounts follow from.")] = PayoutBasis.ROWS,
@@ -79,7 +84,7 @@ def payout(
     rank: Annotated[
         bool, typer.Option("--rank", help="Pay nobody: rank owners by how near to D_v's their rows are.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Divide a sum by rows sent, winning gains, wins, mixture weights or Shapley values; or rank owners."""
     inputs = read_inputs(directory)
@@ -95,9 +100,9 @@ def payout(
     else:
         found = plain(inputs, method, total, price, reference, seed or 0)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
     else:
-        show(found, Console(width=None if sys.stdout.isatty() else _WIDTH))
+        show(found, console())
 
 
 def plain(
@@ -178,10 +183,10 @@ def keep(directory: Path, kept: Path, inputs: PayoutInputs, found: Payout) -> Pa
     return found
 
 
-def show(found: Payout, console: Console) -> None:
+def show(found: Payout, out: Console) -> None:
     """The table, and what it tells."""
     audience = "each owner may see its own" if found.audience == "owners" else "CURATOR ONLY"
-    console.print(f"{found.method}: {found.total:,} in all; {audience}", highlight=False)
+    out.print(f"{found.method}: {found.total:,} in all; {audience}", highlight=False)
     table = Table()
     table.add_column("owner", overflow="fold")
     columns = ("amount", "share") if found.margins is None else ("amount", "+- 95 %", "share")
@@ -190,20 +195,20 @@ def show(found: Payout, console: Console) -> None:
     for name, amount in found.amounts.items():
         margin = [] if found.margins is None else [f"{found.margins[name]:,.1f}"]
         table.add_row(name, f"{amount:,}", *margin, f"{100 * found.shares[name]:.2f} %")
-    console.print(table)
-    console.print(f"tells owners of each other: {found.tells}", highlight=False)
+    out.print(table)
+    out.print(f"tells owners of each other: {found.tells}", highlight=False)
 
 
 def _rank(standings: Sequence[Standing], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps([asdict(standing) for standing in standings], indent=2))
+        print_json([asdict(standing) for standing in standings])
         return
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    out = console()
     table = Table("", "owner", "distance to D_v", "+- 95 %")
     for place, standing in enumerate(standings, 1):
         table.add_row(str(place), standing.owner, f"{standing.distance:.4f}", f"{standing.margin:.4f}")
-    console.print(table)
-    console.print("tells nothing new: computed from private histograms already paid for", highlight=False)
+    out.print(table)
+    out.print("tells nothing new: computed from private histograms already paid for", highlight=False)
 
 
 def _need_gains(inputs: PayoutInputs) -> None:

@@ -19,6 +19,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.data_file import Source
 from fedkme.tables.schema import load_schema
 from fedkme.tables.text import csv_text
+from fedkme.verbs import AsJson, epilog, print_json
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -36,7 +37,7 @@ def schema() -> None:
     """Draft a public schema, check files against it, make rows for a rehearsal."""
 
 
-@app.command()
+@app.command(epilog=epilog("fedkme schema draft sample.csv --label ill --out schema.toml"))
 def draft(
     samples: Annotated[list[Path], typer.Argument(help="PUBLIC rows, or a data dictionary.")],
     label: Annotated[str | None, typer.Option(help="Column that a model learns to predict.")] = None,
@@ -50,14 +51,20 @@ def draft(
     _put(text_of(draft_files(samples, label)), out)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme schema check schema.toml north.csv south.csv",
+        "fedkme schema check schema.toml owner.toml --json",
+        json="an object: files (of each its name, rows, faults with lines, what was swallowed)",
+    )
+)
 def check(
     schema_file: Schemas,
     files: Annotated[
         list[Path],
         typer.Argument(help="Files of rows; or OWNER.toml, CONSUMER.toml, a scenario, for those they name."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: AsJson = False,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Print faulty cells. They are private: for your eyes alone.")
     ] = False,
@@ -73,7 +80,7 @@ def check(
         for source, party, private in _sources(path)
     ]
     if as_json:
-        typer.echo(json.dumps({"files": [report.to_json() for report in reports]}, indent=1))
+        print_json({"files": [report.to_json() for report in reports]})
     else:
         for report in reports:
             typer.echo("\n".join(report_lines(report)))
@@ -82,7 +89,7 @@ def check(
         raise DataError(what, "Correct what the lines above name.")
 
 
-@app.command()
+@app.command(epilog=epilog("fedkme schema dummy schema.toml --rows 500 --out rehearsal.csv"))
 def dummy(
     schema_file: Schemas,
     rows: Annotated[int, typer.Option(min=0, help="How many.")] = 200,
@@ -93,7 +100,7 @@ def dummy(
     _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
 
 
-@app.command("json")
+@app.command("json", epilog=epilog("fedkme schema json owner --out owner.schema.json"))
 def json_of(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of file; --help lists them.")],
     out: Out = None,

@@ -19,8 +19,9 @@ from fedkme.pki.certificates import Role, check_name, fingerprint, name_of
 from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks
 from fedkme.pki.folder import AuthorityFolder, Passphrase, explained, make_authority
 from fedkme.pki.identity import Identity
-from fedkme.pki.show import describe, describe_request
-from fedkme.pki.show import show as lines_of
+from fedkme.pki.show import Facts, describe, describe_request, lines_of
+from fedkme.pki.show import show as show_file
+from fedkme.verbs import AsJson, epilog, print_json
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -39,17 +40,24 @@ HostOption = Annotated[
     list[str] | None, typer.Option("--host", help="A host name or address of a curator; repeat it for more.")
 ]
 RoleOption = Annotated[Role, typer.Option("--role", help="What the party may act as.")]
+_SHAPE = "a list of objects, one a certificate, request, key or list: party, role, expires, ..."
 AgainOption = Annotated[
     bool, typer.Option("--again", help="The name gets another certificate beside its first.")
 ]
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        'fedkme pki init authority --name "trial authority" --ask-passphrase',
+        json=_SHAPE,
+    )
+)
 def init(
     directory: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
     name: Annotated[str, typer.Option(help="The authority's name.")] = "fedkme authority",
     days: DaysOption = 3650,
     passphrase_file: PassphraseOption = None,
+    as_json: AsJson = False,
     ask_passphrase: Annotated[
         bool, typer.Option("--ask-passphrase", help="Encrypt the key; ask how.")
     ] = False,
@@ -61,10 +69,16 @@ def init(
     if not 0 < len(name) <= 64 or not name.isprintable():
         raise PkiError("that cannot be an authority's name", "Use 1 to 64 letters.")
     authority = make_authority(directory, name, datetime.timedelta(days=days), passphrase)
-    _print(describe(authority.certificate))
+    _print([describe(authority.certificate)], as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme pki issue lab --authority authority --role consumer --out lab.pem",
+        "fedkme pki issue curator --authority authority --role curator --host example.org --out curator.pem",
+        json=_SHAPE,
+    )
+)
 def issue(
     name: Annotated[str, typer.Argument(help="The party's name.")],
     authority: AuthorityOption,
@@ -74,16 +88,22 @@ def issue(
     days: DaysOption = 365,
     again: AgainOption = False,
     passphrase_file: PassphraseOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a key and a certificate for a party: one file, to be carried to its host in secret."""
     with explained(), AuthorityFolder(authority).open(_passphrase(passphrase_file)) as signing:
         _refuse(out)
         identity = signing.issue(name, host or (), role, _days(days), new_key(), again=again)
         identity.save_bundle(out)
-    _print(describe(identity.leaf))
+    _print([describe(identity.leaf)], as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme pki request north --out-request north.csr --out-key north.key",
+        json=_SHAPE,
+    )
+)
 def request(
     name: Annotated[str, typer.Argument(help="The party's name.")],
     out_request: Annotated[Path, typer.Option(help="The request to write.")],
@@ -91,6 +111,7 @@ def request(
     key: Annotated[
         Path | None, typer.Option(help="A key or bundle to use again, instead of a new key.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a key on the party's host, and ask for a certificate; the key stays."""
     check_name(name)
@@ -105,10 +126,15 @@ def request(
         if out_key is not None:
             create(out_key, data, PRIVATE)
         create(out_request, made.public_bytes(serialization.Encoding.PEM), PUBLIC)
-    _print(describe_request(made))
+    _print([describe_request(made)], as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme pki approve north.csr --authority authority --fingerprint 3F:A2:... --out north.crt",
+        json=_SHAPE,
+    )
+)
 def approve(
     file: Annotated[Path, typer.Argument(metavar="REQUEST", help="What `fedkme pki request` wrote.")],
     authority: AuthorityOption,
@@ -121,6 +147,7 @@ def approve(
     days: DaysOption = 365,
     again: AgainOption = False,
     passphrase_file: PassphraseOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Sign a request whose fingerprint the party has confirmed."""
     asked = requests.read_request(file)
@@ -132,11 +159,15 @@ def approve(
         signed = signing.certify(asked.public_key(), name, host or (), role, _days(days), again=again)
         pair = (signed, folder.certificate)
         create(out, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in pair), PUBLIC)
-    _print(describe(signed))
-    _print(["", f"authority     {fingerprint(folder.certificate)}"])
+    _print([describe(signed), {"authority": fingerprint(folder.certificate)}], as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme pki accept north.crt --key north.key --fingerprint 9B:04:... --out north.pem",
+        json=_SHAPE,
+    )
+)
 def accept(
     file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="What `fedkme pki approve` wrote.")],
     key: Annotated[Path, typer.Option(help="The key that the request was made with, or a bundle.")],
@@ -145,15 +176,21 @@ def accept(
         str, typer.Option("--fingerprint", help="The authority's, as it was said by another way.")
     ] = "",
     over: Annotated[bool, typer.Option("--over", help="Replace the bundle, for a renewal.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Put key and certificate together on the party's host, if the authority is the one meant."""
     with explained():
         identity = requests.accept(file, _key_in(key), fingerprint_said)
         identity.save_bundle(out, over=over)
-    _print(describe(identity.leaf))
+    _print([describe(identity.leaf)], as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme pki renew north.pem --authority authority --days 365",
+        json=_SHAPE,
+    )
+)
 def renew(
     bundle: Annotated[Path, typer.Argument(help="The bundle, or folder, of a party.")],
     authority: AuthorityOption,
@@ -163,6 +200,7 @@ def renew(
     fresh_key: Annotated[bool, typer.Option("--new-key", help="With another key.")] = False,
     days: DaysOption = 365,
     passphrase_file: PassphraseOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Issue the same certificate for another while; a process that uses the bundle takes it up by itself."""
     old = Identity.load(bundle, current=False)
@@ -174,10 +212,15 @@ def renew(
             identity.save(bundle)
         else:
             identity.save_bundle(out or bundle, over=out is None)
-    _print(describe(identity.leaf))
+    _print([describe(identity.leaf)], as_json)
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme pki revoke north --authority authority",
+        json=_SHAPE,
+    )
+)
 def revoke(
     authority: AuthorityOption,
     what: Annotated[
@@ -186,25 +229,38 @@ def revoke(
     ] = None,
     days: DaysOption = 90,
     passphrase_file: PassphraseOption = None,
+    as_json: AsJson = False,
 ) -> None:
     """Put certificates on the list of those that count no longer, and sign it."""
     folder = AuthorityFolder(authority)
     found = [certificate for each in what or () for certificate in folder.find(each)]
     with explained(), folder.open(_passphrase(passphrase_file)) as signing:
         signing.revoke(found, _days(days))
-    _print(f"revoked       {name_of(each.subject)} {each.serial_number:x}" for each in found)
-    _print(lines_of(authority / "revoked.pem"))
-    _print([f"Copy {authority / 'revoked.pem'} to where the curator's 'revoked' points."])
+    listed = authority / "revoked.pem"
+    revoked = [{"revoked": f"{name_of(each.subject)} {each.serial_number:x}"} for each in found]
+    _print([*revoked, *show_file(listed)], as_json)
+    typer.echo(f"Copy {listed} to where the curator's 'revoked' points.", err=as_json)
 
 
-@app.command()
-def show(path: Annotated[Path, typer.Argument(help="A folder or file of `fedkme pki`.")]) -> None:
+@app.command(
+    epilog=epilog(
+        "fedkme pki show authority",
+        "fedkme pki show north.pem --json",
+        json=_SHAPE,
+    )
+)
+def show(
+    path: Annotated[Path, typer.Argument(help="A folder or file of `fedkme pki`.")], as_json: AsJson = False
+) -> None:
     """Say what is in a folder or file: names, roles, expiry, fingerprints; never a key."""
-    _print(lines_of(path))
+    _print(show_file(path), as_json)
 
 
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
+def _print(things: Iterable[Facts], as_json: bool) -> None:
+    if as_json:
+        print_json(list(things))
+        return
+    for line in lines_of(things):
         typer.echo(line)
 
 

@@ -1,8 +1,8 @@
-"""Description of a file or folder of identities, line by line; of a key only that it is there."""
+"""Description of a file or folder of identities; of a key only that it is there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cryptography import x509
@@ -23,7 +23,13 @@ from fedkme.pki.folder import AuthorityFolder
 _IDENTITY = ("certificate.pem", "key.pem", "authority.pem")
 
 
-def show(path: Path) -> Iterator[str]:
+Facts = Mapping[str, str]
+"""Facts of one thing by name."""
+_STATE = "state"
+"""Fact of a certificate in an authority's list alone: those stand in a line each."""
+
+
+def show(path: Path) -> Iterator[Facts]:
     """Describe an authority's folder, an identity's folder, or any file of PEM.
 
     Raises:
@@ -38,63 +44,77 @@ def show(path: Path) -> Iterator[str]:
         yield from _file(path)
 
 
-def describe(certificate: x509.Certificate) -> Iterator[str]:
-    """A certificate in lines."""
+def lines_of(things: Iterable[Facts]) -> Iterator[str]:
+    """Facts in lines, a line between things; certificates of a list in a line each."""
+    before: Facts = {}
+    for facts in things:
+        if before and not (_STATE in before and _STATE in facts):
+            yield ""
+        if _STATE in facts:
+            yield f"{facts['party']:<20}{facts['role']:<10}{facts['serial']:<42}{facts[_STATE]}"
+        else:
+            yield from (f"{name:<14}{value}" for name, value in facts.items())
+        before = facts
+
+
+def describe(certificate: x509.Certificate) -> Facts:
+    """Facts of a certificate."""
     if is_authority(certificate):
-        yield f"authority     {name_of(certificate.subject)}"
+        who = {"authority": name_of(certificate.subject)}
     else:
-        yield f"party         {name_of(certificate.subject)}"
-        yield f"role          {role_of(certificate) or 'none given'}"
-        yield f"hosts         {' '.join(hosts_of(certificate)) or 'none: not a server'}"
-        yield f"issued by     {name_of(certificate.issuer)}"
-    yield f"expires       {expiry(certificate.not_valid_after_utc)}"
-    yield f"serial        {serial_of(certificate)}"
-    yield f"fingerprint   {fingerprint(certificate)}"
+        who = {
+            "party": name_of(certificate.subject),
+            "role": str(role_of(certificate) or "none given"),
+            "hosts": " ".join(hosts_of(certificate)) or "none: not a server",
+            "issued by": name_of(certificate.issuer),
+        }
+    return who | {
+        "expires": expiry(certificate.not_valid_after_utc),
+        "serial": serial_of(certificate),
+        "fingerprint": fingerprint(certificate),
+    }
 
 
-def describe_request(request: x509.CertificateSigningRequest) -> Iterator[str]:
-    """A request in lines."""
-    yield f"request of    {name_of(request.subject)}"
-    yield f"fingerprint   {fingerprint(request)}"
+def describe_request(request: x509.CertificateSigningRequest) -> Facts:
+    """Facts of a request."""
+    return {"request of": name_of(request.subject), "fingerprint": fingerprint(request)}
 
 
-def _authority(folder: AuthorityFolder) -> Iterator[str]:
-    yield from describe(folder.certificate)
-    yield ""
+def _authority(folder: AuthorityFolder) -> Iterator[Facts]:
+    yield describe(folder.certificate)
     revoked = folder.revoked()
-    yield from _list(revoked)
-    yield ""
+    yield _list(revoked)
     for certificate in folder.issued():
         taken = revoked.get_revoked_certificate_by_serial_number(certificate.serial_number)
-        state = "revoked" if taken else expiry(certificate.not_valid_after_utc)
-        yield (
-            f"{name_of(certificate.subject):<20}{role_of(certificate) or '-':<10}"
-            f"{serial_of(certificate):<42}{state}"
-        )
+        yield {
+            "party": name_of(certificate.subject),
+            "role": str(role_of(certificate) or "-"),
+            "serial": serial_of(certificate),
+            _STATE: "revoked" if taken else expiry(certificate.not_valid_after_utc),
+        }
 
 
-def _list(revoked: x509.CertificateRevocationList) -> Iterator[str]:
-    yield f"revocations   {len(list(revoked))} by {name_of(revoked.issuer)}"
+def _list(revoked: x509.CertificateRevocationList) -> Facts:
+    facts = {"revocations": f"{len(list(revoked))} by {name_of(revoked.issuer)}"}
     if revoked.next_update_utc is not None:
-        yield f"list expires  {expiry(revoked.next_update_utc)}"
+        facts["list expires"] = expiry(revoked.next_update_utc)
+    return facts
 
 
-def _file(path: Path) -> Iterator[str]:
+def _file(path: Path) -> Iterator[Facts]:
     try:
         blocks = pem_blocks(path.read_bytes())
         if not blocks:
             raise ValueError
-        for number, (label, block) in enumerate(blocks):
-            if number:
-                yield ""
+        for label, block in blocks:
             if label == "CERTIFICATE":
-                yield from describe(x509.load_pem_x509_certificate(block))
+                yield describe(x509.load_pem_x509_certificate(block))
             elif label == "CERTIFICATE REQUEST":
-                yield from describe_request(x509.load_pem_x509_csr(block))
+                yield describe_request(x509.load_pem_x509_csr(block))
             elif label == "X509 CRL":
-                yield from _list(x509.load_pem_x509_crl(block))
+                yield _list(x509.load_pem_x509_crl(block))
             elif label.endswith("PRIVATE KEY"):
-                yield "private key   (not shown)"
+                yield {"private key": "(not shown)"}
     except OSError as error:
         raise PkiError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
     except ValueError:

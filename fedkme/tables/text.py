@@ -37,6 +37,20 @@ def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
     return columns
 
 
+def harmless(cell: str) -> str:
+    """Keep a spreadsheet from taking a name for a formula: an apostrophe before = + - @, a tab or a return.
+
+    A number stays as it is.
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
 def csv_text(columns: Mapping[str, Sequence[str | float]]) -> str:
     """Columns of equal length as a .csv file has them."""
     out = io.StringIO()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedkme.errors import AuditError, ConfigError
+from fedkme.verbs import AsJson, console, print_json
 from sim.attacks.finding import AUDIT_ALPHA, FULL_SCALE, AuditVerdict, Effort
 from sim.attacks.repeat import Tally, tallies, tally_lines
 from sim.attacks.subjects import chosen
@@ -42,25 +40,25 @@ def attack(
     repeat: Annotated[
         int, typer.Option(min=1, help="Audit so often, and count how often it comes out as it must.")
     ] = 1,
-    file: Annotated[Path | None, typer.Option("--json", help="Write every finding here.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the audit's simulated randomness.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Try to break mechanisms: sensitivity, law of the noise, black box, recount of the ledger's events."""
     if quick and scale is not None:
         raise ConfigError("'--quick' and '--scale' both set how many trials there are", "Give one of them.")
     effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
     found = tallies(chosen(name), effort, repeat, Console(stderr=True))
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    out = console(for_people=not as_json)
     if repeat == 1:
         verdicts = [tally.verdicts[0] for tally in found]
-        console.print(verdict_table(verdicts))
+        out.print(verdict_table(verdicts))
         lines, said = verdict_lines(verdicts), report(verdicts, effort)
     else:
         lines, said = tally_lines(found, seed), repeated_report(found, effort)
     for line in lines:
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
-    if file is not None:
-        _write(file, said)
+        out.print(line, soft_wrap=True, markup=False)
+    if as_json:
+        print_json(said)
     odd = [tally.subject.name for tally in found if tally.expected < repeat]
     if odd:
         raise AuditError(
@@ -123,10 +121,3 @@ def _head(effort: Effort, passed: bool) -> dict[str, Any]:
         "alpha": {"audit": AUDIT_ALPHA, "statistic": effort.alpha},
         "passed": passed,
     }
-
-
-def _write(file: Path, found: dict[str, Any]) -> None:
-    try:
-        file.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}", "Correct '--json'.") from None

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from fedkme.config import validate
+from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.bench.market.cli import market
 from sim.bench.result import BenchSettings, Result, to_json
 
@@ -23,9 +23,6 @@ app = typer.Typer(
     add_completion=False,
     help="Measure speed and memory, and what summaries are worth.",
 )
-
-_PLAIN_WIDTH = 120
-"""Characters of a line where there is no terminal to say."""
 
 
 class Benchmark(StrEnum):
@@ -50,44 +47,57 @@ _HELP = {
 Owners = Annotated[str, typer.Option(help="Numbers of owners for 'rounds'.")]
 Rounds = Annotated[int, typer.Option(help="Rounds in a block.")]
 Tls = Annotated[bool, typer.Option("--tls/--plaintext", help="Mutual TLS, on both sides.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the numbers here as well.")]
+_JSON = "an object: settings, machine, results (name, title, rows); tables go to standard error"
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(
+    invoke_without_command=True,
+    epilog=epilog("fedkme bench", "fedkme bench --rounds 200 --json", json=_JSON),
+)
 def bench(
     context: typer.Context,
     owners: Owners = "2,10,50",
     rounds: Rounds = 100,
     tls: Tls = True,
-    file: Json = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure rounds against a bare echo, what ledgers and journals add, the start, bids and memory.
 
     Without a name: these five, one after another. `market` compares summaries, and is asked for by name.
     """
     if context.invoked_subcommand is None:
-        _bench(list(Benchmark), owners, rounds, tls, file)
+        _bench(list(Benchmark), owners, rounds, tls, as_json)
 
 
 def _command(name: Benchmark) -> Callable[..., None]:
-    def one(owners: Owners = "2,10,50", rounds: Rounds = 100, tls: Tls = True, file: Json = None) -> None:
-        _bench([name], owners, rounds, tls, file)
+    def one(
+        owners: Owners = "2,10,50", rounds: Rounds = 100, tls: Tls = True, as_json: AsJson = False
+    ) -> None:
+        _bench([name], owners, rounds, tls, as_json)
 
     return one
 
 
 for _name, _says in _HELP.items():
-    app.command(_name.value, help=_says)(_command(_name))
-app.command("market")(market)
+    app.command(_name.value, help=_says, epilog=epilog(f"fedkme bench {_name} --json", json=_JSON))(
+        _command(_name)
+    )
+app.command(
+    "market",
+    epilog=epilog(
+        "fedkme bench market --quick",
+        "fedkme bench market --rows 250 --rho 2 --epsilon 1 --seeds 0,1,2 --json",
+        json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
+    ),
+)(market)
 
 
-def _bench(names: Sequence[Benchmark], owners: str, rounds: int, tls: bool, file: Path | None) -> None:
+def _bench(names: Sequence[Benchmark], owners: str, rounds: int, tls: bool, as_json: bool) -> None:
     chosen = {"owners": owners.split(","), "rounds": rounds, "tls": tls}
     settings = validate(BenchSettings, chosen, "fedkme bench")
-    console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-    results = run_benchmarks(names, settings, console)
-    if file is not None:
-        file.write_text(json.dumps(to_json(settings, results), indent=2) + "\n", encoding="utf-8")
+    results = run_benchmarks(names, settings, console(for_people=not as_json))
+    if as_json:
+        print_json(to_json(settings, results))
 
 
 def run_benchmarks(names: Sequence[Benchmark], settings: BenchSettings, console: Console) -> list[Result]:

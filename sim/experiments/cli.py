@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from fedkme.errors import ConfigError, DataError
+from fedkme.verbs import AsJson, print_json
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
 from sim.experiments.seeds import require
@@ -45,6 +48,7 @@ def reproduce(
         typer.Option(help="sarpatwar-fig1: train.csv of Allstate; -fig2, -access: an .npz as MNIST's."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs of sarpatwar-* at a time.")] = 2,
+    as_json: AsJson = False,
 ) -> None:
     """Compute what a paper shows; print each figure as it comes.
 
@@ -52,12 +56,6 @@ def reproduce(
     exit status says so.
     Releases are over pooled owners in this process. The sarpatwar-* are sweeps of whole runs, and leave
     curves as SVG and PNG, every measurement in a CSV, and verdict.md; given again, they run what is missing.
-
-    fedkme sim reproduce sarpatwar-fig1 --quick
-
-    fedkme sim reproduce sarpatwar-fig1 --data train.csv --jobs 8 --out runs/allstate
-
-    fedkme sim reproduce merf-adult --quick
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
@@ -69,16 +67,31 @@ def reproduce(
         raise ConfigError(
             f"{name} takes no --data", "Leave it out, or set FEDKME_DATA to the folder of the data."
         )
-    if name != "all":
-        raise typer.Exit(_reproduce(name, out, quick, full, data, jobs))
-    code = 0
-    for each in (*sarpatwar.NAMES, *RUNS):
-        try:
-            code = _reproduce(each, out, quick, full, data, jobs) or code
-        except (ConfigError, DataError) as error:
-            typer.echo(f"{each}: skipped, or cut short: {error}")
-            code = error.code
+    one = partial(_reproduce, out=out, quick=quick, full=full, data=data, jobs=jobs)
+    names = (*sarpatwar.NAMES, *RUNS) if name == "all" else (name,)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        code = _each(names, one) if name == "all" else one(name)
+    if as_json:
+        files = {each: out / f"{each}.json" for each in names}
+        found = {
+            each: json.loads(file.read_text(encoding="utf-8"))
+            for each, file in files.items()
+            if file.exists()
+        }
+        print_json({"code": code, "out": out, "results": found})
     raise typer.Exit(code)
+
+
+def _each(names: Iterable[str], one: Callable[[str], int]) -> int:
+    """Compute what can be; the code of the last that could not, or 0."""
+    code = 0
+    for name in names:
+        try:
+            code = one(name) or code
+        except (ConfigError, DataError) as error:
+            typer.echo(f"{name}: skipped, or cut short: {error}")
+            code = error.code
+    return code
 
 
 def _reproduce(name: str, out: Path, quick: bool, full: bool, data: Path | None, jobs: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Annotated
 
 import typer
@@ -14,6 +12,7 @@ from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
 from fedkme.cells.asks import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
+from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
@@ -24,10 +23,14 @@ app = typer.Typer(
     help="Estimate what each protocol will reach; recommend one.",
 )
 
-_WIDTH = 110
 
-
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme plan digits",
+        "fedkme plan digits --set p=50 --max-access 2 --json",
+        json="an object: facts, estimates (one a protocol), recommended, reason, cautions",
+    )
+)
 def plan(
     scenario: ScenarioName,
     assignments: Annotated[
@@ -39,7 +42,7 @@ def plan(
     pruning: Annotated[
         bool, typer.Option("--pruning/--no-pruning", help="May somebody with D_v see more rows than p?")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate MMD^2 and rows accessed of every protocol from sizes and budgets, never from rows."""
     settings = load_simulation(scenario, assignments or [])
@@ -47,9 +50,9 @@ def plan(
     found = make_plan(facts, most, pruning)
     asks = words_of_asks(settings.summary.privacy, settings.summary.asks)
     if as_json:
-        typer.echo(json.dumps({**found.to_json(), "asks": asks}, indent=2))
+        print_json({**found.to_json(), "asks": asks})
     else:
-        show(found, asks, Console(width=None if sys.stdout.isatty() else _WIDTH))
+        show(found, asks, console())
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedkme.verbs import AsJson, print_json
 from sim.arguments import ScenarioName
 from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
 from sim.sweep.progress import SweepProgress
@@ -29,12 +30,9 @@ def sweep_command(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all runs.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a scenario once for each combination of settings: a table, and a page with curves.
-
-    fedkme sim sweep digits --grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5 --jobs 2
-
-    fedkme sim sweep adult --grid privacy.epsilon=0.5,1,3 --set protocol=cells --set 'baselines=[]'
 
     Given again, it runs what OUT/sweep.parquet lacks: a run is known by the SHA-256 of its resolved
     configuration and the package's version. A run that fails is a row with its code and cause, and the
@@ -53,8 +51,10 @@ def sweep_command(
         result = sweep(settings, progress.hear)
     finally:
         progress.close()
-    for line in closing_lines(result):
-        typer.echo(line)
+    if as_json:
+        print_json({"table": result.table, "page": result.page, "runs": result.rows})
+    else:
+        typer.echo("\n".join(closing_lines(result)))
     raise typer.Exit(result.failures[0]["code"] if result.failures else 0)
 
 

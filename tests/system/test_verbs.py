@@ -72,7 +72,7 @@ class Deployment:
     def end(self, party: str) -> tuple[int, list[str]]:
         """Exit status and the lines of standard error, without gRPC's own."""
         status, out, lines = end_of(self.processes[party])
-        assert not out
+        assert not out or party == "consumer"  # which says where the rows are
         return status, [line for line in lines if not re.match(r"[IWE]\d{4} ", line)]
 
 

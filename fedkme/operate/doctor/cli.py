@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -19,19 +18,26 @@ from fedkme.operate.doctor.installation import check_installation
 from fedkme.operate.doctor.network import check_network
 from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
+from fedkme.verbs import AsJson, epilog, print_json
 
 app = typer.Typer(
     pretty_exceptions_enable=False, add_completion=False, help="Find what would keep a party from working."
 )
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme doctor",
+        "fedkme doctor owner.toml --json",
+        json="an object: code, findings (state, check, line, remedy, code)",
+    )
+)
 def doctor(
     config: Annotated[
         Path | None,
         typer.Argument(help="Of an owner, a curator, a consumer or a simulation; none: the installation."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a party's configuration, files, certificate and connection, or the installation; a line each.
 
@@ -44,7 +50,7 @@ def doctor(
             typer.echo(str(finding))
     code = status(findings)
     if as_json:
-        typer.echo(json.dumps({"code": code, "findings": [each.to_json() for each in findings]}, indent=1))
+        print_json({"code": code, "findings": [each.to_json() for each in findings]})
     raise typer.Exit(code)
 
 

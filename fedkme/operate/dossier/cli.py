@@ -14,11 +14,18 @@ from fedkme.operate.dossier.croissant import croissant
 from fedkme.operate.dossier.evaluation import evaluation_page
 from fedkme.operate.dossier.facts import MISSING, read_facts
 from fedkme.operate.dossier.registry import registry_entry, yaml_text
+from fedkme.verbs import AsJson, epilog, print_json
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, help="Write the papers of a run.")
 
 
-@app.command()
+@app.command(
+    epilog=epilog(
+        "fedkme dossier runs/digits-1",
+        "fedkme dossier consumer/output --ledger consumer.jsonl --run run-1 --json",
+        json="a list of objects: file, missing (fields that a person must add)",
+    )
+)
 def dossier(
     folder: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a simulation; a curator's or consumer's.")
@@ -28,6 +35,7 @@ def dossier(
     ] = None,
     run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
     delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
+    as_json: AsJson = False,
 ) -> None:
     """Write a registry entry, Croissant metadata and a privacy evaluation to RUN/dossier/.
 
@@ -41,8 +49,12 @@ def dossier(
         "nist-800-226.md": evaluation_page(facts),
     }
     _write(home, papers)
-    for name, text in papers.items():
-        typer.echo(f"{home / name}: {text.count(MISSING)} fields to be added")
+    missing = {home / name: text.count(MISSING) for name, text in papers.items()}
+    if as_json:
+        print_json([{"file": file, "missing": count} for file, count in missing.items()])
+    else:
+        for file, count in missing.items():
+            typer.echo(f"{file}: {count} fields to be added")
 
 
 def _write(home: Path, papers: dict[str, str]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedkme.errors import ConfigError, DataError
+from fedkme.verbs import AsJson, print_json
 from sim.scenarios.base import place
 
 
@@ -28,6 +31,7 @@ def market(
     out: Annotated[Path, typer.Option(help="csv file; what it has already is not run again.")] = Path(
         "market.csv"
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Compare summaries with rivals at equal rows accessed, on sites, tables and images.
 
@@ -49,8 +53,11 @@ def market(
         _families(families) or usual.families,
     )
     folder = data or place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
-    found = run(grid, folder, out, typer.echo)
-    typer.echo(tables(found, grid))
+    found = run(grid, folder, out, partial(typer.echo, err=as_json))
+    if as_json:
+        print_json([asdict(line) for line in found])
+    else:
+        typer.echo(tables(found, grid))
     if left := incomplete_layouts(grid, found):
         raise DataError(f"{', '.join(left)}: not measured", "Set FEDKME_DATA to the folder of their data.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from pathlib import Path
 
@@ -9,13 +11,14 @@ import numpy as np
 import pytest
 
 from consumer.summary import forms as forms_module
-from consumer.summary.forms import REPEATS, WEIGHTED, make_forms, rest
+from consumer.summary.forms import REPEATS, WEIGHTED, make_forms, rest, unweighted
 from consumer.summary.judging import judge_tables
 from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import prune
 from fedkme.tables.files import load_table, read_arrays
-from fedkme.tables.schema import Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
+from fedkme.tables.text import harmless, text_columns
 
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0.0, 10.0), count=2),), label=Label(name="y", classes=("low", "high"))
@@ -41,7 +44,7 @@ def keys(of: Table) -> set[bytes]:
 
 def test_every_form_is_of_rows_that_came_and_says_what_it_holds(tmp_path: Path) -> None:
     made = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
-    for name, content in made.files().items():
+    for name, content in made.files(SCHEMA).items():
         (tmp_path / name).write_bytes(content)
     weighted, repeats = read_arrays(tmp_path / WEIGHTED, "test"), load_table(tmp_path / REPEATS, SCHEMA, "t")
     assert weighted["w"].sum() == pytest.approx(1.0)
@@ -101,3 +104,37 @@ def test_weights_move_a_model() -> None:
     rows = table(4, 30)
     found = judge_tables(SCHEMA, rows, rows, VALIDATION, table(3, 200), None, 30, GAMMA, True)
     assert found.weighted.downstream["linear_svm"] > 0.6
+
+
+def test_a_person_reads_names_and_weights_of_every_row_that_counts() -> None:
+    # Issue 14, item 4: "`summary.csv` with names (weights beside)".
+    made = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
+    (head, *lines) = list(csv.reader(made.listed.csv(SCHEMA).decode().splitlines()))
+    assert head[-2:] == ["weight", "alike"]
+    assert sum(float(line[-2]) for line in lines) == pytest.approx(1, abs=1e-4)
+    assert sum(line[-1] == "1" for line in lines) == len(made.summary)
+    assert sum(float(line[-2]) > 0 for line in lines) == len(made.weighted)
+    own = zip(*text_columns(made.summary, SCHEMA).values(), strict=True)
+    assert [line[:-2] for line in lines if line[-1] == "1"] == [list(row) for row in own]
+
+
+@pytest.mark.parametrize("sign", "=+-@")
+def test_no_name_is_a_formula_of_a_spreadsheet(sign: str) -> None:
+    odd = Category(name=f"{sign}name", categories=(f"{sign}1+1", "-2", "plain"))
+    table = unweighted(Table(np.array([[0.0], [1.0], [2.0]]))).csv(Schema(columns=(odd,)))
+    head, *lines = list(csv.reader(io.StringIO(table.decode(), newline="")))
+    assert [cell for cell, *_ in lines] == [f"'{sign}1+1", "-2", "plain"]
+    assert head == [f"'{sign}name", "weight", "alike"]
+    assert lines[0][1] == "0.333333"
+
+
+def test_a_column_that_is_called_weight_keeps_its_name() -> None:
+    own = Schema(columns=(Numeric(name="weight", bounds=(0.0, 9.0)),))
+    assert unweighted(Table(np.ones((2, 1)))).csv(own).splitlines()[0] == b"weight,weight_,alike"
+
+
+@pytest.mark.parametrize(
+    ("cell", "safe"), [("\t1", "\t1"), ("\t=1", "'\t=1"), ("\r=1", "'\r=1"), ("-3.5", "-3.5"), ("", "")]
+)
+def test_numbers_are_no_formulas_and_blanks_hide_none(cell: str, safe: str) -> None:
+    assert harmless(cell) == safe

@@ -125,11 +125,12 @@ def test_croissant_loads_the_rows_of_a_release(release: Path, tmp_path: Path) ->
     assert said == first.split(",")
 
 
-def test_croissant_names_the_arrays_of_a_summary(summary: Path, tmp_path: Path) -> None:
+def test_croissant_names_the_columns_of_a_summary(summary: Path, tmp_path: Path) -> None:
     home = papers(summary, tmp_path / "run")
     dataset = mlcroissant.Dataset(jsonld=home / "croissant.json")
     assert not dataset.metadata.issues.errors
-    assert "summary.npz" in {file.name for file in dataset.metadata.distribution}
+    assert {"summary.csv", "summary.npz"} & {file.name for file in dataset.metadata.distribution}
+    assert {"summary/weight", "summary/alike"} <= dict(next(iter(dataset.records("summary")))).keys()
 
 
 @pytest.mark.parametrize(
