@@ -21,7 +21,14 @@ from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import Run, RunQueue, next_run
 from curator.summary.settings import SummarySettings
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, StoreError
+from fedkme.errors import (
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    NotEnoughRowsError,
+    ProtocolError,
+    StoreError,
+)
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
@@ -34,6 +41,8 @@ from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
 from fedkme.wire.journals import RunDocument
 
+MOST_ROWS = 2**31
+"""Rows of a summary, where owners have not said how many they have."""
 MOST_SETTINGS = 2**22
 """Letters of a request's settings: public points of Balog's Algorithm 1 may be among them."""
 
@@ -197,6 +206,7 @@ class Preparation:
             return ()
         context, settings = self._context, self._context.settings.summary
         here: Sequence[str] = ()
+        self._check_rows(run.document.summary.rows)
         if settings.asks_owners:
             here = await context.members.gather(settings.quorum, context.settings.connect_s)
         choice = context.choice(settings, run.document, here)
@@ -205,6 +215,19 @@ class Preparation:
                 self._check_planned(settings.resolved(choice), run.document.summary.rows)
             self._keep_choice(run, choice)
         return here
+
+    def _check_rows(self, rows: int) -> None:
+        """Refuse more rows than all owners say they have, before D_v pays for anything.
+
+        Raises:
+            NotEnoughRowsError: nobody has so many.
+        """
+        owners, sizes = self._context.settings.owners, self._context.members.sizes()
+        most = sum(sizes[name] for name in owners) if owners and set(owners) <= set(sizes) else MOST_ROWS
+        if rows > most:
+            raise NotEnoughRowsError(
+                f"{rows} rows are asked for and the owners have at most {most}", f"Ask for p <= {most}."
+            )
 
     def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:
         """Put a choice into the plan, on disk and in memory, and report it."""

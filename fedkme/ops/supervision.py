@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -181,7 +182,7 @@ def run_party(
     *,
     service: bool = False,
 ) -> int:
-    """Run a party's process to its end.
+    """Run a party's process to its end; files that it writes are its user's alone.
 
     Args:
         load: reads its settings.
@@ -194,6 +195,7 @@ def run_party(
     """
     reporter = StatusReporter("", supervised)
     reporter.say("imported")
+    before = os.umask(0o077)
     try:
         settings = load()
         log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
@@ -216,6 +218,8 @@ def run_party(
     except Exception as error:
         reporter.unforeseen(error)
         return 1
+    finally:
+        os.umask(before)
     return 0
 
 

@@ -14,6 +14,7 @@ from fedkme.errors import IdentityError
 from fedkme.pki.certificates import WARN, is_issued_by, name_of, now, serial_of
 from fedkme.pki.files import pem_blocks, stamp
 
+_LABEL = "X509 CRL"
 _REMEDY = "Copy the authority's newest revoked.pem there (fedkme pki revoke signs it again)."
 
 
@@ -21,7 +22,8 @@ class Revocation:
     """The lists in a file, one for each authority that a party trusts.
 
     Nothing polls: `check` looks whether the file changed, which is one call of the system. A list that is
-    missing, expired, older than the one before or not signed by the authority refuses everybody.
+    expired, older than the one before or not signed by the authority refuses everybody. While the file is
+    missing or cut off, as in the middle of being copied, the list before holds until it expires.
     """
 
     def __init__(self, path: Path, authority: bytes) -> None:
@@ -36,6 +38,7 @@ class Revocation:
         self._stamp = stamp()
         self._lists: dict[x509.Certificate, CertificateRevocationList] = {}
         self._numbers: dict[x509.Certificate, int] = {}
+        self._torn = ""
         for kept in self._current().values():
             self._check_date(kept)
 
@@ -74,7 +77,10 @@ class Revocation:
         Raises:
             IdentityError: the list cannot be relied on.
         """
-        for kept in self._current().values():
+        lists = self._current()
+        if self._torn:
+            return f"{self._torn}; the list before it holds until it expires. {_REMEDY}"
+        for kept in lists.values():
             self._check_date(kept)
             end, start = kept.next_update_utc, kept.last_update_utc
             if end is not None and end - now() < min(WARN, (end - start) / 3):
@@ -86,22 +92,41 @@ class Revocation:
             seen = stamp(self._path)
             if seen != self._stamp:
                 self._stamp = stamp()  # until what is there now is known to be good, each check reads it
-                self._lists = self._read()
-                self._stamp = seen
+                if (lists := self._whole()) is not None:
+                    self._lists = self._trusted(lists)
+                    self._stamp = seen
             return self._lists
 
-    def _read(self) -> dict[x509.Certificate, CertificateRevocationList]:
+    def _whole(self) -> list[CertificateRevocationList] | None:
+        """Lists in the file; None where it holds none that can be read, and one before it was good."""
         try:
-            blocks = pem_blocks(self._path.read_bytes())
-            lists = [x509.load_pem_x509_crl(block) for label, block in blocks if label == "X509 CRL"]
+            lists = self._parsed()
+        except IdentityError as error:
+            if not self._lists:
+                raise
+            self._torn = error.cause
+            return None
+        self._torn = ""
+        return lists
+
+    def _parsed(self) -> list[CertificateRevocationList]:
+        try:
+            data = self._path.read_bytes()
+            blocks = [block for label, block in pem_blocks(data) if label == _LABEL]
+            lists = [x509.load_pem_x509_crl(block) for block in blocks]
         except OSError as error:
             raise IdentityError(
                 f"the revocation list {self._path} cannot be read: {error.strerror}", _REMEDY
             ) from None
         except ValueError:
             lists = []
-        if not lists:
-            raise IdentityError(f"{self._path} is no revocation list", _REMEDY)
+        if not lists or len(lists) != data.count(f"-----BEGIN {_LABEL}".encode()):
+            raise IdentityError(f"{self._path} is no revocation list, or is cut off", _REMEDY)
+        return lists
+
+    def _trusted(
+        self, lists: list[CertificateRevocationList]
+    ) -> dict[x509.Certificate, CertificateRevocationList]:
         known = {self._signer(each): each for each in lists}
         for signer, kept in known.items():
             number = _number(kept)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedkme import durable
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError
 from fedkme.heads.files import write_heads
@@ -30,7 +31,7 @@ def make_run_directory(out: Path | None, name: str) -> Path:
             f"{directory} is there already and not empty", "Choose another --out, or remove it."
         )
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        durable.make_folder(directory, 0o700)  # it holds rows
     except OSError as error:
         raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Choose another --out.") from None
     return directory

@@ -18,7 +18,7 @@ from fedkme.errors import FedkmeError, IdentityError
 from fedkme.pki.identity import Identity
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
-from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2, types_pb2
+from fedkme.wire.v1 import owners_pb2_grpc, summaries_pb2, summaries_pb2_grpc, types_pb2
 from tests.fedkme.pki.verbs import pki
 from tests.hostile.fuzz import at_rest, resident
 from tests.system.market import DIMENSION, Market, market, request
@@ -56,6 +56,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 async def town(site: Site, folder: Path, **changes: Any) -> AsyncIterator[Market]:
     async with market(folder, ["a", "b"], identity=site.file("curator"), **changes) as at:
         yield at
+
+
+async def test_compressed_messages_are_refused(tmp_path: Path) -> None:
+    # Issue 17, A7: 1,000 MiB of one letter in 1 MiB of gzip cost a thread of the curator 79 s. It reads none.
+    async with market(tmp_path, ["a"]) as at:
+        async with grpc.aio.insecure_channel(at.address, compression=grpc.Compression.Gzip) as channel:
+            query = summaries_pb2.RunQuery(name="consumer", run="x" * 2**22)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await summaries_pb2_grpc.SummariesStub(channel).ListRuns(query)
+            assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        at.owner("a")
+        await at.consumer()
 
 
 async def served(site: Site, at: Market) -> None:

@@ -147,15 +147,18 @@ async def test_what_is_refused(
 
 @pytest.mark.usefixtures("foreseen")
 async def test_more_rows_than_there_are(tmp_path: Path) -> None:
-    # p is the consumer's to say: 2^63 rows cost nobody anything, and the next run is served.
+    # p is the consumer's to say: what nobody has is refused with the plan, before D_v pays, and the next run
+    # is served; also what is more than 20, once the owner has said that it has 20.
+    ear = Ear()
     async with market(tmp_path, ["a"]) as at:
-        at.owner("a")
-        async with at.summarize() as stream:
-            await stream.write(asked(rows=HUGE))
-            assert (await stream.read()).HasField("plan")
-            await stream.write(TARGET)
-            fault = codecs.fault_from_wire((await stream.read()).fault)
-            assert fault.code == 20
+        for wanted in (HUGE, 21):
+            async with at.summarize() as stream:
+                await stream.write(asked(wanted % 97, rows=wanted))
+                fault = codecs.fault_from_wire((await stream.read()).fault)
+                assert fault.code == 20
+            if wanted == HUGE:
+                at.owner("a", ear=ear)
+                await ear.heard("joined")
         await at.consumer(output=tmp_path / "good")
 
 

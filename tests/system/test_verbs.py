@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -80,13 +81,23 @@ class Deployment:
 def test_a_deployment(begin: Start, tmp_path: Path, tls: bool) -> None:
     # No launcher and no seed: noise and coins of the operating system (DESIGN, decision 5). `runs = 1`: the
     # curator ends after the run, and with it everybody.
+    before = os.umask(0o022)  # as of a shell in which docs/deploy.md is typed
     at = Deployment(begin, tmp_path / "site", {"north": 40, "south": 30}, tls=tls, settings="runs = 1\n")
     at.consume(p=12)
+    os.umask(before)
     for party in at.processes:
         status, lines = at.end(party)
         assert status == 0, lines
         assert all(line.startswith(f"{party}: ") for line in lines)
     folder = at.folder
+    written = [path for name in ("runs", "out") for path in (folder / name).rglob("*") if path.is_file()]
+    assert {path.name for path in written} >= {
+        "summary.npz",
+        "record.json",
+        "ledger.jsonl",
+        "evaluation.json",
+    }
+    assert not [path for path in (*written, *folder.glob("*.db")) if path.stat().st_mode & 0o077]
     assert len(read_arrays(folder / "out" / "summary.npz", "test")["x"]) == 12
     assert "mmd2" in read_json(folder / "out" / "evaluation.json")
     record = read_json(only_run(folder) / "record.json")
