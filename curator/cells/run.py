@@ -155,7 +155,7 @@ async def _fill(
 ) -> Orders | None:
     """Histograms where owners count by themselves, orders, rows: one round."""
     started = time.perf_counter()
-    counted = {} if task.noise is None else await _counted(task, task.noise, roster, gate)
+    counted = {} if task.noise is None else await _counted(task, task.noise, roster, record.owner_rows, gate)
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
         _note(roster, record, await roster.ask(1, _end, dict.fromkeys(roster.names)))
@@ -181,11 +181,7 @@ async def _fill(
         name, row = received[place]
         record.select(name, row, 1, math.nan)
     if len(received) < task.rows:
-        record.stop(
-            NotEnoughRowsError(
-                f"owners sent {len(received)} of {task.rows} rows", "Raise rho, or ask for a smaller summary."
-            )
-        )
+        record.stop(_too_few(task, len(received), sorted({fault.owner for fault in record.faults})))
     else:
         record.status = "complete"
     record.rounds.append(
@@ -209,13 +205,24 @@ async def _fill(
 
 
 async def _counted(
-    task: CellTask, noise: HistogramNoise, roster: Roster[OwnerSession], gate: CellDisclosures
+    task: CellTask,
+    noise: HistogramNoise,
+    roster: Roster[OwnerSession],
+    rows: Mapping[str, int],
+    gate: CellDisclosures,
 ) -> dict[str, IntArray]:
     """Histograms of the owners that answer."""
     cells = Counting(task.book, task.classes).size
     counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
-    for name in counted:
+    for name in list(counted):
         gate.receive_histogram(name, noise.event, counted[name])
+        most = noise.most(cells)
+        if counted[name].min() < -most or counted[name].max() > rows[name] + most:
+            cause = (
+                f"{name} counts fewer rows of a cell than none, or more than it has, and no noise is so large"
+            )
+            roster.remove(1, name, OwnerFaultError(cause, "Check the owner's software."))
+            del counted[name]
     return counted
 
 
@@ -309,12 +316,20 @@ def _note(
     roster: Roster[OwnerSession], record: SummaryRecord, ended: Mapping[str, Closing | FedkmeError]
 ) -> None:
     """Keep owners' own counts; who gave none has left."""
-    for name in [name for name in ended if name in roster.names]:
-        closing = ended[name]
-        if isinstance(closing, Closing):
-            record.closings[name] = closing.rows_sent
-        else:
-            roster.remove(1, name, closing)
+    here = {name: closing for name, closing in ended.items() if name in roster.names}
+    said = {name: closing.rows_sent for name, closing in here.items() if isinstance(closing, Closing)}
+    faults = {name: error for name, error in here.items() if not isinstance(error, Closing)}
+    for name, error in sorted((faults | record.close(said)).items()):
+        roster.remove(1, name, error)
+
+
+def _too_few(task: CellTask, received: int, left: Sequence[str]) -> NotEnoughRowsError:
+    """Reason why a run has fewer rows than were asked for; `left` are the owners that are out of it."""
+    cause = f"owners sent {received} of {task.rows} rows"
+    if not left:
+        return NotEnoughRowsError(cause, "Raise rho, or ask for a smaller summary.")
+    remedy = "'faults' of the record says why; ask again, without them if they lie."
+    return NotEnoughRowsError(f"{cause}, and {', '.join(left)} left the run", remedy)
 
 
 def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:

@@ -64,13 +64,11 @@ class RunSession:
         self._order = Order(self.name, run)
         self._seq = 0
         self._dismissed = False
+        self._most = MOST_ROWS
 
     async def invite(self, invitation: Invitation) -> int:
         """Let the owner decide; returns how many rows it has."""
-        rows = (await self._ask(0, invitation, Accepted)).rows
-        if rows > MOST_ROWS:
-            raise self._odd(0, "it has more rows than any table")
-        return rows
+        return (await self._ask(0, invitation, Accepted)).rows
 
     async def dismiss(self) -> None:
         """Let the owner forget the run, when all that it answered is kept; once."""
@@ -100,6 +98,8 @@ class RunSession:
                 journal.commit()
             try:
                 answer = await self._connection.exchange(directive, limits, self.traffic)
+                if isinstance(answer, Accepted) and answer.rows > self._most:
+                    raise self._odd(number, "it has more rows than any table, or than it said as it joined")
             except (OwnerLostError, OwnerFaultError) as error:
                 if journal is not None:
                     journal.keep_answer(self.name, directive, lost=error)
@@ -139,9 +139,20 @@ class OwnerSession(RunSession):
         journal: RunJournal | None = None,
         width: int | None = None,
         sealed: bool = False,
+        most: int | None = None,
     ) -> None:
-        """Open for one run of a summary, whose rows come in boxes or with `width` columns (None: any)."""
+        """Open for one run of a summary.
+
+        Args:
+            connection: the way to the owner.
+            run: the run's name.
+            journal: see `RunSession`.
+            width: columns of a row that comes as it is; None: any.
+            sealed: whether rows come in boxes.
+            most: rows that the owner said a run may have, where it did.
+        """
         super().__init__(connection, run, journal)
+        self._most = MOST_ROWS if most is None else min(most, MOST_ROWS)
         self._width = width
         self._sealed = sealed
 

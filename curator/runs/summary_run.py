@@ -53,9 +53,11 @@ class SummaryRun:
     def enter(self, owners: Sequence[str]) -> None:
         """Open a session with each owner."""
         width, sealed = self._context.schema.width, self._run.document.planned.sealed
+        members, run = self._context.members, self._run.name
+        sizes = members.sizes()
         for name in owners:
-            connection = self._context.members.connection(name)
-            self.sessions.append(OwnerSession(connection, self._run.name, self._journal, width, sealed))
+            way, most = members.connection(name), sizes.get(name)
+            self.sessions.append(OwnerSession(way, run, self._journal, width, sealed, most))
 
     async def carry_out(self) -> Status:
         """Run the protocol over the owners."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -54,7 +55,7 @@ async def algorithm3(
         await auction.hold(market)  # steps 6, 7, 11 to 14, and the check of step 8
         best = pool.take_best(broadcast)  # step 15
         if best is None and not auction.public_rounds:
-            record.stop(roster.below_quorum() or out_of_rows(len(record.selected)))
+            record.stop(roster.below_quorum() or out_of_rows(record, roster.names))
             return
         features = np.zeros_like(task.target, dtype=np.int16) if best is None else best.row.features
         summary.add(features)  # step 8
@@ -79,13 +80,26 @@ async def algorithm3(
         )
         observer.round_done(record.rounds[-1])
     if len(record.selected) < task.rows:
-        record.stop(out_of_rows(len(record.selected)))
+        record.stop(out_of_rows(record, roster.names))
     else:
         record.status = "complete"
 
 
-def out_of_rows(selected: int) -> NotEnoughRowsError:
-    """Reason why a run ends before p rows although its quorum holds."""
+def out_of_rows(record: SummaryRecord, owners: Sequence[str]) -> NotEnoughRowsError:
+    """Reason why a run ends before p rows although its quorum holds.
+
+    Args:
+        record: of the run.
+        owners: those that are left.
+    """
+    left = record.unsent()
+    selected, unsent = len(record.selected), sum(left[name] for name in owners)
+    if unsent:
+        return NotEnoughRowsError(
+            f"{len(record.rounds)} rounds found {selected} rows of the summary, and the owners that are left "
+            f"have {unsent} rows that were not asked for",
+            "The rows gathered so far are kept; 'faults' of the record says who left, and why; ask again.",
+        )
     return NotEnoughRowsError(
         f"the owners that are left have no unsent row after {selected} of the summary",
         "The rows gathered so far are kept; ask for fewer rows.",

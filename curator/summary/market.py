@@ -63,14 +63,12 @@ class Market:
             lambda owner, said: owner.bid(said),
             dict.fromkeys(self._roster.names, self.broadcast),
         )
-        bids = {}
+        bids, unsent = {}, self._record.unsent()
         for name, bid in answers.items():
-            if bid is None:
-                continue
-            if math.isfinite(bid.value):
+            if fault := fault_of_bid(bid, unsent[name]):
+                self._refuse({name: OwnerFaultError(f"{name} {fault}", _CHECK)})
+            elif bid is not None:
                 bids[name] = bid
-            else:
-                self._refuse({name: OwnerFaultError(f"{name} made a bid that is no number", _CHECK)})
         return bids
 
     async def reveal(self, bids: Mapping[str, Bid]) -> None:
@@ -98,18 +96,27 @@ class Market:
             lambda owner, said: owner.quote(said, prices, spread),
             dict.fromkeys(self._roster.names, self.broadcast),
         )
-        odd = {name for name, counts in answers.items() if len(counts) != len(prices)}
-        self._refuse({name: OwnerFaultError(f"{name} miscounted prices", _CHECK) for name in sorted(odd)})
+        unsent = self._record.unsent()
+        odd = {
+            name: OwnerFaultError(f"{name} miscounted: {fault}", _CHECK)
+            for name, counts in answers.items()
+            if (fault := fault_of_counts(counts, prices, unsent[name]))
+        }
+        self._refuse(odd)
         self._counts = {name: counts for name, counts in answers.items() if name not in odd}
         total = np.zeros(len(prices), dtype=np.int64)
         for counts in self._counts.values():
             total += counts
         return total
 
-    async def buy(self, prices: Prices, index: int) -> None:
-        """Every unsent row that is worth at least prices[index]; all of them, no cap.
+    async def buy(self, prices: Prices, index: int) -> bool:
+        """Buy every unsent row that is worth at least prices[index]; all of them, no cap.
 
         Every owner is told the price, whether it has such rows or not.
+
+        Returns:
+            Whether every owner sold what it counted: False where one did not, and others are left to quote
+            again.
         """
         number, price = self.broadcast.round, float(prices[index])
         least = price - self._spread * MOST_TIE_BREAK
@@ -125,6 +132,8 @@ class Market:
             else:
                 accepted += sale
         self._take(len(due), answers, accepted, refused)
+        sold = all(name in answers and name not in refused for name, count in due.items() if count)
+        return sold or self._roster.below_quorum() is not None or not len(self._roster)
 
     def reference_scores(self) -> NDArray[np.float64]:
         """Marginal gains of public rows, by which an auction sets its prices, (r,)."""
@@ -150,3 +159,29 @@ class Market:
     def _refuse(self, errors: Mapping[str, FedkmeError]) -> None:
         for name, error in errors.items():
             self._roster.remove(self.broadcast.round, name, error)
+
+
+def fault_of_bid(bid: Bid | None, unsent: int) -> str:
+    """Say why a bid, or none, cannot be of an owner with so many unsent rows; nothing where it can."""
+    if bid is None:
+        return f"says that it has no row left, and {unsent} of its rows did not come" if unsent else ""
+    if not math.isfinite(bid.value):
+        return "made a bid that is no number"
+    return "" if unsent else "bids, and all rows that it said it has came"
+
+
+def fault_of_counts(counts: Counts, prices: Prices, unsent: int) -> str:
+    """Say why counts cannot be of rows that are worth at least each price; nothing where they can.
+
+    Args:
+        counts: of one owner, (k,).
+        prices: in any order, (k,).
+        unsent: rows that the owner said it has and that did not come.
+    """
+    if len(counts) != len(prices):
+        return f"it gave {len(counts)} counts for {len(prices)} prices"
+    if (counts > unsent).any():
+        return f"it counts more rows than the {unsent} that it has left"
+    if (np.diff(counts[np.argsort(-prices, kind="stable")]) < 0).any():
+        return "fewer of its rows are worth a lower price"
+    return ""

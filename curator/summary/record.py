@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.owners.roster import Fault
-from fedkme.errors import FedkmeError
+from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.sealed import AnyRow, HashedRow
 
 Status = Literal["complete", "stopped", "interrupted"]
+_CHECK = "Check the owner's software."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,10 +140,28 @@ class SummaryRecord:
                     new[owner].append(row)
         return new
 
+    def unsent(self) -> dict[str, int]:
+        """Rows that every owner said it has and that did not come."""
+        return {name: self.owner_rows[name] - came for name, came in self.accessed_by_owner().items()}
+
     def accessed_by_owner(self) -> dict[str, int]:
         """Points accessed of every owner that took part, sorted by name."""
         counts = Counter(owner for _, owner, _ in self.accesses)
         return {name: counts[name] for name in sorted(self.owner_rows)}
+
+    def close(self, closings: Mapping[str, int]) -> dict[str, OwnerFaultError]:
+        """Keep owners' own counts of what they sent.
+
+        Returns:
+            Why a count cannot be, by owner.
+        """
+        self.closings.update(closings)
+        came = self.accessed_by_owner()
+        return {
+            name: OwnerFaultError(f"{name} says that it sent {said} rows, and {came[name]} came", _CHECK)
+            for name, said in closings.items()
+            if said != came[name]
+        }
 
     def value_by_owner(self) -> dict[str, float]:
         """Sum of winning marginal gains of every owner: paying by it would reveal the winners.

@@ -98,4 +98,6 @@ async def close(roster: Roster[OwnerSession], record: SummaryRecord) -> None:
     closings = await roster.ask(
         last, lambda owner, number: owner.close(number), dict.fromkeys(roster.names, last)
     )
-    record.closings = {name: closing.rows_sent for name, closing in closings.items()}
+    odd = record.close({name: closing.rows_sent for name, closing in closings.items()})
+    for name, error in odd.items():
+        roster.remove(last, name, error)

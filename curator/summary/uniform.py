@@ -57,7 +57,7 @@ async def uniform(
         wanted = shares(task.rows - len(record.selected), available)
         asked = {name: count for name, count in wanted.items() if count}
         if not asked:
-            record.stop(out_of_rows(len(record.selected)))
+            record.stop(out_of_rows(record, roster.names))
             return
         answers = await roster.ask(number, partial(_draw, number), asked)
         before = len(record.selected)

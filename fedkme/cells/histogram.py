@@ -16,6 +16,7 @@ lattice and rounded; counts are whole, so rounding the noise is rounding the sum
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -100,6 +101,10 @@ class HistogramNoise:
     def draw(self, noise: IntegerNoise, size: int) -> IntArray:
         """Draw the noise of a histogram, (size,) int64."""
         return noise.discrete_laplace(self.scale, size)
+
+    def most(self, cells: int) -> float:
+        """Bound that no cell's noise exceeds but with probability 1e-12: P(|k| > t) <= e^(-t/b)."""
+        return 1.0 + self.scale * math.log(2.0 * cells / 1e-12)
 
 
 @dataclass(frozen=True)

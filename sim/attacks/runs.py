@@ -172,7 +172,7 @@ class RunGame:
         roster = Roster(ports, 1, SilentObserver().owner_left, record.faults)
         dimension = task.h1.spec.dimension
         said = dict.fromkeys(roster.names, invitation_of(task, self.protocol))
-        await roster.ask(0, lambda owner, a: owner.invite(a), said)
+        record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), said)
         h2 = Silent(dimension) if self.release is None else self.release(noise)
         gate = SummaryDisclosures(task.run)
         await algorithm3(task, roster, h2, self.auction(noise), record, SilentObserver(), gate)

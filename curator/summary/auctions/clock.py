@@ -28,6 +28,10 @@ xi + 1 is at least that under D with xi, because N' <= N + 1; the factor of stop
 = N_k + 1; the density of xi + 1 is e^-eps that of xi. (ii) P'(k) <= e^eps P(k): survival under D is at
 least that under D', and min(1, e^-c) >= e^-eps min(1, e^-(c - eps)) with c = eps (T + xi - N_k). QED.
 
+A clock is held again in its round when an owner sold less than it had counted: what made it stop were rows
+that nobody has. The proof is for any number of clocks at any time that the transcript says, and this one is
+said by who left; rows of an owner that is out are in no later count, in either world, as if they were sent.
+
 *What it rests on*: prices, spreads, T, B and the number of rounds are public (a round that finds the pool
 empty adds a zero row); constants say nothing of what rows hold; every row worth the price is sent, with no
 cap; nothing tells an owner which of its rows were used; the pool is scored with what was broadcast; whether
@@ -108,8 +112,8 @@ class Clock:
         if (market.broadcast.round - 1) % self._settings.block:
             return
         prices, spread = self.prices(market)
-        counts = await market.quote(prices, spread)
-        await market.buy(prices, self.stop(counts))
+        while not await market.buy(prices, self.stop(await market.quote(prices, spread))):
+            pass  # it stopped where rows were counted that nobody has, by an owner that is out now
 
     def prices(self, market: Market) -> tuple[Prices, float]:
         """The grid, falling, (k,), and the spread of equal rows: public scores set their place and unit."""

@@ -234,7 +234,7 @@ class Swindler(DirectPort):
 
 @pytest.mark.parametrize(
     ("lie", "code"),
-    [("fewer prices", 24), ("counts more", 25), ("twice the same", 25), ("below the price", 25)],
+    [("fewer prices", 24), ("counts more", 24), ("twice the same", 25), ("below the price", 25)],
 )
 def test_an_owner_that_does_not_sell_what_it_counted_is_out(lie: str, code: int) -> None:
     # Issue 2, item 5, for the clock: what comes is checked against what was said; the run goes on.
