@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import grpc.aio
@@ -15,6 +15,7 @@ from fedkme.directives import Answer, Directive
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.supervision import StatusReporter, to_the_end
+from fedkme.ops.threads import beside
 from fedkme.pki.revocation import Revocation
 from fedkme.store import open_store
 from fedkme.tables.conversion import NOT_LISTED
@@ -84,18 +85,18 @@ async def attend(
                 case "farewell":
                     return True
                 case _:
-                    began = time.perf_counter()
-                    directive = directive_from_wire(message)
-                    answer = runs.answer(directive)
-                    replies = () if answer is None else answer_to_wire(answer, directive)
-                    sent = sum(reply.ByteSize() for reply in replies)
-                    answered(directive, answer, message.ByteSize(), sent)
-                    await asyncio.sleep(runs.wait_s(directive, time.perf_counter() - began))
-                    await to_the_end(_send(stream, replies))  # it is on disk; let it leave before stopping
+                    await to_the_end(_respond(stream, message, runs, answered))
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 
 
-async def _send(stream: Stream, replies: Sequence[pb.OwnerMessage]) -> None:
+async def _respond(stream: Stream, message: pb.Directive, runs: RunManager, answered: Answered) -> None:
+    """Compute an answer beside the loop, which hears signals and pings meanwhile, and let it leave."""
+    began = time.perf_counter()
+    directive = directive_from_wire(message)
+    answer = await beside(runs.answer, directive)
+    replies = () if answer is None else answer_to_wire(answer, directive)
+    answered(directive, answer, message.ByteSize(), sum(reply.ByteSize() for reply in replies))
+    await asyncio.sleep(runs.wait_s(directive, time.perf_counter() - began))
     for reply in replies:
         await stream.write(reply)
 

@@ -31,6 +31,7 @@ from fedkme.errors import (
 )
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
+from fedkme.ops.threads import beside
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
 from fedkme.privacy.events import OWNERS
 from fedkme.privacy.ledger import disclosures_in
@@ -130,7 +131,7 @@ class Preparation:
             FedkmeError: the request is refused.
         """
         self._check_release(request)
-        settings = await asyncio.to_thread(self._settled, request.settings)  # makes feature maps
+        settings = await beside(self._settled, request.settings)  # makes feature maps
         before = self._runs.asked_before(request.consumer, request.request_id)  # by a faster call
         if before is not None:
             return before

@@ -24,6 +24,7 @@ from curator.sums.run import Settle, give_up, run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
+from fedkme.ops.threads import beside
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
@@ -61,7 +62,7 @@ class ReleaseRun:
             ConfigError: its settings do not fit the schema.
         """
         settings = settings_from_json(self._run.document.release.settings)
-        method = await asyncio.to_thread(
+        method = await beside(
             make_method, settings, self._context.schema, self._context.seeds, settings.seed or 0
         )
         self._method = method
@@ -166,7 +167,7 @@ class ReleaseRun:
             loop.call_soon_threadsafe(report)
 
         try:
-            return await asyncio.to_thread(method.finish, release, tell)
+            return await beside(method.finish, release, tell)
         except asyncio.CancelledError:
             abandoned.set()
             raise

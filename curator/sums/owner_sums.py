@@ -8,7 +8,6 @@ private as planned, and noisier by up to n / (n - D - T) in variance.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
 from fedkme.cells.sketch import release as release_sketch
 from fedkme.errors import ConfigError
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, ReleasedEmbedding
+from fedkme.ops.threads import beside
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.noise import NoiseSource
@@ -150,7 +150,7 @@ class OwnerSums:
             if release is None:
                 raise _no_exact_sums()
             return await self._with_shares(query, release, self._security)
-        vector = await asyncio.to_thread(SumVector, query, self._schema)  # maps may be large
+        vector = await beside(SumVector, query, self._schema)  # maps may be large
         return await self._with_noise(vector, await self._round.plain_total(vector), release)
 
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
@@ -260,7 +260,7 @@ class OwnerSums:
         query = vector.query
         if not vector.maps:
             return self._counts(vector, total, release)
-        return await asyncio.to_thread(
+        return await beside(
             joint.release,
             vector.maps,
             vector.sums(total.steps, total.rows),
@@ -281,9 +281,7 @@ class OwnerSums:
 
     async def _with_shares(self, query: SumQuery, release: PooledRelease, security: Security) -> JointRelease:
         """A total that owners' noise is in already."""
-        vector = await asyncio.to_thread(
-            self._fine, weighted(query, self._schema, release), release, security
-        )
+        vector = await beside(self._fine, weighted(query, self._schema, release), release, security)
 
         plan_for = self._shares(vector, release.epsilon, release.delta, security)
         total = await self._round.secure_total(vector, security, plan_for)

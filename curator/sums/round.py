@@ -23,6 +23,7 @@ from curator.sums.disclosures import SumDisclosures
 from curator.sums.session import SumSession
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.sums import ROW_UNIT, row_limit
+from fedkme.ops.threads import beside
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event
 from fedkme.protocol import Invitation, Security
@@ -226,7 +227,7 @@ class SumRound:
             aggregator.unmasked(_of(port, await port.unmask(number, endorsements)))
 
         await self._phase(number, unmask, survivors.owners)
-        found = await asyncio.to_thread(aggregator.total)  # seconds, for a hundred owners
+        found = await beside(aggregator.total)  # seconds, for a hundred owners
         total = self._total(found.owners, found.steps)
         # Every survivor's share is in it, also those that the plan does not count on.
         deviation = plan.share * math.sqrt(len(total.owners))

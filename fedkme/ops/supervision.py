@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ import typer
 from fedkme.errors import ConnectionFailedError, FedkmeError, InterruptedRunError
 from fedkme.ops.logs import Log, unforeseen
 from fedkme.ops.systemd import notify
+from fedkme.ops.threads import under_way
 from fedkme.party import LogFormat
 from fedkme.privacy.presets import warn_of_large
 
@@ -32,6 +34,8 @@ Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
 """The option of a party's verb that says that a launcher started it."""
 
 LINE_LIMIT = 2**20
+ENDS_S = 3.0
+"""Time that a party takes to finish what it is about when it is told to stop; the rest of 5 s is to end."""
 
 
 class StatusReporter:
@@ -53,7 +57,10 @@ class StatusReporter:
         self._lines: asyncio.Queue[str] = asyncio.Queue()
 
     def say(self, event: str, **fields: Any) -> None:
-        """Report an event; to a launcher with `at`, the machine's monotonic clock in seconds."""
+        """Report an event; to a launcher with `at`, the machine's monotonic clock in seconds.
+
+        Any thread may call it.
+        """
         if self._supervised:
             line = {"event": event, "party": self._party, "at": time.monotonic(), **fields}
             with contextlib.suppress(BrokenPipeError):  # no launcher hears: its input ends the party
@@ -146,14 +153,22 @@ class StatusReporter:
         stop()
 
 
-async def to_the_end(work: Awaitable[Result]) -> Result:
-    """Finish a piece of work before being cancelled; who cancels twice does not wait for it."""
+async def to_the_end(work: Awaitable[Result], within_s: float = ENDS_S) -> Result:
+    """Finish a piece of work before being cancelled; but not for long, nor where it is cancelled twice.
+
+    Who is cancelled is cancelled, however the work fails meanwhile.
+    """
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await task
+        await asyncio.wait((task,), timeout=within_s)
         raise
+    finally:
+        if task.done():
+            task.cancelled() or task.exception()  # heard
+        else:
+            task.cancel()
 
 
 class RunnableSettings(Protocol):
@@ -193,6 +208,20 @@ def run_party(
     Returns:
         Exit status: 0, or the number of the failure, which was said; 1 for a failure that nobody foresaw.
     """
+    status = _run_party(load, supervised, work, service)
+    if under_way():  # in threads, whose libraries may not survive an interpreter that is taken down
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(status)
+    return status
+
+
+def _run_party(
+    load: Callable[[], Party],
+    supervised: bool,
+    work: Callable[[Party, StatusReporter], Awaitable[None]],
+    service: bool,
+) -> int:
     reporter = StatusReporter("", supervised)
     reporter.say("imported")
     before = os.umask(0o077)

@@ -58,7 +58,7 @@ Lie = Callable[[Any], Answer]
 
 
 class Liar:
-    """What answers for an owner, and lies in its answers of one kind."""
+    """Stands for what answers for an owner, and lies in its answers of one kind."""
 
     def __init__(self, runs: RunManager | Liar, kind: type[Answer], lie: Lie) -> None:
         self.rows: int = runs.rows

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
+from fedkme.errors import ConnectionFailedError
 from fedkme.ops.supervision import to_the_end
+from fedkme.ops.threads import beside, under_way
+from tests.parties import WAIT_S
 
 
 async def test_work_that_is_cancelled_once_is_finished() -> None:
@@ -34,3 +41,74 @@ async def test_work_that_is_cancelled_twice_is_not() -> None:
         task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_work_that_fails_while_it_is_finished_does_not_undo_the_signal() -> None:
+    # Issue 17, item A4: the curator dies while an owner computes; the error of the answer that then cannot
+    # leave took the signal's place, and the owner dialled again.
+    gate = asyncio.Event()
+
+    async def work() -> None:
+        await gate.wait()
+        raise ConnectionFailedError("the curator is gone", "Wait.")
+
+    task = asyncio.create_task(to_the_end(work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_work_without_an_end_is_left_after_a_time() -> None:
+    never = asyncio.ensure_future(asyncio.Event().wait())
+    task = asyncio.create_task(to_the_end(never, 0.01))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait((never,))
+    assert never.cancelled()
+
+
+async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
+    gate = threading.Event()
+    task = asyncio.create_task(beside(gate.wait))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert under_way()
+    gate.set()
+
+
+async def test_what_is_computed_beside_comes_back() -> None:
+    assert await beside(divmod, 7, 3) == (2, 1)
+    with pytest.raises(ZeroDivisionError):
+        await beside(divmod, 7, 0)
+
+
+PROGRAM = """
+import asyncio, sys, threading
+from fedkme.errors import InterruptedRunError
+from fedkme.ops.supervision import run_party
+from fedkme.ops.threads import beside
+from curator.settings import CuratorSettings
+async def work(settings, reporter):
+    reporter.say("listening")
+    await beside(threading.Event().wait)
+load = lambda: CuratorSettings(plaintext=True, directory="runs", schema_file="schema.toml")
+sys.exit(run_party(load, False, work, service=True))
+"""
+
+
+def test_a_process_that_computes_ends_when_it_is_told_to() -> None:
+    # "the curator needs 38 s to stop with drain_s = 0 during a release": it joined the thread that trained.
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "listening" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WAIT_S) == 0
+    assert "stopped" in process.stderr.read()
+    process.stderr.close()

@@ -44,6 +44,13 @@ class Ear(Transcript):
 
     def say(self, event: str, **fields: Any) -> None:
         super().say(event, **fields)
+        try:
+            self._loop = asyncio.get_running_loop()
+            self._wake()
+        except RuntimeError:  # an owner that computes in a thread
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
         task = asyncio.ensure_future(self._tell())
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)

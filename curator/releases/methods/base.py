@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import math
 from abc import ABC, abstractmethod
@@ -21,6 +20,7 @@ from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEno
 from fedkme.features.domain import Domain
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
+from fedkme.ops.threads import beside
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.sums import PooledRelease
@@ -121,9 +121,9 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         rows = oracle.rows
         if rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        question = await asyncio.to_thread(self._usable, rows, oracle.noise_ratio)
+        question = await beside(self._usable, rows, oracle.noise_ratio)
         released = await oracle.joint(question.query, question.release)
-        return await asyncio.to_thread(self._kept, question, released, oracle.owners)
+        return await beside(self._kept, question, released, oracle.owners)
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
         """Make the files of a release.

@@ -27,6 +27,7 @@ from curator.releases.synthetic import DataCard
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, IntArray, marginal_cells
+from fedkme.ops.threads import beside
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.releases.settings import MarginalsSettings
@@ -98,7 +99,7 @@ class MarginalsMethod:
             )
         # Fitting takes seconds between questions: in a thread, with a loop of its own.
         counts = Counts(oracle, self._binning, asyncio.get_running_loop())
-        made = await asyncio.to_thread(asyncio.run, self._run(mechanism, counts, oracle))
+        made = await beside(asyncio.run, self._run(mechanism, counts, oracle))
         return self._kept(made, mechanism, oracle)
 
     async def _run(self, mechanism: str, counts: Counts, oracle: SumOracle) -> MarginalRelease:
