@@ -37,7 +37,7 @@ class Benchmark(StrEnum):
 
 _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
-    Benchmark.COSTS: "What ledgers, journals and TLS add to a round.",
+    Benchmark.COSTS: "What ledgers, journals, TLS and signed heads add to a round.",
     Benchmark.START: "From the launch of all parties to round 1.",
     Benchmark.BIDS: "One bid of an owner against one pass over its features.",
     Benchmark.MEMORY: "What an owner's process grows by.",
@@ -61,7 +61,7 @@ def bench(
     tls: Tls = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure rounds against a bare echo, what ledgers and journals add, the start, bids and memory.
+    """Measure rounds against a bare echo, what ledgers, journals and heads add, the start, bids and memory.
 
     Without a name: these five, one after another. `market` compares summaries, and is asked for by name.
     """

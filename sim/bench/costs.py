@@ -1,4 +1,4 @@
-"""`costs`: what ledgers, journals and TLS add to a round, and how long a broken connection stops a run.
+"""`costs`: what ledgers, journals, TLS and signed heads add to a round, and how long a cut stops a run.
 
 Owners of several kinds stand side by side, and blocks of rounds over each kind alternate. This process is the
 curator; it keeps what the owners keep. Figures are compared within one run of the benchmark.
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,12 @@ from typing import get_args
 import numpy as np
 
 from curator.owners.connection import OwnerConnection
+from curator.owners.head_exchange import HeadExchange
 from curator.runs.journal import RunJournal
 from curator.summary.record import RoundRecord
+from fedkme.errors import PartyFailedError
+from fedkme.heads.log import HeadLog
+from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.store import Durability, Store, open_store
@@ -39,12 +44,14 @@ class Kind:
         owners: everybody.
         store: the curator's, beside a journal of theirs.
         blocks: by auction, the mean round of each block in milliseconds: most rounds of a clock say nothing.
+        heads: likewise, with the exchange of signed heads that ends a run spread over its rounds.
     """
 
     owners: Fleet
     keeps: Keeps
     store: Store | None
     blocks: dict[str, list[float]] = field(default_factory=dict)
+    heads: dict[str, list[float]] = field(default_factory=dict)
 
     def books(self, run: str) -> Books:
         """Journal or ledger in which the curator keeps a run."""
@@ -52,6 +59,16 @@ class Kind:
             self.store.open_run(run, "bench", b"")
             return RunJournal(self.store, run, stored_ledger(CURATOR, self.store))
         return Ledger(CURATOR, lambda lines: None) if self.keeps == "ledger" else None
+
+    async def exchange_heads(self, run: str) -> float:
+        """Let everybody show, keep and cosign heads, as at the end of a run; milliseconds."""
+        if self.store is None:
+            return 0.0
+        ledger, identity = stored_ledger(CURATOR, self.store), self.owners.identity
+        log = HeadLog(Role.CURATOR, CURATOR, ledger, self.store, lambda: identity)
+        began = time.perf_counter()
+        await HeadExchange(log, _unwitnessed).after(run, self.owners.connections)
+        return 1e3 * (time.perf_counter() - began)
 
     def median(self, auction: str) -> float:
         """Median of all blocks."""
@@ -84,9 +101,13 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
 
         for block in range(settings.blocks + 1):
             for kind, auction in itertools.product(kinds.values(), _AUCTIONS):
-                milliseconds = await play(kind, auction, f"{auction}-{block + 1}", RoundEnds())
+                run = f"{auction}-{block + 1}"
+                milliseconds = await play(kind, auction, run, RoundEnds())
+                heads = await kind.exchange_heads(run)
                 if block:  # the first warms up
-                    kind.blocks.setdefault(auction, []).append(float(milliseconds.mean()))
+                    round_ms = float(milliseconds.mean())
+                    kind.blocks.setdefault(auction, []).append(round_ms)
+                    kind.heads.setdefault(auction, []).append(round_ms + heads / settings.rounds)
         cut = []
         for repeat in range(settings.repeats):
             kind = kinds["process"]
@@ -94,7 +115,8 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
             milliseconds = await play(kind, _AUCTIONS[1], f"cut-{repeat + 1}", watch)
             cut.append(float(milliseconds[settings.rounds // 2 - 1]))
     usual = kinds["process"].median(_AUCTIONS[1])
-    return [*_lines(kinds), _line("an owner that reconnects", _AUCTIONS[1], float(np.median(cut)), usual)]
+    reconnects = _line("an owner that reconnects", _AUCTIONS[1], float(np.median(cut)), usual)
+    return [*_lines(kinds), *_heads(kinds, settings.rounds), reconnects]
 
 
 async def _kind(stack: contextlib.AsyncExitStack, owners: Fleet, keeps: Keeps) -> Kind:
@@ -121,6 +143,25 @@ def _lines(kinds: Mapping[str, Kind]) -> list[dict[str, Cell]]:
         for auction in _AUCTIONS
         for what, dear, cheap in pairs
     ]
+
+
+def _heads(kinds: Mapping[str, Kind], rounds: int) -> list[dict[str, Cell]]:
+    """Runs with signed heads at their end against the same without."""
+    return [
+        _line(
+            f"signed heads, a run of {rounds} rounds, {'power cuts' if keeps == 'power' else 'kill -9'}",
+            auction,
+            float(np.median(kinds[keeps].heads[auction])),
+            kinds[keeps].median(auction),
+        )
+        for auction in _AUCTIONS
+        for keeps in ("process", "power")
+    ]
+
+
+def _unwitnessed(event: str, **fields: object) -> None:
+    """Fail: everybody is here, and signs."""
+    raise PartyFailedError(f"heads were not exchanged: {fields}", "Run the benchmark again.")
 
 
 def _line(what: str, auction: str, dear: float, cheap: float) -> dict[str, Cell]:

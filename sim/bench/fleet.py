@@ -37,6 +37,8 @@ class Fleet:
     members: Members
     connections: Sequence[OwnerConnection]
     echoes: EchoHall
+    identity: Identity | None = None
+    """The curator's; None in plaintext."""
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
     """Sessions of the owners of each run so far."""
 
@@ -65,13 +67,14 @@ async def fleet(
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
         echoes.serve_on(server)
-        address = f"127.0.0.1:{_listen(server, folder if settings.tls else None)}"
+        identity = Identity.load(folder / "curator") if settings.tls else None
+        address = f"127.0.0.1:{_listen(server, identity)}"
         children: list[Child] = []
         try:
             await server.start()
             for name in scenario.owners:
-                identity = [str(folder / name)] if settings.tls else []
-                echo = ["sim.bench.echo", str(settings.connect_s), *identity]
+                own = [str(folder / name)] if settings.tls else []
+                echo = ["sim.bench.echo", str(settings.connect_s), *own]
                 for party, command in ((name, owners[name]), (f"echo of {name}", echo)):
                     child = await Child.start(party, command, folder / f"{party}.txt", _ignore)
                     children.append(child)
@@ -79,7 +82,7 @@ async def fleet(
             gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
             names, _ = await _unless_one_ends(joined, children, folder)
-            yield Fleet(members, [members.connection(name) for name in names], echoes)
+            yield Fleet(members, [members.connection(name) for name in names], echoes, identity)
         finally:
             await members.end()
             echoes.end()
@@ -113,10 +116,10 @@ async def _unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child],
         await asyncio.gather(*everything, return_exceptions=True)
 
 
-def _listen(server: grpc.aio.Server, folder: Path | None) -> int:
-    if folder is None:
+def _listen(server: grpc.aio.Server, identity: Identity | None) -> int:
+    if identity is None:
         return server.add_insecure_port("127.0.0.1:0")
-    return server.add_secure_port("127.0.0.1:0", Identity.load(folder / "curator").server_credentials())
+    return server.add_secure_port("127.0.0.1:0", identity.server_credentials())
 
 
 def _ignore(event: Event) -> None:

@@ -54,6 +54,10 @@ def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> Non
     for row in result.rows:
         numbers = [row[ratio] for ratio in RATIOS[name]]
         assert all(isinstance(number, float) and math.isfinite(number) and number > 0 for number in numbers)
+    if name == Benchmark.COSTS:  # issue 12, B10: signed heads, where there is a store to keep them in
+        signed = [row for row in result.rows if str(row["what"]).startswith("signed heads")]
+        assert len(signed) == 4
+        assert all(isinstance(row["added ms"], float) and row["added ms"] > 0 for row in signed)
     assert result.title in out.getvalue()
     assert all(column in out.getvalue() for column in result.rows[0])
 
