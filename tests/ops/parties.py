@@ -130,12 +130,18 @@ class Site:
             values = owner_values(HERE, party, self.address, **own)
         return write_config(self.folder / f"{party}.toml", values, settings)
 
-    def start(self, party: str, settings: str = "", **environment: str) -> Party:
-        """Start it."""
+    def start(self, party: str, settings: str = "", *, first: str = "", **environment: str) -> Party:
+        """Start it; `first` is Python that its process runs before."""
         module, verb = ROLES.get(party, ("owner", "join"))
         path = self.write(party, settings)
+        return self.call(module, verb, path, first=first, **environment)
+
+    def call(self, module: str, *arguments: object, first: str = "", **environment: str) -> Party:
+        """Start a verb of a role, as a process of its own."""
+        code = f"{first}\nfrom {module}.cli import app\napp()"
+        program = ["-c", code] if first else ["-m", module]
         process = subprocess.Popen(
-            [sys.executable, "-m", module, verb, str(path)],
+            [sys.executable, *program, *map(str, arguments)],
             env=os.environ | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -145,9 +151,9 @@ class Site:
         self.parties.append(Party(process))
         return self.parties[-1]
 
-    def curator(self, settings: str = "", **environment: str) -> Party:
+    def curator(self, settings: str = "", *, first: str = "", **environment: str) -> Party:
         """Start the curator, and wait until it listens."""
-        party = self.start("curator", settings, **environment)
+        party = self.start("curator", settings, first=first, **environment)
         self.address = party.until("listening")["address"]
         return party
 
