@@ -70,6 +70,7 @@ class InProcessMarket:
         curator: the curator's store, with its ledger.
         consumer: the consumer's.
         metrics: figures of the curator, where somebody reads them.
+        journaled: whether runs outlive the curator's process: see `go_on_in_process`.
     """
 
     schema: Schema
@@ -82,6 +83,7 @@ class InProcessMarket:
     curator: Store
     consumer: Store
     metrics: CuratorMetrics | None = None
+    journaled: bool = False
 
     def stores(self) -> Mapping[str, Store]:
         """Every party's store, by its name."""
@@ -183,7 +185,7 @@ class KeptRecords:
 @contextlib.asynccontextmanager
 async def _curating(
     market: InProcessMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
-) -> AsyncIterator[Preparation]:
+) -> AsyncIterator[tuple[Preparation, RunQueue]]:
     """A curator over the market's owners, with these tables in its configuration."""
     settings = CuratorSettings(
         plaintext=True,
@@ -204,14 +206,14 @@ async def _curating(
         hear,
         records,
         counters=market.metrics,
-        journaled=False,
+        journaled=market.journaled,
     )
     lifecycle = Lifecycle(context)
     runs = RunQueue(market.curator, lifecycle.carry_out, settings.runs_at_once)
     if market.metrics is not None and isinstance(market.members, Members):
         market.metrics.watch(market.members, runs)
     try:
-        yield Preparation(lifecycle, runs)
+        yield Preparation(lifecycle, runs), runs
     finally:
         await runs.suspend()
         await lifecycle.cells.agreement.suspend()
@@ -242,9 +244,10 @@ async def run_in_process(
         warn=lambda run, line: hear("warning", line=line),
         simulation_seed=market.seed,
     )
-    async with _curating(
-        market, records, hear, summary=settings, release=pooling or SumSettings()
-    ) as curator:
+    async with _curating(market, records, hear, summary=settings, release=pooling or SumSettings()) as (
+        curator,
+        _,
+    ):
         kept = asker.ask(asker.document(Path()))
         run = curator.open_summary(kept.document.request)
         plan = await curator.plan_of(run)
@@ -273,7 +276,21 @@ async def release_in_process(
     Raises:
         FedkmeError: the run failed.
     """
-    async with _curating(market, records, hear, release=pooling) as curator:
+    async with _curating(market, records, hear, release=pooling) as (curator, _):
         run = await curator.open_release(ReleaseRequest(CONSUMER, b"", market.schema.digest(), settings))
         await curator.ended(run)
+        records.check()
+
+
+async def go_on_in_process(
+    market: InProcessMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
+) -> None:
+    """Carry out the runs that a curator left open when it died, with the configuration that it had.
+
+    Raises:
+        FedkmeError: the last of them failed.
+    """
+    async with _curating(market, records, hear, **tables) as (_, runs):
+        runs.start()
+        await runs.idle()
         records.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.errors import ConfigError
+from fedkme.privacy.events import CURATOR
 from fedkme.protocols import ALGORITHM3, PROTOCOLS, SKETCH
 from owner.settings import PeriodBudget, PolicySettings
 from sim.replay.neighbours import HOLDER
@@ -32,6 +33,8 @@ class Case:
         pooling: how sums are protected.
         policies: by owner; `all` for the others.
         dies: owners whose process dies, by the number of directives that it lives through.
+        curator_dies: directives of the run after which the curator's process dies, before it keeps the
+            answer; None: never.
         engine: what carries directives.
         seeds: whether the curator has public rows.
         labels: whether rows of owners have labels.
@@ -51,6 +54,7 @@ class Case:
     pooling: SumSettings = field(default_factory=SumSettings)
     policies: Mapping[str, PolicySettings] = field(default_factory=dict)
     dies: Mapping[str, int] = field(default_factory=dict)
+    curator_dies: int | None = None
     engine: Engine = "loopback"
     seeds: bool = True
     labels: bool = True
@@ -64,6 +68,11 @@ class Case:
     def name(self) -> str:
         """The protocol, and what sets the case apart."""
         return f"{self.protocol} ({self.note})"
+
+    @property
+    def mortal(self) -> Container[str]:
+        """Parties whose process dies."""
+        return self.dies if self.curator_dies is None else {*self.dies, CURATOR}
 
     @property
     def settings(self) -> str:
@@ -128,6 +137,8 @@ def _summaries(protocol: str) -> list[Case]:
     cases.append(_summary(protocol, "a tight row limit", tight=True))
     cases.append(_summary(protocol, "approved by hand, late", policies=_MANUAL, by_hand=True))
     cases.append(_summary(protocol, "an owner dies and comes back", dies={HOLDER: 2, "south": 3}))
+    death = 15 if row.family == "auction" else 8
+    cases.append(_summary(protocol, "the curator dies and comes back", curator_dies=death))
     cases.append(_summary(protocol, "over gRPC", engine="grpc"))
     cases.append(_summary(protocol, "gamma of D_v", request={"kernel": {"gamma": "median-validation"}}))
     if not row.hashed:
@@ -241,6 +252,7 @@ def _releases(protocol: str) -> list[Case]:
     ]
     if protocol == "marginals":
         cases.append(_release(protocol, "a forest of pairs", **tables))
+        cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
     return cases
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -62,7 +63,7 @@ def of_one(case: Case, played: Played) -> list[Undeclared]:
     found += [
         Undeclared("noise", draw.site[0], "anybody", line)
         for draw in played.recorder.draws
-        for line in misuse(draw, draw.site[0] in case.dies)
+        for line in misuse(draw, draw.site[0] in case.mortal)
     ]
     told: set[Site] = set()
     for protected in (*sorted(set(played.ledgers) - {CURATOR, CONSUMER}), VALIDATION):
@@ -87,6 +88,25 @@ def of_pair(case: Case, first: Played, second: Played, protected: str, observer:
         found += [("distance", f"{called(site)}: {line}") for line in far(case, first, second, site, about)]
     found += [("secrets", line) for line in _kept_secrets(first.recorder, second.recorder)]
     return [Undeclared(what, protected, observer, line) for what, line in dict.fromkeys(found)]
+
+
+def of_death(first: Played, undisturbed: Played) -> list[Undeclared]:
+    """Findings in a summary whose curator died, beside the same run in which nobody did."""
+    found = [*_unlike("the outcome", [first.fault], [undisturbed.fault])]
+    for party in sorted(first.ledgers):
+        found += _unlike(f"the ledger of {party}", first.ledgers[party], undisturbed.ledgers[party])
+    for name in sorted(undisturbed.recorder.exchanged):
+        here, there = (each.recorder.exchanged[name] for each in (first, undisturbed))
+        once = [now for before, now in pairwise([None, *here]) if not _again(before, now)]
+        for side in ("said", "answered"):
+            parts = ([getattr(each, side) for each in exchanged] for exchanged in (once, there))
+            found += _unlike(f"{name}, {side}", *parts)
+    return [Undeclared("bytes", "anybody", "anybody", f"{line} after a death") for line in found]
+
+
+def _again(before: Exchanged | None, now: Exchanged | None) -> bool:
+    """Check whether a directive is the one that an owner was just asked."""
+    return before is not None and now is not None and before.said == now.said
 
 
 def of_noise(first: Played, other: Played) -> list[Undeclared]:

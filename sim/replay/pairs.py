@@ -14,7 +14,7 @@ from fedkme.tables.row import Row
 from owner.settings import PolicySettings
 from sim.replay.cases import Case
 from sim.replay.declared import VALIDATION, declared
-from sim.replay.judge import Undeclared, of_noise, of_one, of_pair
+from sim.replay.judge import Undeclared, of_death, of_noise, of_one, of_pair
 from sim.replay.neighbours import HOLDER, Kind, World, make_world, neighbour
 from sim.replay.recorder import Recorder
 from sim.replay.world import Played, play
@@ -59,6 +59,8 @@ def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
         case = replace(case, policies={HOLDER: PolicySettings(most_rows_per_run=max(1, sold))})
     first = play(case, world, Recorder(seed))
     found = of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
+    if case.summary is not None and case.curator_dies is not None:
+        found += of_death(first, play(replace(case, curator_dies=None), world, Recorder(seed)))
     pairs = 0
     for kind in kinds:
         for protected, observer in statements(case):

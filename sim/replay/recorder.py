@@ -18,7 +18,7 @@ from fedkme.party import NoiseFor
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.noise import SimulatedNoise, simulated
 from fedkme.sealed import HashedRow
-from sim.replay.tracked import NoiseRequest, Numbers, RecordedNoise, Site
+from sim.replay.tracked import LAWS, Drawn, NoiseRequest, Numbers, RecordedNoise, Site
 
 Chosen = TypeVar("Chosen")
 MASKED = "aggregate"
@@ -108,6 +108,7 @@ class Recorder:
     _numbers: Counter[tuple[Site, str]] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _deciding: bool = False
+    _kept: dict[str, list[NoiseRequest | None]] = field(default_factory=dict)
 
     def noise_for(self, party: str) -> NoiseFor:
         """Randomness of a party's process: its simulated streams, written down."""
@@ -123,6 +124,24 @@ class Recorder:
         with self._lock:
             for key in [key for key in self._numbers if key[0][0] == party]:
                 del self._numbers[key]
+
+    def resume(self, party: str) -> None:
+        """Let a party decide again what it decided, as it takes its noise from what it kept."""
+        with self._lock:
+            for key in [key for key in self._numbers if key[0][0] == party and key[1] not in LAWS]:
+                del self._numbers[key]
+
+    def keep(self, journal: str, draw: NoiseRequest | None) -> None:
+        """Note that a draw is on disk, of those of a journal and purpose; None: uniform numbers."""
+        self._kept.setdefault(journal, []).append(draw)
+
+    def again(self, journal: str, place: int, values: Numbers) -> Numbers:
+        """Follow numbers that were read from disk as the draw that they are."""
+        if (draw := self._kept[journal][place]) is None:
+            return values
+        found = values.view(Drawn)
+        found.draw, found.released = draw, self._released_again
+        return found
 
     def of(self, site: Site) -> list[NoiseRequest]:
         """Draws of a mechanism that hide something, or should have."""
@@ -155,7 +174,11 @@ class Recorder:
                 chosen = before[0].chosen
             else:
                 self.odd.append(f"{_called(site)}: choice {number + 1} was not made in the first run")
-        self.choices.append(Decision(site, number, what, numbers, parameters, chosen, coins))
+        done = [c for c in self.choices if (c.site, c.what, c.number) == (site, what, number)]
+        if not done:
+            self.choices.append(Decision(site, number, what, numbers, parameters, chosen, coins))
+        elif not np.array_equal(np.asarray(done[0].chosen), np.asarray(chosen)):
+            self.odd.append(f"{_called(site)}: choice {number + 1} comes out otherwise when it is made again")
         return chosen
 
     def pass_answer(self, owner: str, exchanged: Exchanged) -> Answer | None:
@@ -180,6 +203,15 @@ class Recorder:
         draw = NoiseRequest(site, self._next(site, law), law, scale, size, decides=self._deciding)
         self.draws.append(draw)
         return draw
+
+    def _released_again(self, draw: NoiseRequest, exact: Numbers, noise: Numbers) -> Numbers:
+        """The sum with noise that was kept: the one that it was in before, if it was in any."""
+        if draw.exact is None or draw.released is None:
+            return self._released(draw, exact, noise)
+        if not np.array_equal(draw.exact, exact):
+            self.odd.append(f"{_called(draw.site)}: draw {draw.number + 1} hides something else than before")
+            return np.asarray(exact + noise)
+        return draw.released
 
     def _released(self, draw: NoiseRequest, exact: Numbers, noise: Numbers) -> Numbers:
         draw.uses += 1

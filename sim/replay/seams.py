@@ -7,12 +7,14 @@ consumer sends passes the curator's preparation.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from consumer.party import ConsumerParty
 from curator.releases.marginals.budget import BudgetFilter, selection_range
 from curator.releases.method import Finished
+from curator.runs.journal import RunJournal
 from curator.runs.preparation import Preparation
 from curator.runs.release_run import ReleaseRun
 from curator.summary.auctions.ask_everyone import AskEveryone
@@ -53,6 +55,8 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
         (ConsumerParty, "offer", lambda offer: _offered_again(recorder, offer)),
+        (RunJournal, "keep_draw", lambda keep_draw: _kept(recorder, keep_draw)),
+        (RunJournal, "draw", lambda draw: _drawn_before(recorder, draw)),
         *([] if finish else [(ReleaseRun, "_finish", _unfinished)]),
     ]
     before = [(kind, name, getattr(kind, name)) for kind, name, _ in places]
@@ -74,6 +78,28 @@ def _offered_again(recorder: Recorder, offer: Callable[..., Any]) -> Callable[..
         return again
 
     return offered
+
+
+def _kept(recorder: Recorder, keep_draw: Callable[..., None]) -> Callable[..., None]:
+    def kept(self: Any, purpose: str, values: Any) -> None:
+        recorder.keep(purpose, getattr(values, "draw", None))
+        keep_draw(self, purpose, values)
+
+    return kept
+
+
+def _drawn_before(recorder: Recorder, draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Follow what a journal gives back, in the order of its purpose."""
+    places: Counter[tuple[int, str]] = Counter()
+
+    def drawn(self: Any, purpose: str, size: int) -> Any:
+        values = draw(self, purpose, size)
+        if values is None:
+            return None
+        places[id(self), purpose] += 1
+        return recorder.again(purpose, places[id(self), purpose] - 1, values)
+
+    return drawn
 
 
 def _unfinished(finish: Callable[..., Any]) -> Callable[..., Any]:

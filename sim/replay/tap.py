@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fedkme.directives import Answer, Directive, Dismiss, Refusal
+from curator.owners.connection import Traffic
+from fedkme.directives import Answer, Directive, Dismiss, Limits, Refusal
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.wire.directives import answer_to_wire, directive_to_wire
 from owner.party import OwnerParty
 from owner.runs import RunManager
+from sim.engines.loopback import Loopback, LoopbackMembers
 from sim.replay.figures import Exported
 from sim.replay.recorder import MASKED, Exchanged, Recorder, Visible, visible
 
@@ -104,6 +107,35 @@ class Tap(RunManager):
         if answer is None:
             return ()
         return visible(answer_to_wire(answer, directive), masked=directive.question == MASKED)
+
+
+class DyingCurator(LoopbackMembers):
+    """Ways of a curator to its owners, on one of which its process dies, once."""
+
+    def __init__(self, owners: Mapping[str, RunManager], directives: int) -> None:
+        """Open; it dies with the answer to so many directives of a run, before it keeps it."""
+        super().__init__(owners)
+        self._left = directives
+        self._connections = {name: _LastWay(name, runs, self) for name, runs in sorted(owners.items())}
+
+    def heard(self, directive: Directive) -> None:
+        """Die, if this was the last answer; what a run does before it begins, and heads, count nothing."""
+        self._left -= "/" not in directive.run
+        if not self._left:
+            self._left = -1
+            raise asyncio.CancelledError
+
+
+class _LastWay(Loopback):
+    def __init__(self, name: str, runs: RunManager, curator: DyingCurator) -> None:
+        super().__init__(name, runs)
+        self._curator = curator
+
+    async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+        """Ask the owner; the process that asked may be gone when the answer is here."""
+        answer = await super().exchange(directive, limits, traffic)
+        self._curator.heard(directive)
+        return answer
 
 
 def open_tapped(

@@ -20,6 +20,8 @@ from fedkme.privacy.noise import NoiseSource
 Numbers = NDArray[Any]
 Site = tuple[str, str]
 """A mechanism: the party that runs it, and the purpose of its noise."""
+LAWS = ("uniform", "laplace", "gaussian", "discrete laplace")
+"""Laws of noise, as requests have them."""
 _SHAPES = {np.rint, np.positive}
 """Functions that keep noise what it is, but for the lattice that it is on."""
 

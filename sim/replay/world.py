@@ -12,9 +12,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from fedkme.errors import FedkmeError
+from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.metrics import timed
-from fedkme.privacy.events import Disclosure
+from fedkme.privacy.events import CURATOR, Disclosure
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.tables.table import Table
 from owner.consent.approvals import approve, asked_in
@@ -24,6 +24,7 @@ from sim.engines.inprocess import (
     Hear,
     InProcessMarket,
     KeptRecords,
+    go_on_in_process,
     open_market,
     release_in_process,
     run_in_process,
@@ -34,7 +35,7 @@ from sim.replay.figures import Exported, Figure
 from sim.replay.neighbours import HOLDER, SCHEMA, UNLABELLED, World
 from sim.replay.recorder import Recorder
 from sim.replay.seams import watching
-from sim.replay.tap import open_tapped
+from sim.replay.tap import DyingCurator, open_tapped
 
 _OURS = ("consumer", "curator", "fedkme", "owner", "sim")
 
@@ -93,7 +94,7 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
 
     async with _reached(case, market) as reached:
         try:
-            await _asked(case, world, reached, records, hear)
+            await _carried_out(case, world, recorder, reached, records, hear)
             if case.by_hand:
                 _approve(market, approvals)
                 await _asked(case, world, reached, records, hear)
@@ -104,6 +105,21 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
         name: disclosures_in(kept.line for kept in store.ledger()) for name, store in market.stores().items()
     }
     return Played(recorder, ledgers, records.files, records.facts, fault, figures)
+
+
+async def _carried_out(
+    case: Case, world: World, recorder: Recorder, market: InProcessMarket, records: KeptRecords, hear: Hear
+) -> None:
+    """Carry out what a case is of, in two lives of a curator that dies."""
+    if case.curator_dies is None:
+        await _asked(case, world, market, records, hear)
+        return
+    mortal = replace(market, members=DyingCurator(market.runs, case.curator_dies), journaled=True)
+    with contextlib.suppress(ConnectionFailedError):  # the run goes on when it starts again
+        await _asked(case, world, mortal, records, hear)
+    recorder.resume(CURATOR)
+    tables = {} if case.summary is None else {"summary": case.summary}
+    await go_on_in_process(mortal, records, hear, release=case.pooling, **tables)
 
 
 async def _asked(case: Case, world: World, market: InProcessMarket, records: KeptRecords, hear: Hear) -> None:
