@@ -13,7 +13,7 @@ _DIES = "the curator dies"
 
 
 def _forgotten(before: Any, self: Any) -> Any:
-    """What it keeps of owners' answers is on disk, and is not read."""
+    """Leave what is on disk of owners' answers unread."""
     release = before(self)
     self._answers = []
     return release
@@ -25,7 +25,7 @@ def _lines_again(before: Any, self: Any, lines: Any) -> None:
 
 
 def _any_answer(before: Any, self: Any, owner: str, directive: Any) -> Any:
-    """Answers of owners are asked for again, with lines that are not compared."""
+    """Ask for owners' answers again, with lines that are not compared."""
     self._answers.clear()
     self._written.clear()
 
