@@ -29,6 +29,7 @@ _VERBS = {
         "app",
         "draft a public schema from csv files, check files against it",
     ),
+    "top": ("fedkme.operate.top", "app", "watch a curator's runs on a terminal"),
     "doctor": ("fedkme.operate.doctor.cli", "app", "find what would keep a party from working"),
     "audit": (
         "fedkme.operate.audit_cli",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,7 @@ from sim.report.runs import past_runs, table_of
 from sim.report.write import print_summary, write_report
 from sim.run import simulate
 from sim.sweep.cli import sweep_command
+from sim.watch import SimulationWatch, watching
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -40,6 +43,7 @@ def sim() -> None:
 @app.command(
     epilog=epilog(
         "fedkme sim run digits",
+        "fedkme sim run digits --watch",
         "fedkme sim run digits --engine inprocess --set p=50 --set privacy.epsilon=3",
         "fedkme sim run my/scenario.toml --out runs/first --json",
         json="an object: directory, report, metrics (docs/metrics.md)",
@@ -56,6 +60,7 @@ def run(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a summary over owners, a curator and a consumer; compare it with baselines; report.
@@ -64,7 +69,8 @@ def run(
     """
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
-    directory, metrics = simulate(settings, out, make_progress(sys.stderr))
+    with _page() if watch else contextlib.nullcontext() as page:
+        directory, metrics = simulate(settings, out, make_progress(sys.stderr), watch=page)
     report = directory / "report.html"
     if as_json:
         print_json({"directory": directory, "report": report, "metrics": metrics})
@@ -72,6 +78,15 @@ def run(
         print_summary(metrics, console())
         typer.echo(f"report: {report}")
     raise typer.Exit(metrics["code"])
+
+
+@contextlib.contextmanager
+def _page() -> Iterator[SimulationWatch]:
+    """Serve a page of what goes on inside, and say where."""
+    watch = SimulationWatch()
+    with watching(watch) as address:
+        typer.echo(f"watch it at {address}", err=True)
+        yield watch
 
 
 app.command(

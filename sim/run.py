@@ -33,20 +33,25 @@ from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.interrupts import Interrupts
 from sim.report.families.table import words_of
+from sim.report.formatting import verdict
 from sim.report.progress import Progress
 from sim.report.write import write_report
 from sim.scenarios import Scenario, build_scenario
+from sim.watch import SimulationWatch
 
 
 class ShownRun:
     """Shows the progress of a run in this process."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, watch: SimulationWatch | None) -> None:
         self._progress = progress
+        self._watch = watch
         self.first_round: float | None = None
 
     def hear(self, event: str, **fields: Any) -> None:
         """Hear what the curator reports."""
+        if self._watch is not None:
+            self._watch.hear(event, fields)
         match event:
             case "run":
                 rounds = words_of(fields["protocol"]).rounds(fields["p"])
@@ -62,7 +67,11 @@ class ShownRun:
 
 
 def simulate(
-    settings: SimulationSettings, out: Path | None, progress: Progress, scenario: Scenario | None = None
+    settings: SimulationSettings,
+    out: Path | None,
+    progress: Progress,
+    scenario: Scenario | None = None,
+    watch: SimulationWatch | None = None,
 ) -> tuple[Path, Metrics]:
     """Run a simulation in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
@@ -71,6 +80,7 @@ def simulate(
         out: its folder, new or empty.
         progress: follows the run.
         scenario: rows of a program that calls; by default those that the settings name.
+        watch: what a page shows of it.
 
     Returns:
         The run's folder and its metrics.
@@ -94,11 +104,13 @@ def simulate(
         timing: dict[str, float] = {}
         try:
             engine = _processes if settings.engine == "processes" else _in_process
-            interrupts.run(engine(scenario, settings, directory, progress, timing))
+            interrupts.run(engine(scenario, settings, directory, progress, timing, watch))
         except FedkmeError as error:
             failure = error
         finally:
             progress.close()
+            if watch is not None:
+                watch.finish(directory, "The run is over; its summary is judged and compared.")
         record = read_record(directory)
         if record is None:
             raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
@@ -117,6 +129,8 @@ def simulate(
         metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing, privacy)
         write_metrics(directory, metrics)
         write_report(directory)
+        if watch is not None:
+            watch.finish(directory, f"{verdict(metrics)} Report: {directory / 'report.html'}", over=True)
     if failure is not None:
         raise failure
     return directory, metrics
@@ -139,8 +153,9 @@ async def _processes(
     directory: Path,
     progress: Progress,
     timing: dict[str, float],
+    watch: SimulationWatch | None,
 ) -> None:
-    launch = SummaryLaunch(scenario, settings, directory, progress)
+    launch = SummaryLaunch(scenario, settings, directory, progress, watch)
     try:
         await launch.run()
     finally:
@@ -156,10 +171,13 @@ async def _in_process(
     directory: Path,
     progress: Progress,
     timing: dict[str, float],
+    watch: SimulationWatch | None,
 ) -> None:
     started = time.monotonic()
-    records, shown = KeptRecords(), ShownRun(progress)
+    records, shown = KeptRecords(), ShownRun(progress, watch)
     market = market_of(scenario, settings.noise_seed, settings.policies)
+    if watch is not None:
+        watch.take(market.curator, tuple(market.owners), directory)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     pooling = SumSettings(security=settings.security)
     try:

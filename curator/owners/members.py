@@ -90,8 +90,9 @@ class Members:
         return self._connections.setdefault(name, OwnerConnection(name, self._progress_s, self._grace_s))
 
     def here(self) -> list[str]:
-        """Names of owners with a stream, sorted."""
-        return sorted(name for name, connection in self._connections.items() if connection.stream is not None)
+        """Names of owners with a stream, sorted; any thread may ask."""
+        known = list(self._connections.items())
+        return sorted(name for name, connection in known if connection.stream is not None)
 
     def connections(self) -> list[OwnerConnection]:
         """Sessions of every owner that is expected or came; any thread may ask."""
@@ -105,8 +106,9 @@ class Members:
         return sorted(self._expected.difference(self.here()))
 
     def sizes(self) -> Mapping[str, int]:
-        """Rows of each owner with a stream that said how many a run may have."""
-        return {name: self._sizes[name] for name in self.here() if name in self._sizes}
+        """Rows of each owner with a stream that said how many a run may have; any thread may ask."""
+        sizes = dict(self._sizes)
+        return {name: sizes[name] for name in self.here() if name in sizes}
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """A run is open for these owners."""

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ _QUESTIONS: Mapping[str, str] = {
 }
 """Words for directives, by their names on the wire."""
 
-Connections = Callable[[], Sequence[OwnerConnection]]
+PATIENCE_S = 1.0
+"""Time after which a question counts as waiting for its answer: rounds take milliseconds."""
 
 
 class CuratorWatch:
@@ -50,7 +51,7 @@ class CuratorWatch:
         """Begin with what the store holds; owners are taken to be here until `attend`."""
         self._settings = settings
         self._store = store
-        self._connections: Connections | None = None
+        self._members: Members | None = None
         self._figures = LedgerFigures(store, settings.budget)
         self._notes: Notes = {}
         self._events: deque[News] = deque(maxlen=MOST_EVENTS)
@@ -59,7 +60,7 @@ class CuratorWatch:
 
     def attend(self, members: Members) -> None:
         """Look from now on who is here, and who was asked what."""
-        self._connections = members.connections
+        self._members = members
 
     def hear(self, event: str, fields: Mapping[str, Any]) -> None:
         """Take in what the curator reports."""
@@ -80,7 +81,9 @@ class CuratorWatch:
             rows = [row for status in OPEN for row in self._store.runs(status)]
             over = [row for row in self._store.runs() if row.status not in OPEN][-MOST_ENDED:]
             runs = sorted(rows, key=lambda row: -row.opened) + over[::-1]
-            here = None if self._connections is None else {each.name: each for each in self._connections()}
+            here = None
+            if self._members is not None:
+                here = {each.name: each for each in self._members.connections()}
             return Watched(
                 self._settings.name,
                 time.time(),
@@ -129,7 +132,8 @@ class CuratorWatch:
     ) -> Iterator[Lane]:
         """Lanes of the owners that a run began with, or may begin with."""
         faults = {fault["owner"]: fault["line"] for fault in record.get("faults", ())} | dict(notes.faults)
-        came, rows = self._figures.rows(row.run), record.get("owner_rows", {})
+        came = self._figures.rows(row.run)
+        rows = record.get("owner_rows") or (self._members.sizes() if self._members is not None else {})
         begun = {*document.owners, *document.missing, *faults, *came}
         expected = {*self._settings.owners, *(here or {})} if row.status in OPEN else rows.keys()
         for owner in sorted(begun or expected):
@@ -167,6 +171,6 @@ def _lane(owner: str, row: RunRow, connection: OwnerConnection | None, begun: bo
     question = None if connection is None else connection.question(row.run)
     if not present and (connection is None or connection.stream is None):
         return Lane(owner, "absent", due=question.due if question else None)
-    if question is not None:
+    if question is not None and time.time() - question.since >= PATIENCE_S:
         return Lane(owner, "asked", _QUESTIONS.get(question.directive, ""), question.since, question.due)
     return Lane(owner, "answered" if begun and row.status == "running" else "here")

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
-from fedkme.privacy.events import OWNERS, validation_of
+from fedkme.privacy.events import CURATOR, OWNERS, validation_of
 
 Role: TypeAlias = Literal["curator", "owner", "consumer"]
 LaneState: TypeAlias = Literal["approval", "asked", "absent", "lost", "refused", "here", "answered", "done"]
@@ -274,11 +274,15 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
 
 
 def _learned(learned: Sequence[Learned], viewer: Viewer) -> list[Learned]:
-    """Cells about the viewer's own rows; of those about all owners no sum over them."""
+    """Cells about the viewer's own rows.
+
+    Of an owner's those towards consumers are left out: how many of its rows were used says how many of
+    others' were not. So are cells about all owners at once: they grow with runs that the owner is not in.
+    """
     if viewer.role == "consumer":
         return [cell for cell in learned if cell.protected == validation_of(viewer.name)]
-    own = [cell for cell in learned if cell.protected == viewer.name]
-    return own + [replace(cell, rows=0) for cell in learned if cell.protected == OWNERS]
+    seen = CURATOR, OWNERS
+    return [cell for cell in learned if cell.protected == viewer.name and cell.observer in seen]
 
 
 def _events(events: Sequence[News], runs: set[str], viewer: Viewer) -> list[News]:

@@ -177,7 +177,9 @@ def _cells(cells: Sequence[Learned]) -> Iterator[View]:
 def _words(rows: int, cell: Learned) -> str:
     seen = f"{rows:,} rows as they are" if rows > 1 else "1 row as it is" if rows else ""
     if not math.isfinite(cell.epsilon):
-        return seen or EXACT
+        others = (part for part in cell.reason.split("; ") if part != "rows are seen as they are")
+        exact = "; ".join(others).replace("released without noise: ", "exact ")
+        return "; ".join(filter(None, (seen, exact))) or EXACT
     noise = f"ε = {cell.epsilon:.3g} at δ = {cell.delta:g}" if cell.epsilon else "" if seen else NOTHING
     return "; ".join(filter(None, (seen, noise)))
 

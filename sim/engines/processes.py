@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from typing_extensions import override
 
@@ -37,6 +37,16 @@ from sim.report.progress import Progress
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
+
+
+ANY_PORT = "127.0.0.1:0"
+
+
+class Watch(Protocol):
+    """Page of a simulation, as an engine knows it."""
+
+    def hear(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Hear what the curator reports."""
 
 
 @dataclass(slots=True)
@@ -171,19 +181,29 @@ class SummaryLaunch(Launch):
     """A summary by processes."""
 
     def __init__(
-        self, scenario: Scenario, settings: SimulationSettings, directory: Path, progress: Progress
+        self,
+        scenario: Scenario,
+        settings: SimulationSettings,
+        directory: Path,
+        progress: Progress,
+        watch: Watch | None = None,
     ) -> None:
+        """Begin before anything is started; `watch` hears the curator, which then has a page."""
         super().__init__(settings.tls, directory, progress.warn)
+        self._watch = watch
         self._scenario = scenario
         self._settings = settings
         self._progress = progress
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        return prepare_parties(self._scenario, self._settings, scratch, self.directory, self.authority)
+        page = None if self._watch is None else ANY_PORT
+        return prepare_parties(self._scenario, self._settings, scratch, self.directory, self.authority, page)
 
     @override
     def hear(self, event: Event) -> None:
+        if self._watch is not None and event["party"] == "curator":
+            self._watch.hear(event["event"], event)
         match event["event"]:
             case "run":
                 words = words_of(event["protocol"])
@@ -238,8 +258,8 @@ class Folders:
             "schema_file": self._schema_file,
         }
 
-    def servers(self, **tables: Settings) -> dict[str, list[str]]:
-        """Commands of the curator, with these tables in its configuration, and of every owner."""
+    def servers(self, page: str | None = None, **tables: Settings) -> dict[str, list[str]]:
+        """Commands of the curator, with a page and these tables in its configuration, and of every owner."""
         curator = CuratorSettings(
             **self.common("curator", LOOPBACK),
             directory=self.directory / "curator",
@@ -250,6 +270,7 @@ class Folders:
             grace_s=0.0,
             durability="process",
             runs=1,
+            page=page,
             **tables,
         )
         commands = {"curator": ["curator", "serve", self.write("curator", curator)]}
@@ -283,11 +304,12 @@ def prepare_parties(
     scratch: Path,
     directory: Path,
     authority: Authority | None,
+    page: str | None = None,
 ) -> Mapping[str, list[str]]:
     """Write every party's folder for a summary; the command of each party, the curator first."""
     folders = Folders(scenario, settings, scratch, directory, authority)
     commands = folders.servers(
-        summary=settings.summary.curator_part(), release=SumSettings(security=settings.security)
+        page, summary=settings.summary.curator_part(), release=SumSettings(security=settings.security)
     )
     validation = scratch / "consumer" / "validation.npz"
     consumer = ConsumerSettings(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +95,29 @@ def test_it_moves_and_survives_a_restart_of_the_curator(site: Site, page: Page) 
     assert page.value("document.querySelectorAll('#run tbody tr').length") == 2
     assert page.value("document.querySelectorAll('.seen tbody tr').length") > 0
     assert not page.errors
+
+
+def test_a_simulation_moves_on_its_page(page: Page, tmp_path: Path) -> None:
+    sets = "protocol=algorithm3", "p=900", "downstream=false", "baselines=[]"
+    command = [sys.executable, "-m", "sim", "run", "digits", "--watch", "--out", str(tmp_path / "run")]
+    command += [word for each in sets for word in ("--set", each)]
+    page.show(1200)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        page.open(process.stderr.readline().removeprefix("watch it at ").strip())
+        page.wait("document.querySelector('#run progress')")
+        before = page.value("document.querySelector('#run').innerText")
+        page.wait(f"document.querySelector('#run').innerText !== {before!r}")
+        page.wait("document.querySelector('#link').textContent.startsWith('It is over')")
+        assert page.value(STATUS) == "complete"
+        assert page.value("document.querySelectorAll('#run tbody tr').length") == 5
+        assert page.value("document.querySelectorAll('#run svg').length") == 2
+        assert "report.html" in page.value("document.querySelector('#note').textContent")
+        assert not page.errors
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.usefixtures("watched")

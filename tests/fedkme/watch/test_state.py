@@ -71,12 +71,15 @@ def test_an_owner_is_shown_the_same_whatever_others_do(
         stage=reason,
         mmd2=((1, 0.5),),
     )
-    told = Learned("south", "curator", math.inf, 1e-5, rows), Learned("owners", "owners", 1.0, 1e-5, rows)
-    alone = Learned("owners", "owners", 1.0, 1e-5, 0)
+    told = (
+        Learned("south", "curator", math.inf, 1e-5, rows),
+        Learned("north", "lab", math.inf, 1e-5, rows),  # how many of its rows were used
+        Learned("owners", "owners", float(done), 1e-5, 0),  # how many rounds all runs had
+    )
     other = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(others))
     world = state(changed, told, budget=None)
     world = replace(world, runs=(changed, other), events=(*world.events, News(4.0, "is over", "run-2")))
-    assert view_of(world, NORTH) == view_of(state(RUN, (alone,)), NORTH)
+    assert view_of(world, NORTH) == view_of(state(RUN), NORTH)
 
 
 @pytest.mark.parametrize("status", ["complete", "stopped", "cancelled", "failed"])
@@ -160,7 +163,9 @@ def test_a_thousand_owners_are_forty_lanes_and_a_count() -> None:
 
 
 def test_owners_of_whom_all_learned_alike_share_a_line_of_the_matrix() -> None:
-    told = tuple(Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows") for k in range(1, 6))
+    told = tuple(
+        Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows are seen as they are") for k in range(1, 6)
+    )
     view = view_of(replace(state(RUN), learned=told), Viewer())
     assert [(line["rows_of"], line["cells"][0]["words"]) for line in view["learned"]] == [
         ("owner-1, owner-2 and 3 more owners", "15 rows as they are")

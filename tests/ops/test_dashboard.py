@@ -1,0 +1,81 @@
+"""Issue 14, item 3: "A Grafana dashboard JSON for the Prometheus figures": it names those that there are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from curator.metrics import CuratorMetrics
+from curator.owners.members import Members
+from curator.runs.queue import RunQueue
+from curator.summary.record import RoundRecord
+from fedkme.directives import Directive, Dismiss
+from fedkme.ops.metrics import Spending, timed
+from fedkme.store.memory import MemoryStore
+from owner.metrics import OwnerMetrics
+from tests.places import ROOT
+
+BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
+
+
+def expressions() -> Iterator[str]:
+    for panel in BOARD["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+
+
+def exported(registry: CollectorRegistry) -> dict[str, set[str]]:
+    """Names of what Prometheus reads, each with its labels, where there is something to count."""
+    found: dict[str, set[str]] = {}
+    for line in generate_latest(registry).decode().splitlines():
+        if match := re.match(r"(fedkme_\w+)(?:\{(.*?)\})?\s", line):
+            found.setdefault(match[1], set()).update(re.findall(r"(\w+)=", match[2] or ""))
+    return found
+
+
+def figures() -> dict[str, set[str]]:
+    store = MemoryStore("curator")
+
+    async def nobody(_: object) -> None:
+        return None
+
+    curator = CuratorMetrics()
+    curator.watch(Members(("north",), 1.0, 1.0), RunQueue(store, nobody, 1))
+    curator.refused(54)
+    curator.round_done(RoundRecord(1, 0, 1, 1, 1, 0, 1, "", 0, 0.0, 0.0, 1.0), [(1, "north", 1)])
+    owner = OwnerMetrics(lambda: 0)
+    owner.answered(Directive("run-1", 0, 0, Dismiss()), None, 1, 1)
+    spending = Spending(store, curator.registry, lambda error: None)
+    with timed(store, curator.registry).transaction():
+        pass
+    spending.close()
+    for gauge in (spending._epsilon, spending._rows):
+        gauge.labels("north", "curator").set(1.0)
+    return exported(owner.registry) | exported(curator.registry)
+
+
+def test_every_figure_of_the_dashboard_is_exported() -> None:
+    there = figures()
+    named = {name for each in expressions() for name in re.findall(r"fedkme_\w+", each)}
+    assert len(named) > 10
+    assert named <= there.keys()
+
+
+def test_every_exported_figure_is_on_the_dashboard() -> None:
+    family = re.compile(r"_(total|created|bucket|sum|count)$")
+    named = {family.sub("", name) for each in expressions() for name in re.findall(r"fedkme_\w+", each)}
+    assert {family.sub("", name) for name in figures()} == named
+
+
+def test_legends_and_groups_name_labels_that_there_are() -> None:
+    there = figures()
+    for panel in BOARD["panels"]:
+        for target in panel["targets"]:
+            names = re.findall(r"fedkme_\w+", target["expr"])
+            labels = {label for name in names for label in there[name]} | {"instance", "le"}
+            groups = re.findall(r"by \(([^)]*)\)", target["expr"])
+            used = {label.strip() for group in groups for label in group.split(",")}
+            assert used | set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels, target

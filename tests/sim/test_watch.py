@@ -1,0 +1,71 @@
+"""Issue 14, item 3: `fedkme sim run --watch`: a simulation on a page, as it goes on and when it is over."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedkme.watch.state import Viewer, Watched
+from fedkme.watch.view import view_of
+from sim.config import load_simulation
+from sim.report.progress import PlainProgress
+from sim.run import simulate
+from sim.watch import SimulationWatch
+
+SMALL = ["p=30", "downstream=false", "baselines=[]", "protocol=algorithm3"]
+
+
+class Followed(PlainProgress):
+    """Progress that looks at the page's state in every round."""
+
+    def __init__(self, watch: SimulationWatch) -> None:
+        super().__init__(io.StringIO())
+        self.states: list[Watched] = []
+        self._watch = watch
+
+    def round(self, record: Any) -> None:
+        self.states.append(self._watch.state())
+
+
+@pytest.mark.parametrize("engine", ["inprocess", "processes"])
+def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path, engine: str) -> None:
+    watch = SimulationWatch()
+    followed = Followed(watch)
+    settings = load_simulation("digits", [f"engine={engine}", *SMALL])
+    directory, metrics = simulate(settings, tmp_path / "run", followed, watch=watch)
+    during, after = followed.states[-1].runs[0], watch.state()
+    assert [at for at, _ in during.mmd2] == sorted({at for at, _ in during.mmd2})
+    run, record = after.runs[0], json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    assert (run.status, run.done, run.share) == ("complete", 30, 1.0)
+    assert {lane.owner: (lane.state, lane.rows, lane.seen) for lane in run.lanes} == {
+        owner: ("done", rows, record["accessed"][owner]) for owner, rows in record["owner_rows"].items()
+    }
+    assert run.rows == sum(record["accessed"].values()) == metrics["points_accessed"]["total"]
+    assert run.mmd2[-1][0] == 30
+    assert after.over
+    assert "report.html" in after.note
+    matrix = {(cell.protected, cell.observer): cell.rows for cell in after.learned}
+    assert matrix["owner-1", "curator"] == record["accessed"]["owner-1"]
+
+
+def test_what_a_simulation_alone_knows_is_the_operators(tmp_path: Path) -> None:
+    watch = SimulationWatch()
+    settings = load_simulation("digits", ["engine=inprocess", *SMALL])
+    simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()), watch=watch)
+    shown = view_of(watch.state(), Viewer("owner", "owner-1"))
+    assert not shown["runs"][0]["mmd2"]
+    assert not shown["note"]
+
+
+def test_a_simulation_that_is_watched_computes_the_same(tmp_path: Path) -> None:
+    # "The page must not change what leaves any party": the ledgers and the summary are the same bytes.
+    settings = load_simulation("digits", ["engine=inprocess", *SMALL])
+    for name, watch in (("plain", None), ("watched", SimulationWatch())):
+        simulate(settings, tmp_path / name, PlainProgress(io.StringIO()), watch=watch)
+    files = ("ledger.jsonl", "consumer/ledger.jsonl", "owners/owner-1.jsonl", "consumer/summary.npz")
+    for file in files:
+        assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "watched" / file).read_bytes()
