@@ -22,8 +22,8 @@ from fedkme.wire.journals import RunDocument
 AnyProgress: TypeAlias = RoundProgress | StageProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
 OPEN: tuple[Status, ...] = ("asked", "queued", "running")
-_ROWS, _INDEXED = "d_v/", "requests"
-"""Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed."""
+_ROWS, _INDEXED, _OPENED = "d_v/", "requests", "opened"
+"""Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed; runs so far."""
 MOST_ASKED = 8
 """Requests of one consumer that may wait for its g~; the oldest gives way."""
 
@@ -164,6 +164,7 @@ class RunQueue:
         for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
             self.close(run, "cancelled")
         with self._store.transaction():
+            self._store.put(_OPENED, b"%d" % (_opened_before(self._store) + 1))
             self._store.open_run(name, document.consumer, document.to_bytes())
             self._store.update_run(name, status="asked")
             self._note_request(name, document)
@@ -238,8 +239,10 @@ class RunQueue:
     def _index_requests(self) -> None:
         """Note the runs of every request, once: an earlier release did not."""
         with self._store.transaction():
-            for row in self._store.runs():
+            rows = self._store.runs()
+            for row in rows:
                 self._note_request(row.run, RunDocument.from_bytes(row.document))
+            self._store.put(_OPENED, b"%d" % len(rows))
             self._store.put(_INDEXED, b"")
 
     def _note_request(self, run: str, document: RunDocument) -> None:
@@ -248,7 +251,7 @@ class RunQueue:
 
     def of(self, consumer: str) -> list[Run]:
         """Every run of a consumer, by the order of opening."""
-        return [self._known(row) for row in self._store.runs() if row.peer == consumer]
+        return [self._known(row) for row in self._store.runs(peer=consumer)]
 
     def open_of(self, consumer: str) -> list[Run]:
         """Every open run of a consumer."""
@@ -338,13 +341,18 @@ def _request_key(consumer: str, request_id: bytes) -> str:
     return f"request/{consumer}/{request_id.hex()}"
 
 
+def _opened_before(store: Store) -> int:
+    """Runs that were ever opened, as `RunQueue` counts them."""
+    return int(store.get(_OPENED) or b"0")
+
+
 def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
     """A run name that the store has not, which keeps all of them.
 
     Ledgers tell runs apart by it, also those of an owner that serves two curators, so that outside of
     simulations it is unique; an owner refuses one that its ledger knows.
     """
-    number = len(store.runs()) + 1
+    number = _opened_before(store) + 1
     while store.run(name := f"run-{number}" if repeatable else f"run-{number}-{unique()}") is not None:
         number += 1
     return name

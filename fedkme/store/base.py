@@ -100,8 +100,8 @@ class Store(Protocol):
         """A run by its name."""
         ...
 
-    def runs(self, status: str | None = None) -> list[RunRow]:
-        """Every run, or those of a status, by the order of opening."""
+    def runs(self, status: str | None = None, peer: str | None = None) -> list[RunRow]:
+        """Every run, or those of a status, or with a peer, by the order of opening; no other is read."""
         ...
 
     def append(self, run: str, kind: str, body: bytes) -> int:

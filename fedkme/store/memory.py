@@ -95,10 +95,11 @@ class MemoryStore:
         with self._open():
             return self._runs.get(printable(run))
 
-    def runs(self, status: str | None = None) -> list[RunRow]:
-        """List every run, or those of a status, by the order of opening."""
+    def runs(self, status: str | None = None, peer: str | None = None) -> list[RunRow]:
+        """List every run, or those of a status, or with a peer, by the order of opening."""
         with self._open():
-            return [row for row in self._runs.values() if status in (None, row.status)]
+            rows = list(self._runs.values())
+        return [row for row in rows if status in (None, row.status) and peer in (None, row.peer)]
 
     def append(self, run: str, kind: str, body: bytes) -> int:
         """Add an entry to a run's journal, and say its position."""

@@ -128,11 +128,11 @@ class SqlStore(Store, ABC):
         return RunRow(*rows[0]) if rows else None
 
     @override
-    def runs(self, status: str | None = None) -> list[RunRow]:
-        if status is None:
-            rows = self._query(f"{_RUNS} ORDER BY id", self._party)
-        else:
-            rows = self._query(f"{_RUNS} AND status = ? ORDER BY id", self._party, printable(status))
+    def runs(self, status: str | None = None, peer: str | None = None) -> list[RunRow]:
+        wanted = {"status": status, "peer": peer}
+        said = {column: printable(word) for column, word in wanted.items() if word is not None}
+        where = "".join(f" AND {column} = ?" for column in said)
+        rows = self._query(f"{_RUNS}{where} ORDER BY id", self._party, *said.values())
         return [RunRow(*row) for row in rows]
 
     @override

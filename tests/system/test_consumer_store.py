@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import consumer.results
+import consumer.summary.client
 from consumer.requests import KeptRequest
 from consumer.results import EVALUATION
 from consumer.runs import cancelling
@@ -36,9 +37,11 @@ from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
 from fedkme.privacy.ledger import open_ledger, read_ledger
 from fedkme.privacy.settings import GaussianSettings, target_event
+from fedkme.store import open_store
 from fedkme.tables.files import read_arrays, save_table
 from fedkme.tables.schema import Label, Schema
 from fedkme.wire import codecs
+from fedkme.wire.journals import RequestDocument
 from fedkme.wire.v1 import owners_pb2
 from tests.hostile.labs import Hostile, lab, plan
 from tests.places import ROOT
@@ -93,6 +96,50 @@ async def test_a_disk_that_is_full_charges_for_nothing_that_did_not_leave(
         with pytest.raises(FedkmeError, match="34"):
             await at.ask_here()
     assert len(set(curator.requests)) == len(set(curator.offers)) == at.drawn() == 1
+
+
+class PowerCutError(BaseException):
+    """The end of a process at a point that no handler of its own sees."""
+
+
+async def test_a_power_cut_between_charge_and_offer_loses_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 17, A1: at most one draw, nothing charged that does not leave; where the store's last writes are
+    # torn off, at any byte, charge and offer are both there or neither.
+    images: list[tuple[bytes, bytes]] = []
+
+    def cut(*_: object) -> None:
+        images.append(((tmp_path / "consumer.db").read_bytes(), (tmp_path / "consumer.db-wal").read_bytes()))
+        raise PowerCutError
+
+    curator = Hostile(itertools.repeat(plan(0)))
+    async with lab(tmp_path, curator) as at:
+        with monkeypatch.context() as patch:
+            patch.setattr(consumer.summary.client, "offer_to_messages", cut)
+            with pytest.raises(PowerCutError):
+                await at.ask_here()
+        assert (at.drawn(), curator.offers) == (1, [])
+        with pytest.raises(FedkmeError, match="34"):
+            await at.ask_here()
+        assert (at.drawn(), len(curator.offers), len(set(curator.requests))) == (1, 1, 1)
+    whole, log = images[0]
+    found = {torn_off(tmp_path, whole, log[:size]) for size in [*range(0, len(log), 1999), len(log)]}
+    assert found == {(0, 0), (1, 1)}
+
+
+def torn_off(folder: Path, whole: bytes, log: bytes) -> tuple[int, int]:
+    """Draws and offers in a store whose log was cut; its chain must be whole."""
+    (folder / "torn.db").write_bytes(whole)
+    (folder / "torn.db-wal").write_bytes(log)
+    try:
+        with contextlib.closing(open_store(folder / "torn.db", "consumer")) as store:
+            offers = sum(RequestDocument.from_bytes(row.document).offer is not None for row in store.runs())
+        lines = [entry.disclosure for entry in read_ledger(folder / "torn.db")]
+        return sum(about.observer == CURATOR for about in lines), offers
+    finally:
+        for file in folder.glob("torn.db*"):
+            file.unlink()
 
 
 @pytest.mark.parametrize("where", ["the rows", "the end of the request"])

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from curator.access.quotas import Quota
-from curator.runs.queue import Run, RunQueue
+from curator.runs.queue import Run, RunQueue, next_run
 from fedkme.errors import QuotaError
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CURATOR
-from fedkme.store import Store, open_store
+from fedkme.store import RunRow, Store, open_store
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
 from fedkme.wire.journals import RunDocument
@@ -145,3 +145,24 @@ async def test_a_request_that_comes_again_is_found_without_reading_every_run(
         assert len(read) == 3, "each of the three that are over, once; the fourth is in memory"
         assert runs.asked_before("consumer", b"unknown") is None
         assert runs.asked_before("another", b"%016d" % 1) is None
+
+
+async def test_a_run_is_named_and_a_consumer_s_runs_are_listed_without_reading_all_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 17, A8: each request read every document that there was.
+    with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
+        store.open_run("run-1", "another", asked(1).to_bytes())  # of an earlier release, which kept no number
+        runs = RunQueue(store, carried_out, 1)
+        runs.ask(next_run(store, True, str), asked(2))
+        listed = store.runs
+
+        def some(status: str | None = None, peer: str | None = None) -> list[RunRow]:
+            assert status or peer, "every run is read"
+            return listed(status, peer)
+
+        monkeypatch.setattr(store, "runs", some)
+        assert next_run(store, True, str) == "run-3"
+        runs.ask("run-3", asked(3))
+        assert next_run(store, True, str) == "run-4"
+        assert [run.name for run in runs.of("consumer")] == ["run-2", "run-3"]

@@ -47,11 +47,13 @@ def test_runs_are_in_the_order_of_opening_whatever_the_clock_says(place: Place) 
     clock = Clock()
     with place.open(clock=clock) as store:
         for name in ("b", "c", "a"):
-            store.open_run(name, "peer", b"")
+            store.open_run(name, "other" if name == "c" else "peer", b"")
             clock.now -= 100
         store.update_run("c", status="done")
         assert [row.run for row in store.runs()] == ["b", "c", "a"]
         assert [row.run for row in store.runs("open")] == ["b", "a"]
+        assert [row.run for row in store.runs(peer="peer")] == ["b", "a"]
+        assert [row.run for row in store.runs("open", "other")] == []
         assert [row.run for row in store.runs("none of these")] == []
 
 
