@@ -48,7 +48,7 @@ def test_one_row_is_no_yardstick() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "grade"), [(0.1, "good"), (GOOD, "good"), (1.01 * GOOD, "fair"), (FAIR, "fair"), (3.1, "poor")]
+    ("ratio", "grade"), [(0.1, "good"), (GOOD, "good"), (1.01 * GOOD, "fair"), (FAIR, "fair"), (2.1, "poor")]
 )
 def test_grades(ratio: float, grade: str) -> None:
     found = judged(ratio * 0.01, ratio * 0.01)
