@@ -16,6 +16,7 @@ import pytest
 from fedkme import errors
 from fedkme.cli import _VERBS
 from fedkme.errors import FedkmeError
+from tests.parties import WAIT_S
 from tests.places import ROOT
 
 ROLES = ("curator", "owner", "consumer")
@@ -268,7 +269,7 @@ assert not slow, slow
 def test_the_base_installation_is_enough_for_the_parties_and_they_start_quickly() -> None:
     # DESIGN, dependencies: what an owner's host needs; scikit-learn, pandas and matplotlib are of [sim]. What
     # is slow to import waits until something needs it.
-    subprocess.run([sys.executable, "-c", BLOCKED], check=True, cwd=ROOT, timeout=60)
+    subprocess.run([sys.executable, "-c", BLOCKED], check=True, cwd=ROOT, timeout=WAIT_S)
 
 
 def test_modules_are_short() -> None:

@@ -33,7 +33,7 @@ from fedkme.tables.conversion import (
 )
 from fedkme.tables.csv_rows import Cells, Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
-from fedkme.tables.npz import npz_bytes
+from fedkme.tables.npz import HEADERS, npz_bytes
 from fedkme.tables.persons import within_bound
 from fedkme.tables.schema import FaultyCells, Person, Schema
 from fedkme.tables.table import Table, table_from_arrays
@@ -242,7 +242,7 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
         DataError: the file is missing, is not an .npz or holds pickled objects.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with HEADERS, path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise _unreadable(path, party, error) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import threading
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,11 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return out.getvalue()
 
 
+HEADERS = threading.Lock()
+"""Lock of whoever reads arrays: numpy parses their headers, and threads that parse disturb each other
+in CPython before 3.11.8 (its issue 106905)."""
+
+
 def npz_arrays(data: bytes, source: str) -> dict[str, NDArray[Any]]:
     """The arrays of what `npz_bytes` made, by name; `source` says in an error what it is.
 
@@ -41,7 +47,8 @@ def npz_arrays(data: bytes, source: str) -> dict[str, NDArray[Any]]:
                     raise ValueError(member.filename)
                 content = io.BytesIO(archive.read(member))
                 name = member.filename.removesuffix(".npy")
-                found[name] = np.lib.format.read_array(content, allow_pickle=False)
+                with HEADERS:
+                    found[name] = np.lib.format.read_array(content, allow_pickle=False)
             return found
     except (zipfile.BadZipFile, struct.error, ValueError, TypeError, EOFError, OSError, SyntaxError) as error:
         raise _unreadable(source) from error

@@ -18,7 +18,7 @@ from fedkme.ops.supervision import LINE_LIMIT
 
 Event = Mapping[str, Any]
 
-GRACE_S = 5.0
+GRACE_S = 20.0
 """Time that a party may take to stop before it is killed."""
 
 

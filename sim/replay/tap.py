@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from typing_extensions import override
+
 from curator.owners.connection import Traffic
 from fedkme.directives import Answer, Directive, Dismiss, Limits, Refusal
 from fedkme.privacy.ledger import disclosures_in
@@ -68,6 +70,11 @@ class Tap(RunManager):
         sent = sum(reply.ByteSize() for reply in replies)
         metrics = self._exported.owners[self._name]
         metrics.answered(directive, answer, directive_to_wire(directive).ByteSize(), sent)
+
+    @override
+    def wait_s(self, directive: Directive, taken_s: float) -> float:
+        """Answer at once: when an answer leaves is audited by `cells-time`, a replay is of what it says."""
+        return 0.0
 
     def welcome(self, runs: Iterable[str]) -> None:
         """Pass on in which runs the curator has this owner."""

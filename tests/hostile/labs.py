@@ -77,7 +77,7 @@ class Lab:
 
     async def start(self, output: str = "out", **changes: Any) -> asyncio.subprocess.Process:
         """Start `fedkme consumer summary`."""
-        values = consumer_values(HERE, self._address, output=output, **{"connect_s": 5, **changes})
+        values = consumer_values(HERE, self._address, output=output, **changes)
         config = write_config(self.folder / "consumer.toml", values)
         command = (sys.executable, "-m", "consumer", "summary", str(config))
         return await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
@@ -92,7 +92,7 @@ class Lab:
 
     async def ask_here(self, **changes: Any) -> None:
         """Do the same without a process of its own."""
-        values = consumer_values(self.folder, self._address, **{"connect_s": 5, "away_s": 0, **changes})
+        values = consumer_values(self.folder, self._address, **{"away_s": 0, **changes})
         await run(ConsumerSettings(**values), Ear())
 
     def drawn(self) -> int:

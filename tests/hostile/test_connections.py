@@ -74,6 +74,7 @@ async def served(site: Site, at: Market) -> None:
     """Well-behaved parties come, and a summary is made for them."""
     for name in ("a", "b"):
         at.owner(name, identity=site.file(name))
+    await at.ear.heard("owner_joined", 2)
     await at.consumer(name="x", identity=site.file("x"))
     assert at.ended()["status"] == "complete"
 
@@ -127,7 +128,7 @@ async def half_open(site: Site, at: Market) -> tuple[asyncio.StreamReader, async
 async def test_silence_ends(site: Site, tmp_path: Path) -> None:
     # A slow-loris stream is told why it ends; a connection without a handshake, or with half a frame, is no
     # more than a socket.
-    async with town(site, tmp_path, connect_s=2) as at:
+    async with town(site, tmp_path, connect_s=4) as at:
         host, _, port = at.address.rpartition(":")
         sockets = [await asyncio.open_connection(host, int(port)) for _ in range(100)]
         for _ in range(20):

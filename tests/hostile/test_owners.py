@@ -275,7 +275,7 @@ async def test_a_process_that_could_not_be_counted_has_not_come() -> None:
 
 async def test_an_owner_that_makes_rows_of_its_own_huge(tmp_path: Path) -> None:
     # 2^53 rows, the most that it can say, and then none of them: it is out of the run, the others are not.
-    async with market(tmp_path, ["a", "mallory"], progress_s=2, grace_s=0) as at:
+    async with market(tmp_path, ["a", "mallory"], grace_s=0) as at:
         at.owner("a")
         async with at.attend() as stream:
             await stream.write(pb.OwnerMessage(hello=said_hello(b"m", "mallory")))

@@ -13,7 +13,7 @@ from tests.hosts.parties import OWNERS, Event, Site
 from tests.hosts.test_runs import BY_RANK
 
 ROWS = 140
-DEATHS = ((10, "curator"), (30, "north"), (50, "curator"), (70, "south"), (90, "west"), (110, "curator"))
+DEATHS = ((5, "curator"), (20, "north"), (35, "curator"), (50, "south"), (65, "west"), (80, "curator"))
 """Parties by the round of the curator's lines in which they are killed; each is started again at once."""
 
 

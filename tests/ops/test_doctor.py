@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from fedkme.operate.doctor.cli import app
 from fedkme.store import open_store
 from fedkme.wire.tls import LOOPBACK, Authority, Role
 from tests.ops.parties import Site
+from tests.system.lives import PORTS
 
 POLICY = "[policy]\nmost_rows = 100\n[[policy.budgets]]\nepsilon = 4.0\ndelta = 1e-6\n"
 
@@ -120,7 +120,7 @@ def test_a_fault_is_found_and_has_a_remedy(
     site: Site, spoil: Callable[[Site], object], text: str, check: str, code: int
 ) -> None:
     # "Exit 0 if no fail, else the number of the first failing check's error code."
-    site.address = closed_port()
+    site.address = f"127.0.0.1:{next(PORTS)}"
     spoil(site)
     path = site.write("north", text)
     found, findings = doctor(path)
@@ -128,11 +128,6 @@ def test_a_fault_is_found_and_has_a_remedy(
     assert (first["check"], first["code"], found) == (check, code, code), first
     assert first["remedy"]
     assert "999" not in first["line"]
-
-
-def closed_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def test_faults_of_the_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +141,7 @@ def test_faults_of_the_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "STEP_S", 30.0)
     site.address = "nowhere.invalid:7700"
     assert first_fault() == ("dns", 34)
-    site.address = closed_port()
+    site.address = f"127.0.0.1:{next(PORTS)}"
     assert first_fault() == ("port", 34)
     site.address = "127.0.0.1:0"
     for identity in (

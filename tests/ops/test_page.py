@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,17 +18,13 @@ import pytest
 from tests.browser import Page, browser, needs_chromium
 from tests.ops.parties import SIZES, Site
 from tests.parties import WAIT_S
+from tests.system.lives import PORTS
 
 pytestmark = needs_chromium
 
 STATUS = "document.querySelector('#run .tiles dd')?.textContent"
 ROWS = 60
 AXE = os.environ.get("FEDKME_AXE", "")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture
@@ -52,7 +47,7 @@ def settings(port: int) -> str:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of the page of a curator with a finished run."""
-    site, port = Site(tmp_path_factory.mktemp("watched") / "site"), free_port()
+    site, port = Site(tmp_path_factory.mktemp("watched") / "site"), next(PORTS)
     try:
         site.curator(settings(port))
         for name in SIZES:
@@ -75,7 +70,7 @@ def watched(address: str, page: Page) -> str:
 
 
 def test_it_moves_and_survives_a_restart_of_the_curator(site: Site, page: Page) -> None:
-    port = free_port()
+    port = next(PORTS)
     curator = site.curator(settings(port))
     page.show(1200)
     page.open(f"http://127.0.0.1:{port}/")

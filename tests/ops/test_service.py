@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,9 +114,9 @@ def test_figures_agree_with_the_record(site: Site) -> None:
 
 
 def wait_for(party: Party, *key: str) -> float:
-    """A figure that is computed after the run; each look is a request, which takes its time."""
-    address = party.until("metrics")["address"]
-    for _ in range(2000):
+    """A figure that is computed after the run, beside what answers the requests for it."""
+    address, deadline = party.until("metrics")["address"], time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
         if key in (found := figures(address)):
             return found[key]
     raise AssertionError(f"{key} never came: {sorted(found)}")

@@ -199,6 +199,12 @@ def line_with(process: subprocess.Popen[str], text: str) -> str:
 
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str, list[str]]:
-    """Exit status, standard output and the lines of the rest of standard error."""
-    out, err = process.communicate(timeout=WAIT_S)
-    return process.returncode, out, err.splitlines()
+    """Exit status, standard output, and the lines of standard error that nobody has read.
+
+    `communicate` would pass over what `line_with` has in its buffer, and may begin in the middle of a line.
+    What a command prints here fits into a pipe, so that one stream can be read after the other.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    err, out = process.stderr.read(), process.stdout.read()
+    return process.wait(WAIT_S), out, err.splitlines()

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from curator.cells.agreement import Agreement
 from curator.cells.settings import CellsSettings
+from curator.runs.queue import Run
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.errors import (
@@ -24,10 +26,12 @@ from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.tables.files import save_table
+from fedkme.wire.v1 import summaries_pb2 as pb
 from owner.consent.approvals import approve
 from owner.settings import PeriodBudget, PolicySettings
+from tests.parties import WAIT_S
 from tests.system.cell_market import CELLS, SMALL, faults_in, record_of, town
-from tests.system.market import Ear, market, rows
+from tests.system.market import Ear, Market, market, rows
 
 SEEDS = SummarySettings(
     features=SMALL, protocol="cells", cells=CellsSettings(bits=2, code_book="seeds", rho=1.0)
@@ -46,14 +50,21 @@ async def test_the_sketch_under_secure_aggregation(tmp_path: Path) -> None:
     assert {line.run for line in lines if line.nonce == "release 0"} == {"run-1/cells"}
 
 
+async def asked_and_gone(at: Market) -> None:
+    """A consumer whose request the curator has, and which leaves while owners are gathered for the sketch."""
+    first = at.consumer()
+    async with asyncio.timeout(WAIT_S), at.summaries() as stub:
+        while not (await stub.ListRuns(pb.RunQuery(name="consumer"))).runs:
+            pass
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
 async def test_a_consumer_goes_on_where_it_was(tmp_path: Path) -> None:
     # It is gone while the owners are gathered for the sketch, and again while the run waits: the sketch is
     # asked for once, and the histogram drawn once.
     async with market(tmp_path, ["a", "b"], summary=CELLS) as at:
-        first = at.consumer()
-        await asyncio.sleep(0.5)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
+        await asked_and_gone(at)
         at.owner("a")
         at.owner("b")
         ear = Ear()
@@ -74,18 +85,32 @@ async def test_too_few_seeds(tmp_path: Path) -> None:
             await at.consumer()
 
 
-async def test_a_failure_that_the_consumer_did_not_hear(tmp_path: Path) -> None:
+async def test_a_failure_that_the_consumer_did_not_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The run is over before it began; asked again, the consumer hears so, and does not wait for ever.
-    async with market(tmp_path, ["a"], summary=CELLS, connect_s=1.0) as at:
+    written, note = asyncio.Event(), Agreement._note
+
+    def noted(self: Agreement, run: Run, **what: Any) -> None:
+        note(self, run, **what)
+        if "fault" in what:
+            written.set()
+
+    monkeypatch.setattr(Agreement, "_note", noted)
+    together = SumSettings(quorum=2)  # for the sketch; the plan itself is content with one owner
+    async with market(tmp_path, ["a", "b"], summary=CELLS, release=together, connect_s=0.3) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
         first = at.consumer()
-        await asyncio.sleep(0.3)
+        await at.ear.heard("planned")
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        await asyncio.sleep(1.0)
+        async with asyncio.timeout(WAIT_S):
+            await written.wait()
         with pytest.raises(FedkmeError) as caught:
             await at.consumer()
         assert not isinstance(caught.value, CancelledRunError)
-        assert "a did not join" in caught.value.cause
+        assert "b did not join" in caught.value.cause
 
 
 async def test_an_owner_s_budget_covers_sketch_and_histogram_together(tmp_path: Path) -> None:

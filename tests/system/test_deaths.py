@@ -99,20 +99,20 @@ def audit(town: Town) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("auction", sorted(RUNS))
-def test_a_run_in_which_everybody_dies_is_equal_to_the_undisturbed_one(auction: str, build: Build) -> None:
+def test_a_run_in_which_everybody_dies_is_equal_to_the_undisturbed_one(build: Build) -> None:
     # Byte for byte: the summary, rounds but for times, the curator's record, and the ledgers of all parties,
     # with who was accessed when and a nonce for each event. A row counted twice, or an answer computed from
-    # another state, would be another line.
-    undisturbed = build("undisturbed", auction, paced=False)
-    troubled = build("troubled", auction)
-    trouble(troubled, waves(random.Random(auction), RUNS[auction][0]))
+    # another state, would be another line. PRIVAUCTION's runs are held to it in tests/faults; here it is the
+    # one whose noise is the system's.
+    undisturbed = build("undisturbed", "clock", paced=False)
+    troubled = build("troubled", "clock")
+    trouble(troubled, waves(random.Random("clock"), RUNS["clock"][0]))
     undisturbed.finish()
     assert all(len(lives) == 1 for lives in undisturbed.lives.values())
     expected = undisturbed.transcript()
     assert expected["record"]["status"] == "complete"
     assert not expected["record"]["faults"]
-    assert len(expected["rounds"]) == RUNS[auction][0]
+    assert len(expected["rounds"]) == RUNS["clock"][0]
     assert troubled.transcript() == expected
     for town in (undisturbed, troubled):
         audit(town)

@@ -87,10 +87,10 @@ def test_a_hung_owner_is_given_up_and_ended(
     # `progress_s`: how long one answer of an owner may take. A stopped process cannot end by itself.
     monkeypatch.setattr(sim.engines.children, "GRACE_S", 1.0)
     progress = KeptProgress(lambda: os.kill(parties["owner-1"].pid, signal.SIGSTOP))
-    _, metrics = launch(tmp_path / "run", "p=100", "scenario.owners=3", "progress_s=1", progress=progress)
+    _, metrics = launch(tmp_path / "run", *LONG, "progress_s=5", progress=progress)
     assert metrics["status"] == "complete"
     (fault,) = metrics["faults"]
     assert (fault["owner"], fault["code"]) == ("owner-1", OwnerLostError.code)
-    assert "no answer within 1 s" in fault["line"]
+    assert "no answer within 5 s" in fault["line"]
     assert fault["line"] in progress.notes
     assert not any(alive(child.pid) for child in parties.values())

@@ -12,11 +12,9 @@ TWO = "scenario.owners=2"  # fewer processes to start, where the number does not
 
 CASES = {
     "default": (),
-    "plaintext": (TWO, "tls=false"),
-    "rows": (TWO, "share=rows"),
+    "rows in plaintext": (TWO, "tls=false", "share=rows"),
     "uniform": (TWO, "protocol=uniform"),
-    "gaussian": (TWO, "broadcast.mechanism=gaussian"),
-    "one owner": ("scenario.owners=1",),
+    "one owner, gaussian": ("scenario.owners=1", "broadcast.mechanism=gaussian"),
     "seven owners": ("scenario.owners=7", "auction.kind=privauction"),
 }
 

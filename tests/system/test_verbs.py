@@ -47,7 +47,7 @@ class Deployment:
         line = line_with(self.processes["curator"], "curator: listening address=")
         self.address = line.strip().partition("address=")[2]
         for name in sizes:
-            config = owner_values(HERE, name, self.address, **self._own(name), connect_s=5, away_s=1)
+            config = owner_values(HERE, name, self.address, **self._own(name), connect_s=60, away_s=5)
             self._start(name, "owner", "join", config)
 
     def _own(self, party: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Deployment:
         """Ask for a summary; more is of the configuration, and of the environment where it is in capitals."""
         environment = {name: more.pop(name) for name in [*more] if name.isupper()}
         request = {"p": p, "preset": "published", "target": {"mechanism": mechanism}}
-        own = {"test": "test.csv", "output": "out", "connect_s": 5, "away_s": 1, **self._own("consumer")}
+        own = {"test": "test.csv", "output": "out", "connect_s": 60, "away_s": 5, **self._own("consumer")}
         config = consumer_values(HERE, self.address, request=request, **own | more)
         return self._start("consumer", "consumer", "summary", config, **environment)
 
@@ -118,14 +118,14 @@ def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
     # interrupted. Before that, an owner hangs, is given up, and comes back too late for this run. Parties
     # without a curator wait for it as long as `away_s` says.
     sizes = {"north": 90, "south": 4000}
-    settings = 'progress_s = 2\ndrain_s = 0\nsummary = { protocol = "algorithm3" }\n'  # a round a row
+    settings = 'progress_s = 5\ndrain_s = 0\nsummary = { protocol = "algorithm3" }\n'  # a round a row
     at = Deployment(begin, tmp_path / "site", sizes, tls=False, settings=settings)
     consumer = at.consume(p=4000, mechanism="exact")
     line_with(consumer, "consumer: progress")
     at.processes["north"].send_signal(signal.SIGSTOP)
     left = line_with(at.processes["curator"], "curator: owner_left")
     assert "north, round " in left
-    assert "no answer within 2 s" in left
+    assert "no answer within 5 s" in left
     at.processes["north"].send_signal(signal.SIGCONT)
     line_with(at.processes["north"], "north: back")
     at.processes["curator"].send_signal(signal.SIGTERM)

@@ -105,7 +105,7 @@ async def test_a_consumer_that_breaks_the_contract_is_told_and_the_next_is_serve
 
 async def test_a_silent_consumer_does_not_keep_others_waiting(tmp_path: Path) -> None:
     # `progress_s` holds for the consumer as well: a call that leads to nothing ends.
-    async with market(tmp_path, ["a"], progress_s=1) as at, at.summarize() as silent:
+    async with market(tmp_path, ["a"], progress_s=4) as at, at.summarize() as silent:
         at.owner("a")
         await silent.write(request())
         assert (await silent.read()).HasField("plan")
@@ -113,7 +113,7 @@ async def test_a_silent_consumer_does_not_keep_others_waiting(tmp_path: Path) ->
         assert at.ended()["status"] == "complete"
         fault = codecs.fault_from_wire((await silent.read()).fault)
         assert isinstance(fault, ConnectionFailedError)
-        assert "neither spoke nor listened for 1 s" in fault.cause
+        assert "neither spoke nor listened for 4 s" in fault.cause
 
 
 async def test_a_message_over_the_cap(tmp_path: Path) -> None:

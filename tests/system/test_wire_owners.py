@@ -159,7 +159,7 @@ async def test_an_owner_that_breaks_the_contract_leaves(
     tmp_path: Path, script: Sequence[dict[str, Any] | bytes | None], code: int
 ) -> None:
     # Whatever an owner sends, the run goes on without it and says so in one line; None: it hangs up.
-    async with market(tmp_path, ["a", "mallory"], progress_s=2, grace_s=0) as at:
+    async with market(tmp_path, ["a", "mallory"], progress_s=5, grace_s=0) as at:
         at.owner("a")
         async with at.raw("Owners/Attend") as stream:
             await stream.write(hello("mallory").SerializeToString())
@@ -226,6 +226,7 @@ async def test_owners_that_do_not_come(tmp_path: Path) -> None:
     quorum = SummarySettings(protocol="algorithm3", quorum=2)
     async with market(tmp_path, ["a", "b", "c"], connect_s=0.3, summary=quorum) as at:
         at.owner("b")
+        await at.ear.heard("owner_joined")
         with pytest.raises(MissingOwnersError, match=r"\): a, c did not join within 0\.3 s\.") as caught:
             await at.consumer()
         assert caught.value.code == 22
@@ -237,6 +238,7 @@ async def test_a_quorum_begins_without_the_others_and_says_so(tmp_path: Path) ->
     summary = SummarySettings(quorum=1, features=FeatureSettings(dimension=8), broadcast=ExactSettings())
     async with market(tmp_path, ["a", "b"], connect_s=0.3, summary=summary) as at:
         at.owner("a")
+        await at.ear.heard("owner_joined")
         await at.consumer()
         left = await at.ear.heard("owner_left")
     (fault,) = read_json(tmp_path / "runs" / "run-1" / "record.json")["faults"]
@@ -351,7 +353,7 @@ async def test_a_curator_that_fails(tmp_path: Path) -> None:
 
     async with fake_curator(tmp_path, FakeCurator(finish=fail)) as at:
         with pytest.raises(ConnectionFailedError, match="an error that it did not foresee") as caught:
-            await at.owner("a", connect_s=1.0)
+            await at.owner("a", connect_s=20.0)
     assert "0.123456" not in str(caught.value)
 
 

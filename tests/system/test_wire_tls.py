@@ -14,6 +14,7 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.wire.dial import dial
 from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role, check_peer
 from tests.parties import WAIT_S
+from tests.system.lives import PORTS
 from tests.system.market import market
 
 OURS, THEIRS = Authority(), Authority()
@@ -124,10 +125,7 @@ async def test_nobody_there() -> None:
 
 async def test_a_curator_that_comes_later(tmp_path: Path) -> None:
     # Owners may start first: nobody there is no failure until connect_s.
-    probe = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    address = f"127.0.0.1:{probe.sockets[0].getsockname()[1]}"
-    probe.close()
-    await probe.wait_closed()
+    address = f"127.0.0.1:{next(PORTS)}"
     dialling = asyncio.create_task(dial(address, OWNER, WAIT_S))
     done, _ = await asyncio.wait([dialling], timeout=0.3)
     assert not done

@@ -24,6 +24,7 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from sim.attacks.wire import SilentObserver, loopback_to
 from tests.owner.test_sealed import BOOK, RUN, SCHEMA, table
+from tests.parties import WAIT_S
 
 P = 8
 NOISE = histogram_noise(0.1)
@@ -58,7 +59,7 @@ async def run(
         RUN, P, rho, SCHEMA, BOOK, gamma, NOISE, histogram, 20, None, uniform=uniform, fill="design"
     )
     record = SummaryRecord()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_S):
         await run_cells(task, ports, 1, record, SilentObserver(), CellDisclosures(RUN, None, "consumer"))
     return record
 

@@ -25,6 +25,7 @@ from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
 from sim.attacks.wire import SilentObserver, loopback_to
 from tests.owner.test_sealed import BOOK, NOISE, RUN, SCHEMA, table
+from tests.parties import WAIT_S
 
 VALIDATION = SCHEMA.encode(table(9).values)
 
@@ -42,7 +43,7 @@ class Port(OwnerSession):
 async def run(*ports: OwnerSession) -> SummaryRecord:
     task = CellTask(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(4, 5), 20, VALIDATION)
     record = SummaryRecord()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_S):
         await run_cells(task, ports, 1, record, SilentObserver(), CellDisclosures(RUN, None, "consumer"))
     return record
 

@@ -14,6 +14,7 @@ from fedkme.errors import IdentityError
 from fedkme.pki.identity import Identity
 from fedkme.pki.revocation import Revocation
 from tests.fedkme.pki.verbs import pki, said
+from tests.parties import WAIT_S
 from tests.places import ROOT
 
 GUIDE = ROOT / "docs" / "pki.md"
@@ -36,7 +37,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
             for name, file in (("TOLD_BY_NORTH", "north.req"), ("TOLD_BY_AUTHORITY", "ca")):
                 if (at / file).exists():
                     environment[name] = said(pki("show", at / file), "fingerprint")
-            subprocess.run(["bash", "-ec", line], cwd=at, env=environment, check=True, timeout=60)
+            subprocess.run(["bash", "-ec", line], cwd=at, env=environment, check=True, timeout=WAIT_S)
     north = Identity.load(at / "north.pem")
     revocation = Revocation(at / "revoked.pem", north.authority)
     revocation.check(Identity.load(at / "curator.pem").certificate)

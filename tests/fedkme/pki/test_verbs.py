@@ -21,6 +21,7 @@ from fedkme.pki.folder import AuthorityFolder
 from fedkme.pki.identity import Identity
 from fedkme.wire.tls import Authority
 from tests.fedkme.pki.verbs import pki, said
+from tests.parties import WAIT_S
 
 
 @pytest.fixture
@@ -375,7 +376,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     # One line and a numbered exit, as every verb.
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from fedkme.cli import main; main()", "pki", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
 
     assert run("init", "ca").returncode == 0
     again = run("init", "ca")

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.parties import WAIT_S
+
 
 def find_binaries() -> Path | None:
     """The folder of the latest server that is installed."""
@@ -59,7 +61,7 @@ class Server:
             check=True,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=WAIT_S,
         )
         return done.stdout.strip()
 
@@ -73,7 +75,7 @@ class Server:
             cwd=self._folder,
             check=True,
             stdout=subprocess.DEVNULL,
-            timeout=60,
+            timeout=WAIT_S,
         )
 
     def stop(self) -> None:

@@ -23,7 +23,7 @@ from sim.scenarios import Scenario
 TINY = BenchSettings(
     owners=(2,),
     rounds=3,
-    cost_owners=2,
+    cost_owners=1,
     blocks=1,
     tls=False,
     start_owners=2,
