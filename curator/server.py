@@ -117,7 +117,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         preparation = Preparation(lifecycle, runs)
         service = SummaryService(context, preparation, runs, calls)
         release_service = ReleaseService(context, preparation, runs, calls)
-        registry = OwnerService(members, names, settings.connect_s, admission, say)
+        registry = OwnerService(members, names, settings.connect_s, admission, say, lifecycle.heads.admit)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
         summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)

@@ -37,15 +37,14 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process on a stream; `instance` was drawn when it started.
-
-    `rows` is m_j, what a run may have of this owner at most, which is public; None: an earlier release.
-    """
+    """First words of an owner's process: `rows` for a run at most, and the `head` of its ledger."""
 
     name: str
     version: int
     instance: bytes
     rows: int | None = None
+    head: Head | None = None
+    new_journal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ async def attend(
     runs: RunManager,
     welcomed: Callable[[int], None],
     answered: Answered = nobody,
+    new_journal: bool = False,
 ) -> bool:
     """Serve one stream to its end; `welcomed` is told this process's number when it is let in.
 
@@ -68,7 +69,7 @@ async def attend(
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     known = False
     with explained(address):
-        await stream.write(hello_to_wire(name, instance, runs.rows))
+        await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
         while isinstance(message := await stream.read(), pb.Directive):
             match message.WhichOneof("body"):
                 case "fault":
@@ -102,9 +103,15 @@ async def _respond(stream: Stream, message: pb.Directive, runs: RunManager, answ
 
 
 async def join(
-    settings: OwnerSettings, reporter: StatusReporter, make: type[RunManager] = RunManager
+    settings: OwnerSettings,
+    reporter: StatusReporter,
+    make: type[RunManager] = RunManager,
+    new_journal: bool = False,
 ) -> None:
-    """Load the rows, dial the curator, serve its runs; come back when the connection breaks."""
+    """Load the rows, dial the curator, serve its runs; come back when the connection breaks.
+
+    With `new_journal` it goes on although the journal is not the one with which it was here before.
+    """
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
     found = load_rows(settings.data, schema, settings.name, of_persons=True)
@@ -144,7 +151,7 @@ async def join(
                 refused=refused,
             )
             runs = party.open(address, make)
-            await _serve(settings, address, runs, reporter, metrics, own)
+            await _serve(settings, address, runs, reporter, metrics, own, new_journal)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
@@ -162,6 +169,7 @@ async def _serve(
     reporter: StatusReporter,
     metrics: OwnerMetrics | None,
     identity: OwnIdentity | None,
+    new_journal: bool,
 ) -> None:
     """One stream after another, until the curator says farewell or refuses this process."""
     instance = secrets.token_bytes(16)
@@ -179,7 +187,8 @@ async def _serve(
         try:
             async with await dial(address, identity, settings.connect_s) as channel:
                 absence.reached()
-                if await attend(channel, address, settings.name, instance, runs, welcomed, answered):
+                name = settings.name
+                if await attend(channel, address, name, instance, runs, welcomed, answered, new_journal):
                     return
         except ConnectionFailedError as error:
             if metrics is not None:

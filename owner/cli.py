@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -43,9 +44,16 @@ def owner() -> None:
 
 
 @app.command(epilog=epilog("fedkme owner join owner.toml"))
-def join(config: Config, supervised: Supervised = False) -> None:
+def join(
+    config: Config,
+    supervised: Supervised = False,
+    new_journal: Annotated[
+        bool, typer.Option("--new-journal", help="The journal that was here before is gone for good.")
+    ] = False,
+) -> None:
     """Load this owner's rows, join a curator, serve its runs until it ends the session."""
-    raise typer.Exit(run_party(lambda: _settings(config), supervised, join_curator, service=True))
+    work = partial(join_curator, new_journal=new_journal)
+    raise typer.Exit(run_party(lambda: _settings(config), supervised, work, service=True))
 
 
 @app.command(

@@ -92,6 +92,7 @@ class RunManager:
         self._sent = sent
         self._ledger = stored_ledger(name, store)
         self._heads = HeadLog(Role.OWNER, name, self._ledger, store, identity)
+        self._heads.check()
         self._journal = Journal(store, _KIND, owner_entry_to_bytes, owner_entry_from_bytes)
         self._outbox = Outbox(self._ledger)
         self._open_handler = open_handler
@@ -159,6 +160,10 @@ class RunManager:
         for row in self._store.runs(OPEN):
             if row.run not in kept:
                 self._forget(row.run)
+
+    def head(self) -> Head:
+        """Head of the ledger as it was shown last, with which the owner joins; empty before the first."""
+        return self._heads.last() or Head("")
 
     @property
     def rows_sent(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from curator.owners.connection import Connection, Traffic
-from fedkme.directives import Answer, Body, Directive, KeepHead, Limits, Refusal, ShowHead
+from fedkme.directives import Answer, Body, Directive, Hello, KeepHead, Limits, Refusal, ShowHead
 from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, StoreError
 from fedkme.heads.log import Cosignature, Head, HeadLog
 from fedkme.heads.notes import origin_of
@@ -34,6 +34,24 @@ class HeadExchange:
         self._log = log
         self._say = say
         self._turn = asyncio.Lock()  # of two runs that end at once, the second builds on the first
+
+    def admit(self, hello: Hello) -> None:
+        """Hold an owner that joins to the heads that it showed before.
+
+        One whose operator knows that its journal is another is let in with a line.
+
+        Raises:
+            LedgerError: its journal is gone, older than what it showed, or another's.
+            StoreError: the curator's store fails.
+        """
+        if hello.head is None:
+            return
+        try:
+            self._log.recall(hello.head, origin_of(Role.OWNER, hello.name))
+        except LedgerError as error:
+            if not hello.new_journal:
+                raise
+            self._report("", error, owner=hello.name)
 
     async def after(self, run: str, connections: Sequence[Connection]) -> None:
         """Exchange heads when a run is over.

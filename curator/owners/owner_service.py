@@ -91,11 +91,13 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         hello_s: float,
         admission: CertificateCheck | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
+        admit: Callable[[Hello], None] = lambda hello: None,
     ) -> None:
-        """Let owners in whose certificates `admission` accepts.
+        """Let owners in whose certificates `admission` accepts, and whose hello `admit` does not refuse.
 
         A stream may be open `hello_s` without a hello.
         """
+        self._admit = admit
         self._members = members
         self._names = names
         self._hello_s = hello_s
@@ -133,7 +135,9 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             raise ProtocolError("a party did not say hello first")
         self._admission.check(context, message.hello.name, Role.OWNER)
         self._names.admit_owner(message.hello.name)
-        return hello_from_wire(message.hello)
+        hello = hello_from_wire(message.hello)
+        self._admit(hello)
+        return hello
 
     async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
         """Receive a party's first message; None if it hung up, was slow, or had to make room for others."""

@@ -88,6 +88,7 @@ class Lifecycle:
         self.cells = CellsFamily(context)
         self._summary = SummaryFamily(context)
         log = HeadLog(Role.CURATOR, CURATOR, context.ledger, context.store, context.identity)
+        log.check()
         self.heads = HeadExchange(log, context.say)
 
     def family(self, document: RunDocument) -> Family:

@@ -38,6 +38,10 @@ LEAVES, OPENINGS, NOTES, CERTIFICATES = (f"{HEADS}{kind}/" for kind in ("leaves"
 MOST_EVIDENCE = 64
 """Heads of one log that do not follow, and are kept."""
 _KEEP = "Keep the stores of both sides as evidence; `fedkme audit verify` says which lines are gone or other."
+_RESYNC = (
+    "Run `fedkme owner resync`, which gives it back what it lost and charges it; `fedkme owner join "
+    "--new-journal` goes on without, and nothing that was lost is charged."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,45 @@ class HeadLog:
         lines = note.decode().splitlines(keepends=True)
         shown = [line for line in lines if not line.startswith("— ") or line.startswith(f"— {origin} ")]
         return Head("".join(shown), certificates=b"" if own is None else own.certificate)
+
+    def check(self) -> None:
+        """Hold the ledger to the last head that was made of it.
+
+        Raises:
+            LedgerError: lines that the head stands for are gone, or others.
+            StoreError: the store fails.
+        """
+        origin = self.origin
+        kept = self._store.get(f"{OPENINGS}{origin}/{self.known(origin):012}")
+        if kept is None:  # none was made, or `fedkme owner resync` gave it back without its opening
+            return
+        opening = json.loads(kept)
+        lines = self._store.ledger(opening["entries"] - 1) if opening["entries"] else []
+        if opening["entries"] and not (lines and f'"hash":"{opening["hash"]}"' in lines[0].line):
+            raise LedgerError(f"the ledger of {origin} is not that of which its last head was made", _KEEP)
+
+    def recall(self, head: Head, whose: str) -> None:
+        """Hold the head that a party comes with to those that it showed before; nothing is kept.
+
+        Args:
+            head: its last, without leaves; with an empty note where it has none.
+            whose: origin of the party.
+
+        Raises:
+            LedgerError: it has fewer heads than before, or others: its store is not the one that it had.
+            StoreError: this party's store fails.
+        """
+        if not (known := self.known(whose)):
+            return
+        size = 0
+        if head.note:
+            checkpoint = self._signed(head, whose)
+            leaves = self._store.get(LEAVES + whose) or b""
+            size = checkpoint.size
+            if size > known or (size == known and checkpoint.root == root_of(split(leaves))):
+                return
+        cause = f"{whose} comes with {size} heads of its ledger and showed {known}, or others"
+        raise LedgerError(f"{cause}: its journal is gone, older, or another's", _RESYNC)
 
     def keep(self, head: Head, whose: str) -> Checkpoint:
         """Keep another party's head, if it follows from those that came before.

@@ -165,13 +165,23 @@ def file_writer(file: TextIO) -> Write:
 
 
 def stored_ledger(party: str, store: Store) -> Ledger:
-    """The chain in a party's store.
+    """The chain in a party's store, followed from its first line.
 
     Raises:
-        LedgerError: the last line is no entry of this party.
+        LedgerError: a line was changed or is gone, or the last is no entry of this party.
     """
-    line = store.last_ledger_line()
-    if line is None:
+    line, previous = "", GENESIS
+    for number, kept in enumerate(store.ledger(), start=1):
+        line = kept.line
+        found = _LINE.fullmatch(line.encode("ascii", errors="replace"))
+        tail = f',"previous":"{previous}","seq":{number}'.encode("ascii")
+        if found is None or not found["body"].endswith(tail) or not _is_hash(found["body"], found["hash"]):
+            raise LedgerError(
+                f"line {number} of the ledger in the store of {party} was changed, or one before it is gone",
+                "Keep the store as evidence, and bring back a backup.",
+            )
+        previous = found["hash"].decode("ascii")
+    if not line:
         return Ledger(party, store.extend_ledger)
     last = _read_line(line.encode("ascii"))
     if isinstance(last, str) or last.party != party:
@@ -277,13 +287,17 @@ def _follow(text: bytes) -> tuple[list[Entry], ChainFault | None]:
     return entries, None
 
 
+def _is_hash(body: bytes, digest: bytes) -> bool:
+    return hashlib.sha256(body + b"}").hexdigest().encode("ascii") == digest
+
+
 def _read_line(line: bytes) -> Entry | str:
     """The entry, or what is wrong with the line by itself."""
     found = _LINE.fullmatch(line)
     if found is None:
         return "the line is no entry of a ledger"
     body, digest = found["body"], found["hash"].decode("ascii")
-    if hashlib.sha256(body + b"}").hexdigest() != digest:
+    if not _is_hash(body, found["hash"]):
         return "the line was altered: its hash is another"
     try:
         plain = json.loads(body + b"}")

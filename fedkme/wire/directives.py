@@ -16,6 +16,7 @@ from fedkme import directives as said
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable, one_line
 from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
+from fedkme.heads.log import Head
 from fedkme.protocol import (
     AuctionTerms,
     Bid,
@@ -264,12 +265,22 @@ def hello_from_wire(message: pb.Hello) -> Hello:
     """
     version = codecs.common_version(message.versions, message.name or "a nameless party")
     rows = message.rows if message.HasField("rows") else None
-    return Hello(message.name, version, message.instance, rows)
+    head = HEAD.from_wire(message.head) if message.HasField("head") else None
+    return Hello(message.name, version, message.instance, rows, head, message.new_journal)
 
 
-def hello_to_wire(name: str, instance: bytes, rows: int) -> pb.OwnerMessage:
-    """Say hello as a process of this release, with so many rows for a run."""
-    hello = pb.Hello(name=name, versions=codecs.VERSIONS, instance=instance, rows=rows)
+def hello_to_wire(
+    name: str, instance: bytes, rows: int, head: Head | None = None, new_journal: bool = False
+) -> pb.OwnerMessage:
+    """Say hello as a process of this release; see `Hello`."""
+    hello = pb.Hello(
+        name=name,
+        versions=codecs.VERSIONS,
+        instance=instance,
+        rows=rows,
+        head=None if head is None else HEAD.to_wire(head),
+        new_journal=new_journal,
+    )
     return pb.OwnerMessage(hello=hello)
 
 

@@ -134,13 +134,14 @@ class Market:
         count: int = 20,
         ear: Ear | None = None,
         make: type[RunManager] = RunManager,
+        new_journal: bool = False,
         **changes: Any,
     ) -> asyncio.Task[None]:
         """Let a well-behaved owner join."""
         data = self.folder / f"{name}.npz"
         save_table(data, rows(count, len(name) + ord(name[-1]), self.schema))
         values = owner_values(self.folder, name, **{"curator": self.address, "data": data, **changes})
-        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), ear or Ear(), make)))
+        self.tasks.append(asyncio.create_task(join(OwnerSettings(**values), ear or Ear(), make, new_journal)))
         return self.tasks[-1]
 
     def asking(self, p: int = 6, **changes: Any) -> ConsumerSettings:

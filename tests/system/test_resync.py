@@ -122,6 +122,8 @@ async def test_a_restored_store_is_let_in_again_and_has_paid(
         before = books(tmp_path)
 
         shutil.copy(tmp_path / "backup", tmp_path / "a.db")
+        with pytest.raises(LedgerError, match="comes with 1 heads of its ledger and showed 2"):
+            await at.owner("a", identity=pem["a"])
         won = books(tmp_path)
         assert won.charged < before.recorded
         done = resynced(tmp_path, at)
@@ -140,7 +142,8 @@ async def test_a_restored_store_is_let_in_again_and_has_paid(
 
 
 async def test_a_restored_store_alone_is_refused(tmp_path: Path) -> None:
-    # Without the command everything is as it was: who lost heads gets no signature.
+    # Issue 17, item A6: it joined in silence with its budgets at zero. Who knows that its journal is gone may
+    # go on, with a line at the curator, and gets no signature.
     pem = certificates(tmp_path)
     async with market(tmp_path, OWNERS_HERE, identity=pem["curator"]) as at:
         asking: dict[str, Any] = {"name": "hospital-x", "identity": pem["x"]}
@@ -149,7 +152,11 @@ async def test_a_restored_store_alone_is_refused(tmp_path: Path) -> None:
         await at.consumer(**asking)
         await leave(a)
         lose(tmp_path)
-        at.owner("a", identity=pem["a"])
+        with pytest.raises(LedgerError, match="comes with 0 heads of its ledger and showed 1"):
+            await at.owner("a", identity=pem["a"])
+        assert not [said for event, said in at.ear.said if event == "unwitnessed"]
+        at.owner("a", identity=pem["a"], new_journal=True)
+        assert (await at.ear.heard("unwitnessed"))["owner"] == "a"
         await at.consumer(**asking, output=tmp_path / "second")
         assert [said for event, said in at.ear.said if event == "unwitnessed"]
 
