@@ -30,6 +30,8 @@ _VERBS = {
         "draft a public schema from csv files, check files against it",
     ),
     "top": ("fedkme.operate.top", "app", "watch a curator's runs on a terminal"),
+    "new": ("fedkme.operate.beginnings.cli", "app", "make a scenario, or a party's folder, to begin with"),
+    "kit": ("fedkme.operate.beginnings.cli", "kit_app", "make all that an owner's host begins with"),
     "doctor": ("fedkme.operate.doctor.cli", "app", "find what would keep a party from working"),
     "audit": (
         "fedkme.operate.audit_cli",
@@ -86,7 +88,24 @@ def main() -> None:
         sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
         raise SystemExit(2)
     else:
-        run_app(_load(verb), f"fedkme {verb}", sys.argv[2:])
+        with _begun(verb):
+            app = _load(verb)
+        run_app(app, f"fedkme {verb}", sys.argv[2:])
+
+
+@contextlib.contextmanager
+def _begun(verb: str) -> Iterator[None]:
+    """Show on a terminal that something begins: imports take longer than a person waits for a first sign."""
+    shown = sys.stderr.isatty()
+    if shown:
+        sys.stderr.write(f"fedkme {verb} ...")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
 
 
 def _print_completion(shells: Sequence[str]) -> None:

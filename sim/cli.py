@@ -14,6 +14,7 @@ from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
 from sim.config import load_simulation
+from sim.report.alive import alive
 from sim.report.progress import make_progress
 from sim.report.runs import past_runs, table_of
 from sim.report.write import print_summary, write_report
@@ -69,8 +70,9 @@ def run(
     """
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
-    with _page() if watch else contextlib.nullcontext() as page:
-        directory, metrics = simulate(settings, out, make_progress(sys.stderr), watch=page)
+    progress = make_progress(sys.stderr)
+    with _page() if watch else contextlib.nullcontext() as page, alive(progress.note):
+        directory, metrics = simulate(settings, out, progress, watch=page)
     report = directory / "report.html"
     if as_json:
         print_json({"directory": directory, "report": report, "metrics": metrics})

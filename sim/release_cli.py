@@ -94,10 +94,13 @@ for _method in METHODS.table():
 def _run(method: str, scenario: str, assignments: list[str], out: Path | None, as_json: bool) -> None:
     from sim.release_config import load_release
     from sim.releases import simulate_release
+    from sim.report.alive import alive
     from sim.report.release_progress import ReleaseProgress
 
     settings = load_release(method, scenario, assignments)
-    directory, metrics = simulate_release(settings, out, ReleaseProgress(sys.stderr))
+    shown = ReleaseProgress(sys.stderr)
+    with alive(shown.note):
+        directory, metrics = simulate_release(settings, out, shown)
     if as_json:
         print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
     else:

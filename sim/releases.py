@@ -56,7 +56,9 @@ def simulate_release(
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
-        scenario = scenario or build_scenario(settings.scenario, settings.seed)
+        if scenario is None:
+            shown.note(f"reading the rows of every party: {settings.scenario.kind}")
+            scenario = build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
         settings = _with_seed(settings)
         read_points(settings.release, scenario.schema, Path())  # what is wrong with them is said now

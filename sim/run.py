@@ -92,7 +92,9 @@ def simulate(
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
-        scenario = scenario or build_scenario(settings.scenario, settings.seed)
+        if scenario is None:
+            progress.note(f"reading the rows of every party: {settings.scenario.kind}")
+            scenario = build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
@@ -120,7 +122,7 @@ def simulate(
             progress.note(f"the summary is {record['status']}; running the baselines")
             try:
                 gamma, accessed = record["features"]["gamma"], sum(record["accessed"].values())
-                baselines = interrupts.run(run_baselines(scenario, settings, gamma, accessed))
+                baselines = interrupts.run(run_baselines(scenario, settings, gamma, accessed, progress.note))
             except InterruptedRunError as error:
                 failure = error
         timing["total_s"] = time.monotonic() - started

@@ -28,13 +28,22 @@ def make_run_directory(out: Path | None, name: str) -> Path:
     directory = out or _next_free(name)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigError(
-            f"{directory} is there already and not empty", "Choose another --out, or remove it."
+            f"{directory} is there already and not empty",
+            f"Choose another --out, or remove it{_again(directory)}.",
         )
     try:
         durable.make_folder(directory, 0o700)  # it holds rows
     except OSError as error:
         raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Choose another --out.") from None
     return directory
+
+
+def _again(directory: Path) -> str:
+    """Offer what can be done with a folder that has a run."""
+    for settings, verb in (("run.toml", "sim run"), ("release.toml", "release METHOD")):
+        if (directory / settings).exists():
+            return f"; `fedkme {verb} {directory / settings}` runs what it holds once more, elsewhere"
+    return ""
 
 
 def _next_free(name: str) -> Path:

@@ -5,7 +5,8 @@ Baselines look at everything they like: they run in the launcher, where the scen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,11 @@ from fedkme.tables.table import Table, joined
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import InProcessMarket, KeptRecords, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.report.alive import left
 from sim.scenarios import Scenario
+
+PAUSE_S = 2.0
+"""Seconds between two lines about how far baselines are, at least."""
 
 FloatArray = NDArray[np.float64]
 
@@ -57,11 +62,16 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
 
 
 async def run_baselines(
-    scenario: Scenario, settings: SimulationSettings, gamma: float, accessed_by_run: int
+    scenario: Scenario,
+    settings: SimulationSettings,
+    gamma: float,
+    accessed_by_run: int,
+    note: Callable[[str], None] = lambda line: None,
 ) -> dict[Baseline, BaselineResult]:
     """Run each baseline that the settings name with the run's kernel; results by name.
 
-    `uniform_weighted` draws as many rows as the run accessed.
+    `uniform_weighted` draws as many rows as the run accessed. `note` is told where it stands, at most every
+    PAUSE_S.
 
     Returns:
         Results by name.
@@ -70,7 +80,11 @@ async def run_baselines(
     results: dict[Baseline, BaselineResult] = {}
     rows = (scenario.schema, scenario.validation, scenario.test, scenario.seeds)
     against = evaluator(*rows, gamma, settings.downstream)
-    for name in settings.baselines:
+    started = said = time.monotonic()
+    for done, name in enumerate(settings.baselines):
+        if (now := time.monotonic()) - said > PAUSE_S:
+            said, total = now, len(settings.baselines)
+            note(f"baselines: {done} of {total}, next {name}; {left(done, total, now - started)}")
         weights = None
         if name == "uniform_weighted":
             table, weights, accessed = await _uniform_weighted(

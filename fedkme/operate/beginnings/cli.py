@@ -1,0 +1,100 @@
+"""`fedkme new` and `fedkme kit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from cryptography.hazmat.primitives import serialization
+
+from fedkme.durable import create
+from fedkme.operate.beginnings.folders import SCHEMA, UNIT, new_party, new_scenario, unit_for
+from fedkme.pki import requests
+from fedkme.pki.authority import new_key
+from fedkme.pki.certificates import fingerprint
+from fedkme.pki.files import PRIVATE, PUBLIC
+from fedkme.verbs import AsJson, epilog, print_json
+
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Make a scenario, or a party's folder, to begin with.",
+)
+kit_app = typer.Typer(
+    pretty_exceptions_enable=False, add_completion=False, help="Make all that an owner's host begins with."
+)
+
+Name = Annotated[str, typer.Argument(help="The party's name, as its certificate will have it.")]
+At = Annotated[str, typer.Option("--curator", metavar="HOST:PORT", help="Where the curator listens.")]
+Out = Annotated[Path | None, typer.Option(help="Folder to make; by default NAME.")]
+
+
+@app.callback()
+def new() -> None:
+    """Make a scenario, or a party's folder, to begin with."""
+
+
+@app.command(epilog=epilog("fedkme new scenario trial"))
+def scenario(name: Annotated[str, typer.Argument(help="The folder to make.")]) -> None:
+    """Make a folder with a commented scenario, a schema and random rows: it can be run as it is."""
+    made = new_scenario(Path(name))
+    typer.echo(f"{made}\nnext: fedkme sim run {made}; put your own files in place of the random rows")
+
+
+@app.command(epilog=epilog("fedkme new owner north --curator curator.example.org:7700"))
+def owner(name: Name, curator: At, out: Out = None) -> None:
+    """Make a folder with the commented configuration of an owner."""
+    _next(new_party("owner", name, curator, out or Path(name)))
+
+
+@app.command(epilog=epilog("fedkme new consumer lab --curator curator.example.org:7700"))
+def consumer(name: Name, curator: At, out: Out = None) -> None:
+    """Make a folder with the commented configuration of a consumer."""
+    _next(new_party("consumer", name, curator, out or Path(name)))
+
+
+@app.command(epilog=epilog("fedkme new curator curator"))
+def curator(name: Name, out: Out = None) -> None:
+    """Make a folder with the commented configuration of a curator."""
+    _next(new_party("curator", name, "", out or Path(name)))
+
+
+@kit_app.command(
+    epilog=epilog(
+        "fedkme kit north --curator curator.example.org:7700",
+        json="an object: folder, config, request, key, unit, fingerprint",
+    )
+)
+def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> None:
+    """Make, on an owner's host, its configuration, a key, a request for a certificate, and a systemd unit.
+
+    The key stays on this host; the request and its fingerprint go to the authority by two ways.
+    """
+    config = new_party("owner", name, curator, out or Path(name))
+    folder, data = config.parent, new_key()
+    request = requests.make_request(name, data)
+    files = {"request": folder / f"{name}.req", "key": folder / f"{name}.key", "unit": folder / UNIT}
+    create(files["key"], data, PRIVATE)
+    create(files["request"], request.public_bytes(serialization.Encoding.PEM), PUBLIC)
+    create(files["unit"], unit_for(config).encode(), PUBLIC)
+    if as_json:
+        found = fingerprint(request)
+        print_json({"folder": folder, "config": config, **files, "fingerprint": found})
+        return
+    typer.echo(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+    bundle = folder / f"{name}.pem"
+    steps = (
+        f"send {files['request']} to the authority, and by another way {fingerprint(request)}",
+        f"fedkme pki accept {name}.crt --key {files['key']} --fingerprint ... --out {bundle}",
+        f"put your rows at {folder / 'rows.csv'}, and the schema of all parties over {folder / SCHEMA}",
+        f"fedkme doctor {config}",
+        f"sudo cp {files['unit']} /etc/systemd/system/, and sudo systemctl enable --now fedkme-owner",
+    )
+    for number, step in enumerate(steps, 1):
+        typer.echo(f"{number}. {step}")
+
+
+def _next(config: Path) -> None:
+    typer.echo(f"{config}\nnext: fedkme doctor {config} says what is left to do")

@@ -1,0 +1,85 @@
+"""`fedkme new` and `fedkme kit`: what they make is valid, and only a person's part is left to do."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedkme.cli import _load
+from fedkme.errors import ConfigError
+from fedkme.operate.doctor.cli import examine
+from fedkme.operate.doctor.configuration import read_configuration, role_of
+from sim.config import load_simulation
+from sim.scenarios import build_scenario
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def typed(line: str) -> str:
+    verb, *words = shlex.split(line)
+    done = CliRunner().invoke(_load(verb), words)
+    assert done.exit_code == 0, f"{done.output} {done.exception}"
+    return done.stdout
+
+
+def test_a_new_scenario_can_be_run_as_it_is() -> None:
+    # Issue 14, item 5: "`fedkme new` makes a commented scenario or a party's folder".
+    typed("new scenario trial")
+    settings = load_simulation("trial/scenario.toml")
+    made = build_scenario(settings.scenario, settings.seed)
+    assert sorted(made.owners) == ["north", "south"]
+    assert len(made.validation) == 60
+    assert Path("trial/scenario.toml").read_text().count("#") > 5
+
+
+@pytest.mark.parametrize("role", ["owner", "consumer", "curator"])
+def test_a_new_party_is_valid_and_doctor_names_what_a_person_must_do(role: str) -> None:
+    name = "curator" if role == "curator" else "north"
+    at = "" if role == "curator" else "--curator 127.0.0.1:1"
+    typed(f"new {role} {name} {at}")
+    config = Path(name, f"{role}.toml")
+    assert role_of(read_configuration(config)) == role
+    left = {each.check for each in examine(config) if each.state == "fail"}
+    # a certificate, the rows, and a curator that can be reached; schema, policy and folders are in order
+    assert "certificate" in left
+    assert left <= {"certificate", "data", "network", "port", "revocation"}
+
+
+def test_nothing_that_is_there_is_written_over() -> None:
+    typed("new owner north --curator a:1")
+    before = Path("north/owner.toml").read_text()
+    done = CliRunner().invoke(_load("new"), ["owner", "north", "--curator", "b:2"])
+    assert isinstance(done.exception, ConfigError)
+    assert Path("north/owner.toml").read_text() == before
+
+
+@pytest.mark.parametrize(("name", "curator"), [("No Name", "a:1"), ("north", "a")])
+def test_a_wrong_name_or_address_makes_nothing(name: str, curator: str) -> None:
+    done = CliRunner().invoke(_load("new"), ["owner", name, "--curator", curator])
+    assert isinstance(done.exception, ConfigError)
+    assert not list(Path().iterdir())
+
+
+def test_a_kit_leads_to_a_certificate_by_what_it_says() -> None:
+    # "`fedkme kit north` packs configuration, request and service unit for an owner".
+    made = json.loads(typed("kit north --curator 127.0.0.1:1 --json"))
+    assert Path(made["key"]).stat().st_mode & 0o077 == 0
+    typed("pki init ca")
+    (authority,) = json.loads(typed("pki show ca/authority.pem --json"))
+    typed(f"pki approve {made['request']} --authority ca --fingerprint {made['fingerprint']} --out north.crt")
+    said = f"--fingerprint {authority['fingerprint']}"
+    typed(f"pki accept north.crt --key {made['key']} {said} --out north/north.pem")
+    found = {each.check: each.state for each in examine(Path(made["config"]))}
+    assert found["certificate"] == found["chain"] == found["schema"] == "ok"
+    unit = Path(made["unit"]).read_text()
+    assert f"owner join {Path('north').absolute()}/owner.toml" in unit
+    assert f"WorkingDirectory={Path('north').absolute()}" in unit
+    assert "NoNewPrivileges=yes" in unit
+    assert "%d" not in unit

@@ -1,0 +1,77 @@
+"""Signs of life: something is on the screen soon, and where nothing is said for long."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from sim.config import load_simulation
+from sim.engines.run_folder import make_run_directory
+from sim.report.alive import alive, left
+from sim.report.progress import PlainProgress
+from tests.fedkme.test_completion import START
+
+
+def test_what_takes_long_says_so_until_it_is_over() -> None:
+    said: list[str] = []
+    twice = threading.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        if len(said) == 2:
+            twice.set()
+
+    with alive(say, 0.001):
+        assert twice.wait(60)
+    assert all(line.startswith("still at it: ") and line.endswith(" s so far") for line in said)
+    assert not [thread for thread in threading.enumerate() if thread.name == "alive"]
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "words"), [(0, 8, "not known yet"), (2, 8, "about 30 s left"), (8, 8, "about 0 s left")]
+)
+def test_the_time_left_follows_from_what_was_done(done: int, total: int, words: str) -> None:
+    assert words in left(done, total, 10.0)
+
+
+def test_a_terminal_shows_something_before_anything_is_imported(tmp_path: Path) -> None:
+    # Issue 14, item 5: "Something is on the screen within half a second": before imports, whatever they take.
+    master, slave = pty.openpty()
+    command = [sys.executable, "-c", START, "runs", str(tmp_path)]
+    with (tmp_path / "out").open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=slave)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        assert process.wait() == 0
+    os.close(master)
+    assert shown.startswith(b"fedkme runs ...")
+    assert b"\r\x1b[K" in shown
+
+
+def test_a_folder_that_has_a_run_is_offered_again(tmp_path: Path) -> None:
+    # "`Is not empty` after a failure offers to go on".
+    (tmp_path / "run.toml").write_text("")
+    with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` runs what it holds once more"):
+        make_run_directory(tmp_path, "x")
+
+
+def test_reading_is_said_before_it_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sim.run import simulate
+
+    small = ["engine=inprocess", "p=10", "downstream=false", "baselines=[]", "protocol=uniform"]
+    simulate(load_simulation("digits", small), tmp_path / "run", PlainProgress(sys.stderr))
+    assert capsys.readouterr().err.startswith("reading the rows of every party: digits\n")
