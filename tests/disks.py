@@ -29,7 +29,10 @@ class Disk:
     def lost(self, folder: Path) -> list[str]:
         """Files under a folder that were written and would be gone, or not whole, after a loss of power."""
         folder = folder.resolve()
-        files = [path for path in folder.rglob("*") if path.is_file() and path in self._written]
+        named = (
+            path for path in folder.rglob("*") if not path.name.startswith(".")
+        )  # others are in the making
+        files = [path for path in named if path.is_file() and path in self._written]
         return sorted(str(path.relative_to(self._root)) for path in files if not self._survives(path))
 
     @property

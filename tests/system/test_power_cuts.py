@@ -25,11 +25,16 @@ def losing(monkeypatch: pytest.MonkeyPatch, disk: Disk, folder: Path) -> Lost:
 
     def updated(store: SqliteStore, run: str, **said: Any) -> None:
         if said.get("ended"):
-            lost.append((run, results_lost(disk, folder)))
+            lost.append((run, [name for name in results_lost(disk, folder) if is_of(store, name)]))
         update(store, run, **said)
 
     monkeypatch.setattr(SqliteStore, "update_run", updated)
     return lost
+
+
+def is_of(store: SqliteStore, name: str) -> bool:
+    """Tell a party's own results: others, in threads of theirs, may be in the middle of writing."""
+    return store._name == ("curator" if name.startswith("runs/") else "consumer")
 
 
 def results_lost(disk: Disk, folder: Path) -> list[str]:
@@ -58,7 +63,7 @@ async def test_a_release_is_on_the_disk_before_anybody_s_journal_forgets_it(
         done = Request.done
 
         def forgotten(request: Request) -> None:
-            lost.append(("consumer", results_lost(disk, tmp_path)))
+            lost.append(("consumer", results_lost(disk, tmp_path / "consumer")))
             done(request)
 
         monkeypatch.setattr(Request, "done", forgotten)
