@@ -270,7 +270,28 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
         return None
     waits = run.open and any(lane.state in WAITS for lane in run.lanes)
     stage = run.stage or ("waiting for owners" if waits else "")
-    return replace(run, lanes=(), stage=stage, reason="" if run.open else run.reason)
+    return RunState(
+        run.run,
+        run.consumer,
+        run.kind,
+        run.status,
+        run.opened,
+        run.began,
+        run.ended,
+        protocol=run.protocol,
+        wanted=run.wanted,
+        done=run.done,
+        rounds=run.rounds,
+        fraction=run.fraction,
+        stage=stage,
+        progressed=run.progressed,
+        plan=run.plan,
+        planned=run.planned,
+        came=run.came,
+        reason="" if run.open else run.reason,
+        mmd2=run.mmd2,
+        verdict=run.verdict,
+    )
 
 
 def _learned(learned: Sequence[Learned], viewer: Viewer) -> list[Learned]:

@@ -43,5 +43,5 @@ def test_a_run_is_listed_with_what_it_reached(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs(tmp_path / "absent", as_json=False)
+    runs(tmp_path, as_json=False)
     assert "fedkme sim run digits" in capsys.readouterr().out
