@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -132,17 +133,19 @@ def release(
 ) -> None:
     """Ask for synthetic data, receive its files; after a failure, go on with the same request."""
     work = run_release if attach is None else attaching(attach)
-    code = run_party(lambda: load_release_settings(config), supervised, work)
+    load = cache(partial(load_release_settings, config))
+    code = run_party(load, supervised, work)
     if code == 0 and not supervised:
-        print_received(received_release(load_release_settings(config)), config, as_json)
+        print_received(received_release(load()), config, as_json)
     raise typer.Exit(code)
 
 
 def _do(config: Path, work: Work, supervised: bool = False, as_json: bool = False) -> NoReturn:
-    code = run_party(lambda: _settings(config), supervised, work)
+    load = cache(partial(_settings, config))  # once: the file may be another's when the work is done
+    code = run_party(load, supervised, work)
     here = (0, IncompleteSummaryError.code, NotJudgedError.code) if as_json else (0,)
     if code in here and not supervised:  # else the error is the last line, and says where the rows are
-        print_received(received_summary(_settings(config)), config, as_json)
+        print_received(received_summary(load()), config, as_json)
     raise typer.Exit(code)
 
 

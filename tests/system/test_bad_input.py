@@ -46,7 +46,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         out, err = capsys.readouterr()
         assert caught.value.code == kind.code
         assert not out
-        said = err.splitlines()
+        said = [line for line in err.splitlines() if not line.startswith("reading the rows of every party: ")]
         assert lines is None or len(said) == lines
         assert re.fullmatch(rf"error {kind.code} \({kind.title}\): .+[^.]\. .+[.?]", said[-1])
         return said[-1]
@@ -182,7 +182,9 @@ def test_more_rows_than_there_are(tmp_path: Path, refused: Refused, engine: str)
     scenario = write_own_files(tmp_path / "files", {"north": 7, "south": 4})
     arguments = ("--engine", engine, "--out", tmp_path / "run", "--set", "baselines=[]")
     line = refused(NotEnoughRowsError, "sim", "run", scenario, *arguments, lines=None)
-    assert "12 rows are asked for and the 2 owners have 11. Ask for p <= 11." in line
+    assert re.search(
+        r"12 rows are asked for and the (2 owners have|owners have at most) 11. Ask for p <= 11", line
+    )
     assert not (tmp_path / "run" / "record.json").exists(), "refused by the plan: D_v was not offered"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from fedkme.directives import Answer, Directive, Dry, FillOrder
 from fedkme.embeddings.kernels import rbf
+from fedkme.heads.log import Head
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
@@ -92,6 +93,9 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
 
     class Runs:
         rows = 1
+
+        def head(self) -> Head:
+            return Head("")
 
         def answer(self, directive: Directive) -> Answer:
             return Dry()
