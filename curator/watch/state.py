@@ -79,7 +79,8 @@ class CuratorWatch:
         with self._lock:
             self._figures.read()
             rows = [row for status in OPEN for row in self._store.runs(status)]
-            over = [row for row in self._store.runs() if row.status not in OPEN][-MOST_ENDED:]
+            last = self._store.runs(latest=MOST_ENDED + len(rows))
+            over = [row for row in last if row.status not in OPEN][-MOST_ENDED:]
             runs = sorted(rows, key=lambda row: -row.opened) + over[::-1]
             here = None
             if self._members is not None:

@@ -100,8 +100,13 @@ class Store(Protocol):
         """A run by its name."""
         ...
 
-    def runs(self, status: str | None = None, peer: str | None = None) -> list[RunRow]:
-        """Every run, or those of a status, or with a peer, by the order of opening; no other is read."""
+    def runs(
+        self, status: str | None = None, peer: str | None = None, latest: int | None = None
+    ) -> list[RunRow]:
+        """Runs, of a status or with a peer where one is given, by the order of opening; no other is read.
+
+        With `latest` there are at most so many, the last that were opened.
+        """
         ...
 
     def append(self, run: str, kind: str, body: bytes) -> int:

@@ -95,11 +95,14 @@ class MemoryStore:
         with self._open():
             return self._runs.get(printable(run))
 
-    def runs(self, status: str | None = None, peer: str | None = None) -> list[RunRow]:
-        """List every run, or those of a status, or with a peer, by the order of opening."""
+    def runs(
+        self, status: str | None = None, peer: str | None = None, latest: int | None = None
+    ) -> list[RunRow]:
+        """List runs by the order of opening."""
         with self._open():
             rows = list(self._runs.values())
-        return [row for row in rows if status in (None, row.status) and peer in (None, row.peer)]
+        found = [row for row in rows if status in (None, row.status) and peer in (None, row.peer)]
+        return found if latest is None else found[max(len(found) - latest, 0) :]
 
     def append(self, run: str, kind: str, body: bytes) -> int:
         """Add an entry to a run's journal, and say its position."""

@@ -128,12 +128,17 @@ class SqlStore(Store, ABC):
         return RunRow(*rows[0]) if rows else None
 
     @override
-    def runs(self, status: str | None = None, peer: str | None = None) -> list[RunRow]:
+    def runs(
+        self, status: str | None = None, peer: str | None = None, latest: int | None = None
+    ) -> list[RunRow]:
         wanted = {"status": status, "peer": peer}
         said = {column: printable(word) for column, word in wanted.items() if word is not None}
         where = "".join(f" AND {column} = ?" for column in said)
-        rows = self._query(f"{_RUNS}{where} ORDER BY id", self._party, *said.values())
-        return [RunRow(*row) for row in rows]
+        found = f"{_RUNS}{where} ORDER BY id"
+        if latest is None:
+            return [RunRow(*row) for row in self._query(found, self._party, *said.values())]
+        rows = self._query(f"{found} DESC LIMIT ?", self._party, *said.values(), latest)
+        return [RunRow(*row) for row in reversed(rows)]
 
     @override
     def append(self, run: str, kind: str, body: bytes) -> int:

@@ -55,6 +55,10 @@ def test_runs_are_in_the_order_of_opening_whatever_the_clock_says(place: Place) 
         assert [row.run for row in store.runs(peer="peer")] == ["b", "a"]
         assert [row.run for row in store.runs("open", "other")] == []
         assert [row.run for row in store.runs("none of these")] == []
+        assert [row.run for row in store.runs(latest=2)] == ["c", "a"]
+        assert [row.run for row in store.runs("open", latest=1)] == ["a"]
+        assert [row.run for row in store.runs(peer="peer", latest=9)] == ["b", "a"]
+        assert store.runs(latest=0) == []
 
 
 def test_a_repeated_or_missing_run_is_refused_and_spoils_nothing(store: Store) -> None:
