@@ -11,6 +11,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from http import HTTPStatus
 from importlib.resources import files
@@ -109,6 +110,8 @@ def _application(access: Access, source: Source, stopping: threading.Event) -> A
     from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
     from starlette.routing import Route
 
+    often = shared(source)
+
     def viewer(request: Request) -> Viewer | None:
         token = request.query_params.get("token") or request.cookies.get(_COOKIE, "")
         host = request.headers.get("host", "")
@@ -147,7 +150,7 @@ def _application(access: Access, source: Source, stopping: threading.Event) -> A
         if who is None:
             return refusal()
         kind = "text/event-stream"
-        return StreamingResponse(_events(source, who, stopping), media_type=kind, headers=_HEADERS)
+        return StreamingResponse(_events(source, often, who, stopping), media_type=kind, headers=_HEADERS)
 
     def static(name: str, kind: str, text: str) -> Route:
         async def show(request: Request) -> Response:
@@ -179,12 +182,27 @@ def _look(source: Source, viewer: Viewer) -> View:
         return view_of(Watched("", 0.0, note=error.cause if viewer == Viewer() else "cannot be read"), viewer)
 
 
-async def _events(source: Source, viewer: Viewer, stopping: threading.Event) -> AsyncIterator[str]:
-    """The view whenever it is another, until the server stops."""
+def shared(source: Source, every_s: float = TICK_S) -> Source:
+    """Make of a source one that is asked once every so often, however many look."""
+    lock, last = threading.Lock(), list[tuple[float, Watched]]()
+
+    def look() -> Watched:
+        with lock:
+            if not last or time.monotonic() - last[0][0] >= every_s:
+                last[:] = [(time.monotonic(), source())]
+            return last[0][1]
+
+    return look
+
+
+async def _events(
+    source: Source, often: Source, viewer: Viewer, stopping: threading.Event
+) -> AsyncIterator[str]:
+    """The view whenever it is another, until the server stops; the last is as of then."""
     yield "retry: 1000\n\n"
     last, quiet = "", 0
     while not stopping.is_set():
-        view = await asyncio.to_thread(_look, source, viewer)
+        view = await asyncio.to_thread(_look, often, viewer)
         text = json.dumps({**view, "at": 0})
         if text != last or quiet >= _QUIET:
             yield f"data: {json.dumps(view)}\n\n" if text != last else ": here\n\n"
