@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedkme.ops.spans import span
 from fedkme.watch.view import View
 
 _COLOURS = {
@@ -40,16 +41,6 @@ def drawn(view: View, now: float) -> Group:
         words = " ".join(filter(None, (event["run"], event["owner"], event["text"])))
         parts.append(Text(f"{datetime.fromtimestamp(event['at']):%H:%M:%S} {words}", style="dim"))
     return Group(*parts)
-
-
-def span(seconds: float) -> str:
-    """Time in words, such as `2 min 5 s`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
-    )
 
 
 def _run(run: View, now: float) -> Iterator[RenderableType]:

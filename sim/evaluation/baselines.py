@@ -19,12 +19,12 @@ from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune, pruned
 from fedkme.embeddings.summary_weights import received, weigh
+from fedkme.ops.spans import left
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table, joined
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import InProcessMarket, KeptRecords, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
-from sim.report.alive import left
 from sim.scenarios import Scenario
 
 PAUSE_S = 2.0

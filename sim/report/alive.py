@@ -31,8 +31,3 @@ def alive(say: Callable[[str], None], every_s: float = EVERY_S) -> Iterator[None
     finally:
         over.set()
         thread.join()
-
-
-def left(done: int, total: int, seconds: float) -> str:
-    """Words for how long the rest takes, if it goes on as it went."""
-    return f"about {seconds / done * (total - done):.0f} s left" if done else "the time left is not known yet"

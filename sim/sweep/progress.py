@@ -8,6 +8,7 @@ from typing import TextIO
 import rich.progress
 from rich.console import Console
 
+from fedkme.ops.spans import left
 from sim.sweep.measure import Row
 from sim.sweep.run import SweepStep
 
@@ -40,9 +41,11 @@ class SweepProgress:
             self._bar.stop()
 
     def _left(self, step: SweepStep) -> str:
-        each = (time.monotonic() - self._started) / (step.done - step.before)
-        remaining = step.total - step.done
-        return f"; about {duration(each * remaining)} left" if remaining else ""
+        if step.done == step.total:
+            return ""
+        return (
+            f"; {left(step.done - step.before, step.total - step.before, time.monotonic() - self._started)}"
+        )
 
     def _say(self, line: str) -> None:
         self._console.print(line, markup=False)
@@ -58,10 +61,3 @@ def outcome(row: Row) -> str:
     if row["code"]:
         said.append(f"error {row['code']}: {row['cause']}")
     return ", ".join(said) or "done"
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that fits, such as `3 min`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

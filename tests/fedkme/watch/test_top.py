@@ -16,7 +16,7 @@ from fedkme.store import open_store
 from fedkme.watch.place import PageAddress
 from fedkme.watch.server import shown
 from fedkme.watch.state import BudgetUse, Lane, Learned, News, RunState, Viewer, Watched
-from fedkme.watch.terminal import drawn, span
+from fedkme.watch.terminal import drawn
 from fedkme.watch.view import view_of
 from tests.parties import NUMBERS, curator_values, write_config
 
@@ -78,10 +78,6 @@ def test_a_state_without_runs_is_said() -> None:
     console.print(drawn(view_of(Watched("curator", 1.0), Viewer()), 1.0))
     assert isinstance(console.file, io.StringIO)
     assert "No run yet." in console.file.getvalue()
-
-
-def test_times_are_said_in_two_units_at_most() -> None:
-    assert [span(s) for s in (-3, 5.4, 125, 7384)] == ["0 s", "5 s", "2 min 5 s", "2 h 3 min"]
 
 
 def test_it_reads_a_page() -> None:

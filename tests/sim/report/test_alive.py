@@ -13,7 +13,7 @@ import pytest
 
 from sim.config import load_simulation
 from sim.engines.run_folder import make_run_directory
-from sim.report.alive import alive, left
+from sim.report.alive import alive
 from sim.report.progress import PlainProgress
 from tests.fedkme.test_completion import START
 
@@ -31,13 +31,6 @@ def test_what_takes_long_says_so_until_it_is_over() -> None:
         assert twice.wait(60)
     assert all(line.startswith("still at it: ") and line.endswith(" s so far") for line in said)
     assert not [thread for thread in threading.enumerate() if thread.name == "alive"]
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "words"), [(0, 8, "not known yet"), (2, 8, "about 30 s left"), (8, 8, "about 0 s left")]
-)
-def test_the_time_left_follows_from_what_was_done(done: int, total: int, words: str) -> None:
-    assert words in left(done, total, 10.0)
 
 
 def test_a_terminal_shows_something_before_anything_is_imported(tmp_path: Path) -> None:

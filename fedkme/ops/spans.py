@@ -1,0 +1,18 @@
+"""Spans of time in words."""
+
+from __future__ import annotations
+
+
+def span(seconds: float) -> str:
+    """Time in words, such as `2 min 5 s`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def left(done: int, total: int, seconds: float) -> str:
+    """Words for how long the rest takes, if it goes on as it went for `seconds`."""
+    return f"about {span(seconds / done * (total - done))} left" if done else "the time left is not known yet"
