@@ -7,6 +7,7 @@ import os
 import secrets
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 
 class PartialFile:
@@ -20,8 +21,7 @@ class PartialFile:
         """
         self._path = path
         self._partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        self._file = os.fdopen(os.open(self._partial, flags, 0o666 if mode is None else 0o600), "wb")
+        self._file = _new(self._partial, mode)
         self._mode = mode
 
     def __enter__(self) -> PartialFile:
@@ -48,10 +48,7 @@ class PartialFile:
         Raises:
             OSError: it cannot be written; what was in its place is there.
         """
-        if self._mode is not None:
-            os.fchmod(self._file.fileno(), self._mode)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        _settle(self._file, self._mode)
         self._partial.replace(self._path)
         sync_folder(self._path.parent)
 
@@ -75,19 +72,29 @@ def create(path: Path, data: bytes, mode: int | None = None) -> None:
     Raises:
         OSError: it exists, or cannot be written; what was begun is gone.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    handle = os.open(path, flags, 0o666 if mode is None else 0o600)
+    new = _new(path, mode)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with new as file:
             file.write(data)
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.flush()
-            os.fsync(file.fileno())
+            _settle(file, mode)
         sync_folder(path.parent)
     except OSError:
         path.unlink(missing_ok=True)
         raise
+
+
+def _new(path: Path, mode: int | None) -> BinaryIO:
+    """Open a file that must not exist yet; until it has its mode nobody else may read it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    return os.fdopen(os.open(path, flags, 0o666 if mode is None else 0o600), "wb")
+
+
+def _settle(file: BinaryIO, mode: int | None) -> None:
+    """Give a file its mode, and have the disk hold what was written."""
+    if mode is not None:
+        os.fchmod(file.fileno(), mode)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
