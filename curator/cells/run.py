@@ -8,7 +8,6 @@ its own answer, before anybody prunes.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +33,7 @@ from fedkme.directives import FillOrder
 from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
+from fedkme.ops.threads import beside
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
@@ -256,7 +256,7 @@ async def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[
     if task.validation is None or len(plain) <= task.rows:
         return list(range(len(received)))
     rows = task.schema.encode(np.array(plain))
-    kept = await asyncio.to_thread(in_some_form, rows, task.validation, task.rows, task.gamma)
+    kept = await beside(in_some_form, rows, task.validation, task.rows, task.gamma)
     return [int(place) for place in kept]
 
 

@@ -112,7 +112,7 @@ class Preparation:
             if len(offer.validation) != document.summary.validation_rows:
                 raise ProtocolError("D_v has another size than the request said")
             table = Table(offer.validation, None)
-            await asyncio.to_thread(context.schema.check, table, "the validation set")
+            await beside(context.schema.check, table, "the validation set")
         self._lifecycle.family(document).check(document, offer)
         async with run.lock:
             if run.status == "asked" and offer.validation is not None:
