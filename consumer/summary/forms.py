@@ -122,7 +122,14 @@ def make_forms(schema: Schema, came: Table, summary: Table, validation: Referenc
     repeats = order.take(np.repeat(np.arange(len(order)), counts))
     listed = _listed(order, min(len(summary), MOST_ROWS), fit)
     return Forms(
-        *(summary, order.take(fit.indices), fit, repeats, counts[counts > 0], about.least, about.own, listed)
+        summary,
+        order.take(fit.indices),
+        fit,
+        repeats,
+        counts[counts > 0],
+        about.least,
+        about.own,
+        listed,
     )
 
 

@@ -43,9 +43,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._preparation = preparation
         self._runs = runs
         self._admission = admission
-        self._decoding = (
-            asyncio.Lock()
-        )  # one part of anybody's D_v at a time: the loop keeps half of the time
+        # One part of anybody's D_v at a time: the loop keeps half of the time.
+        self._decoding = asyncio.Lock()
         self._settings = context.settings
         self._coming: Counter[str] = Counter()  # numbers of D_v that are being heard, by consumer
 

@@ -88,10 +88,7 @@ class LedgerFigures:
             self._came[run].append((at, rows))
 
     def _compute(self) -> None:
-        from fedkme.privacy.accountants import (
-            Sound,
-            matrix,
-        )  # what is slow to import waits until it is needed
+        from fedkme.privacy.accountants import Sound, matrix  # slow to import: only where there is a ledger
 
         cells = matrix((line for _, line in self._lines), Sound(), DELTA)
         self.learned = tuple(

@@ -159,19 +159,22 @@ def _cells(cells: Sequence[Learned]) -> Iterator[View]:
         finite = math.isfinite(first.epsilon)
         yield {
             "observer": _who(observer, first.protected),
-            "kind": "rows"
-            if rows
-            else "noisy"
-            if finite and first.epsilon
-            else "nothing"
-            if finite
-            else "exact",
+            "kind": _kind(rows, first.epsilon),
             "epsilon": first.epsilon if finite else None,
             "delta": first.delta,
             "rows": rows,
             "words": _words(rows, first),
             "why": "" if finite else first.reason,
         }
+
+
+def _kind(rows: int, epsilon: float) -> str:
+    """Class of a cell, for its colour."""
+    if rows:
+        return "rows"
+    if not math.isfinite(epsilon):
+        return "exact"
+    return "noisy" if epsilon else "nothing"
 
 
 def _words(rows: int, cell: Learned) -> str:
