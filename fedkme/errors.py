@@ -190,6 +190,13 @@ class AuditError(FedkmeError):
     title = "audit"
 
 
+class NotVerifiedError(FedkmeError):
+    """A verification found no fault, and was not given everything."""
+
+    code = 61
+    title = "not verified"
+
+
 class BudgetError(FedkmeError):
     """A release would go over a budget; refused before anything is computed."""
 

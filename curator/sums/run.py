@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -88,12 +89,13 @@ def give_up(
     """Write down what owners may have disclosed in an attempt that died while they opened a sum.
 
     `run` is its name in ledgers, `of` the run for which it was asked, as people know it. `lines` were kept by
-    `mark`, and `forget` drops them in the same transaction.
+    `mark`, and `forget` drops them in the same transaction. Nobody here knows any more which owners heard the
+    question: the lines say so.
 
     Returns:
         Why the attempt is over, to be raised.
     """
-    found = [disclosure_from_json(plain) for plain in lines]
+    found = [replace(disclosure_from_json(plain), certain=False) for plain in lines]
     with context.ledger.together(), context.store.transaction():
         context.ledger.extend(unwritten(found, Counter(context.written(run))))
         forget()

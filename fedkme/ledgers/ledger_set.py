@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkme.errors import ConfigError
-from fedkme.ledgers.reconcile import by_run, locate, rows_of_person
+from fedkme.ledgers.endings import rows_of_person
+from fedkme.ledgers.reconcile import by_run, locate
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import merged, read_ledger
 

@@ -6,21 +6,25 @@ was there when the run ended, has heard what was broadcast until then, and must 
 that was lost before it sold a row nothing tells what it heard. An owner's bids and counts, and
 the rows that the curator delivers, are in one ledger only: there the chain shows what was changed, and
 record.json, which holds the hash of the curator's last line at the end of its run, a cut.
+
+A death leaves lines on one side, which is said and is no fault. A curator that was killed while owners opened
+a sum charges all that it may have asked, in lines that say that they are not certain. An owner writes before
+it sends: what it wrote alone may be on its way in a run that is open at the curator, and never came in one in
+which it was lost, as record.json says. Whoever would hide behind that hides no cost: the line stays in the
+ledger of the other side, and counts.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.errors import ConfigError
+from fedkme.ledgers.endings import Ends, consumer_of, read_record
 from fedkme.privacy.events import (
-    CONSUMER,
     CURATOR,
     OWNERS,
     REQUEST,
@@ -33,8 +37,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import Entry, check_chain, merged, read_ledger
 from fedkme.privacy.told import AUCTION, MEAN
-
-_NO_RUNS: Mapping[str, Set[str]] = {}
+from fedkme.store.reading import party_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,15 @@ class Verdict:
         about: the file, or the two parties.
         fault: empty when all is well.
         lines: of a ledger; None for a pair.
+        note: what differs and a death explains.
+        absent: the party whose ledger this could not be held against.
     """
 
     about: str
     fault: str = ""
     lines: int | None = None
+    note: str = ""
+    absent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +68,13 @@ class Found:
     entries: Sequence[Entry]
 
 
-def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
+def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) -> list[Verdict]:
     """Check every chain of a run, and the curator's against each owner's and the consumer's.
 
     Args:
         directory: the run's folder.
         others: ledgers of parties that keep theirs elsewhere; their other runs are left out.
+        partial: a ledger that is not here is no fault.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
@@ -83,10 +91,11 @@ def verify(directory: Path, others: Sequence[Path] = ()) -> list[Verdict]:
         return verdicts  # a broken chain is the news; a comparison would repeat it
     curator, *parties = ledgers
     for name in _absent(curator, parties):
-        verdicts.append(Verdict(f"{name} and {CURATOR}", f"there is no ledger of {name}"))
-    runs = {entry.disclosure.run for entry in curator.entries} | _recorded(directory)
-    stayed = _stayed(directory)
-    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}, stayed) for party in _merged(parties))]
+        fault = "" if partial else f"there is no ledger of {name}"
+        verdicts.append(Verdict(f"{name} and {CURATOR}: not compared", fault, absent=name))
+    ends = Ends.of(curator.path, directory)
+    runs = {entry.disclosure.run for entry in curator.entries} | ends.recorded
+    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}, ends) for party in _merged(parties))]
 
 
 def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
@@ -111,7 +120,10 @@ def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
         return verdicts, [] if curators else [CURATOR]
     (curator,) = curators
     runs = {entry.disclosure.run for entry in curator.entries} - {REQUEST}
-    return [*verdicts, *(_compare(curator, party, runs) for party in parties)], _absent(curator, parties)
+    ends = Ends.of(curator.path)
+    return [*verdicts, *(_compare(curator, party, runs, ends) for party in parties)], _absent(
+        curator, parties
+    )
 
 
 def _chain(path: Path) -> tuple[Verdict, Sequence[Entry]]:
@@ -157,9 +169,17 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
     return [
         (CURATOR, curator),
         *((path.stem, path) for path in owners),
-        *([(_consumer(directory), consumer)] if consumer.is_file() else []),
-        *((entries[-1].party, path) for path in others if (entries := read_ledger(path))),
+        *([(consumer_of(directory), consumer)] if consumer.is_file() else []),
+        *((party, path) for path in others if (party := _party(path))),
     ]
+
+
+def _party(ledger: Path) -> str:
+    """Name of the party whose ledger a file holds; empty for a file of no line."""
+    if ledger.suffix == ".db":
+        return party_of(ledger)
+    entries = read_ledger(ledger)
+    return entries[-1].party if entries else ""
 
 
 def disclosures(directory: Path) -> list[Disclosure]:
@@ -183,38 +203,8 @@ def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
     return found[::-1]
 
 
-def _consumer(directory: Path) -> str:
-    """Name of the consumer that asked for the run in a folder, as the curator's record.json has it."""
-    return str(_record(directory).get("consumer", CONSUMER))
-
-
-def _recorded(directory: Path) -> set[str]:
-    """Names of the curator's runs that are over, also of those of which it wrote down nothing."""
-    return {str(_record(folder).get("run", REQUEST)) for folder in (directory, *directory.glob("run-*"))}
-
-
-def _stayed(directory: Path) -> dict[str, Set[str]]:
-    """Owners that were in a run to its end, by run, as the curator recorded them."""
-    records = [_record(folder) for folder in (directory, *directory.glob("run-*"))]
-    return {
-        str(record["run"]): frozenset(record.get("closings", ())) for record in records if "run" in record
-    }
-
-
-def rows_of_person(directory: Path) -> int:
-    """Count the rows that one person may have in all, by the records of a curator's runs."""
-    folders = (directory, *directory.glob("run-*"))
-    return max(int(_record(folder).get("rows_of_person", 1)) for folder in folders)
-
-
 def _whose(protected: str) -> str:
     return protected.removeprefix(validation_of(""))
-
-
-def _record(directory: Path) -> Mapping[str, Any]:
-    path = directory / "record.json"
-    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
 
 
 def _misplaced(found: Found) -> str:
@@ -228,7 +218,7 @@ def _cut(found: Found, directory: Path) -> str:
     if found.party != CURATOR:
         return ""
     for folder in (directory, *sorted(directory.glob("run-*"))):
-        head = _record(folder).get("ledger")
+        head = read_record(folder).get("ledger")
         if head is None:
             continue
         where, count = folder / "record.json", head["entries"]
@@ -239,27 +229,35 @@ def _cut(found: Found, directory: Path) -> str:
     return ""
 
 
-def _compare(
-    curator: Found, party: Found, runs: Set[str], stayed: Mapping[str, Set[str]] = _NO_RUNS
-) -> Verdict:
-    """Compare two ledgers over these runs: a ledger may hold others, with another curator.
-
-    `stayed` has the owners that were in a run to its end, by run.
-    """
+def _compare(curator: Found, party: Found, runs: Set[str], ends: Ends) -> Verdict:
+    """Compare two ledgers over these runs: a ledger may hold others, with another curator."""
     theirs = [entry for run, entry in by_run(party.entries) if run in runs and _is_mirrored(entry, party)]
     ours = [entry for entry in curator.entries if _is_mirrored(entry, party)]
     heard = [entry for run, entry in by_run(party.entries) if run in runs and _is_heard(entry, party)]
+    unasked, missing = _parted(_extra(ours, theirs), lambda entry: not entry.disclosure.certain)
+    unheard, alone = _parted(_extra(theirs, ours), lambda entry: ends.explains(party.party, entry.disclosure))
     faults = [
         f"{here.path}, line {entry.seq}: {_spelled(entry.disclosure)} is not in {there.path}"
-        for here, there, entry in (
-            (party, curator, _first_extra(theirs, ours)),
-            (curator, party, _first_extra(ours, theirs)),
-            (party, curator, _first_extra(heard, curator.entries)),
-            (curator, party, _first_extra(_due(curator, party, stayed), party.entries)),
+        for here, there, extra in (
+            (party, curator, alone),
+            (curator, party, missing),
+            (party, curator, _extra(heard, curator.entries)),
+            (curator, party, _extra(_due(curator, party, ends.stayed), party.entries)),
         )
-        if entry is not None
+        for entry in extra[:1]
     ]
-    return Verdict(f"{party.party} and {CURATOR}: {len(theirs) + len(heard)} events", "; ".join(faults))
+    notes = [
+        *([f"{len(unasked)} more that it may have been asked for as {CURATOR} stopped"] if unasked else []),
+        *([f"{len(unheard)} of its own did not reach {CURATOR}, or not yet"] if unheard else []),
+    ]
+    about = f"{party.party} and {CURATOR}: {len(theirs) + len(heard)} events"
+    return Verdict(about, "; ".join(faults), note="; ".join(notes))
+
+
+def _parted(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> tuple[list[Entry], list[Entry]]:
+    """Entries that fit, and the others."""
+    found = list(entries)
+    return [entry for entry in found if fits(entry)], [entry for entry in found if not fits(entry)]
 
 
 def _is_row(about: Disclosure) -> bool:
@@ -313,14 +311,15 @@ def _due(curator: Found, party: Found, stayed: Mapping[str, Set[str]]) -> list[E
     ]
 
 
-def _first_extra(entries: Iterable[Entry], others: Iterable[Entry]) -> Entry | None:
-    """The first entry that the others do not have, or not as often."""
-    left = Counter(other.disclosure for other in others)
+def _extra(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
+    """Entries that the others do not have, or not as often."""
+    left, extra = Counter(other.disclosure for other in others), []
     for entry in entries:
-        if not left[entry.disclosure]:
-            return entry
-        left[entry.disclosure] -= 1
-    return None
+        if left[entry.disclosure]:
+            left[entry.disclosure] -= 1
+        else:
+            extra.append(entry)
+    return extra
 
 
 def _spelled(about: Disclosure) -> str:

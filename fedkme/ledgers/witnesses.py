@@ -17,6 +17,8 @@ from fedkme.heads.files import SUFFIX, KeptHeads, read_heads
 from fedkme.heads.log import canonical, commitment
 from fedkme.heads.notes import Checkpoint, check_signature, read_note, roots_of
 from fedkme.ledgers.reconcile import Verdict
+from fedkme.pki.certificates import Role
+from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Entry, check_chain, read_ledger
 
 
@@ -41,6 +43,12 @@ def check_files(
             if check_chain(ledger) is None:
                 entries[str(path)] = read_ledger(ledger)
     return check_heads(entries, [*read, *map(read_heads, others)], authority)
+
+
+def are_signed(ledgers: Sequence[Path], others: Sequence[Path] = ()) -> bool:
+    """Check whether any of the heads that `check_files` reads are signed."""
+    paths = [*(path if path.suffix == ".db" else path.with_suffix(SUFFIX) for path in ledgers), *others]
+    return any(read_heads(path).chains for path in paths if path.is_file())
 
 
 def check_heads(
@@ -102,12 +110,12 @@ def _log(
         if roots.get(checkpoint.size) != checkpoint.root:
             return Verdict(about, _differs(where, checkpoint.size, max(roots)))
     if own is None:
-        return Verdict(f"{about}: {max(roots)}, kept by others alone")
+        return Verdict(f"{about}: {max(roots)}, kept by others alone", absent=_party(origin))
     if fault := _opened(own, origin, leaves):
         return Verdict(about, fault)
     entries = ledgers.get(own.where)
     if entries is None:
-        return Verdict(f"{about}: {len(leaves)}; its ledger was not given")
+        return Verdict(f"{about}: {len(leaves)}; its ledger was not given", absent=_party(origin))
     last = 0
     for opening in (each for each in own.openings if each["origin"] == origin):
         last, digest = opening["entries"], opening["hash"]
@@ -119,6 +127,12 @@ def _log(
     return Verdict(
         f"{about}: {len(leaves)}, also with {others} others; {len(entries) - last} lines after the last"
     )
+
+
+def _party(origin: str) -> str:
+    """Name that the party of a log has in ledgers."""
+    role, _, name = origin.partition("/")[2].partition("/")
+    return CURATOR if role == Role.CURATOR else name
 
 
 def _opened(own: KeptHeads, origin: str, leaves: Sequence[bytes]) -> str:

@@ -12,12 +12,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from fedkme.errors import LedgerError
+from fedkme.errors import LedgerError, NotVerifiedError
 from fedkme.heads.files import SUFFIX
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import locate, verify, verify_files
 from fedkme.ledgers.statements import statements
-from fedkme.ledgers.witnesses import check_files
+from fedkme.ledgers.witnesses import are_signed, check_files
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
@@ -59,8 +59,9 @@ app.command(
     "verify",
     epilog=epilog(
         "fedkme audit verify runs/digits-1",
-        "fedkme audit verify curator.jsonl north.jsonl north.heads --authority authority.pem",
-        json="an object: verdicts (about, fault, lines), faults, lines, absent (who was not compared)",
+        "fedkme audit verify curator.jsonl north.jsonl north.heads --authority authority.pem --partial",
+        json="an object: verdicts (about, fault, lines, note, absent), faults, lines, absent (whose ledgers "
+        "were not given), signatures (whether they were verified)",
     ),
 )
 def verify_runs(
@@ -73,38 +74,47 @@ def verify_runs(
     authority: Annotated[
         Path | None, typer.Option(help="authority.pem, by which heads must be signed.")
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Verify what is given; what is not is no reason to fail.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check every chain, the curator's ledger against each owner's and the consumer's, and all heads."""
+    """Check every chain, the curator's ledger against each owner's and the consumer's, and all heads.
+
+    It ends with status 0 when everything was given and agrees, or what was given, with --partial.
+    """
     heads = [path for path in paths if path.suffix == SUFFIX]
     files = [path for path in paths if path.is_file() and path not in heads]
     folders = [path for path in paths if not path.is_file()]
-    verdicts = [verdict for folder in folders for verdict in verify(folder, files)]
+    verdicts = [verdict for folder in folders for verdict in verify(folder, files, partial)]
     absent: list[str] = []
     if not folders:
         verdicts, absent = verify_files(files)
-    ledgers = {*files, *(path for folder in folders for _, path in locate(folder))}
-    trusted = None if authority is None else authority.read_bytes()
-    verdicts += check_files(sorted(ledgers), heads, trusted)
+    ledgers = sorted({*files, *(path for folder in folders for _, path in locate(folder))})
+    verdicts += check_files(ledgers, heads, None if authority is None else authority.read_bytes())
+    absent = sorted({*absent, *(verdict.absent for verdict in verdicts if verdict.absent)})
+    unsigned = authority is None and are_signed(ledgers, heads)
     faults = sum(bool(verdict.fault) for verdict in verdicts)
     lines = {verdict.about: verdict.lines for verdict in verdicts if verdict.lines is not None}
     if as_json:
-        found = [asdict(verdict) for verdict in verdicts]
-        total = sum(lines.values())
-        print_json({"verdicts": found, "faults": faults, "lines": total, "absent": absent})
+        said = {"verdicts": [asdict(verdict) for verdict in verdicts], "faults": faults}
+        print_json({**said, "lines": sum(lines.values()), "absent": absent, "signatures": not unsigned})
     else:
         for each in verdicts:
-            typer.echo(f"FAULT {each.about}: {each.fault}" if each.fault else f"OK    {each.about}")
+            noted = f"; {each.note}" if each.note else ""
+            typer.echo(f"FAULT {each.about}: {each.fault}" if each.fault else f"OK    {each.about}{noted}")
     if faults:
         raise LedgerError(
             f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
             "Read the lines above; keep the files as they are.",
         )
-    if as_json:
-        return
-    what = f"{len(lines)} ledgers agree" if len(lines) > 1 else "1 ledger is whole"
-    without = f"; not given, hence not compared: {', '.join(absent)}" if absent else ""
-    typer.echo(f"{what}, {sum(lines.values())} lines{without}")
+    gaps = [f"not given, hence not compared: {', '.join(absent)}"] if absent else []
+    gaps += ["signatures of heads not verified, for want of --authority"] if unsigned else []
+    if not as_json:
+        what = f"{len(lines)} ledgers agree" if len(lines) > 1 else "1 ledger is whole"
+        typer.echo("; ".join([f"{what}, {sum(lines.values())} lines", *gaps]))
+    if gaps and not partial:
+        raise NotVerifiedError("; ".join(gaps), "Give what is missing, or --partial to verify a part.")
 
 
 @app.command(

@@ -80,14 +80,27 @@ def party_of(path: Path) -> str:
     Raises:
         StoreError: the file is no store, or cannot be read.
     """
+    names = _names(path, "SELECT name FROM parties")
+    return names[0] if names else ""
+
+
+def open_runs(path: Path) -> list[str]:
+    """Runs in a file that are not over, whoever's it is, also while its party runs.
+
+    Raises:
+        StoreError: the file is no store, or cannot be read.
+    """
+    return _names(path, "SELECT name FROM runs WHERE ended IS NULL")
+
+
+def _names(path: Path, query: str) -> list[str]:
     try:
         with contextlib.closing(
             sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         ) as connection:
-            names = [name for (name,) in connection.execute("SELECT name FROM parties")]
+            return [name for (name,) in connection.execute(query)]
     except sqlite3.Error:
         raise StoreError(f"{path} is not a store that can be read", "Name the journal of a party.") from None
-    return names[0] if names else ""
 
 
 def ledger_lines(path: Path) -> list[str]:

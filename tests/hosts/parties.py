@@ -186,7 +186,9 @@ class Site:
         run_verb("curator", "ledger", self.home("curator") / "curator.toml", "--out", runs / "ledger.jsonl")
         asked = self.folder / "lab.jsonl"
         run_verb("consumer", "ledger", self.home("lab") / "lab.toml", "--out", asked)
-        verdict = run_verb("audit", "verify", runs, *ledgers, asked)
+        verdict = run_verb(
+            "audit", "verify", runs, *ledgers, asked, "--authority", self.identities / "ca/authority.pem"
+        )
         assert "FAULT" not in verdict
         assert all(f"{name} and curator: " in verdict for name in (*OWNERS, "lab"))
         run = read_ledger(asked)[-1].disclosure.run

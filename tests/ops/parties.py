@@ -92,6 +92,7 @@ class Site:
         self.authority = Authority()
         self.address = "127.0.0.1:0"
         (folder / "schema.toml").write_text(MIXED)
+        (folder / "authority.pem").write_bytes(self.authority.pem)
         (folder / "validation.csv").write_text(rows(range(30, 42)))
         for index, (name, size) in enumerate(SIZES.items()):
             (folder / f"{name}.csv").write_text(rows(range(20 + 7 * index, 20 + 7 * index + size)))

@@ -147,5 +147,6 @@ def test_an_adaptive_release_whose_curator_is_killed_draws_each_answer_once(
         ledgers[name] = site.folder / f"{name}.jsonl"
         run_verb("owner", "ledger", site.folder / f"{name}.toml", "--out", ledgers[name])
         assert [nonce.split()[1] for nonce in sums_of(ledgers[name])] == ["1", "2", "3"]
-    verdict = run_verb("audit", "verify", site.folder / "runs", *ledgers.values())
+    trusted = ("--authority", site.folder / "authority.pem")
+    verdict = run_verb("audit", "verify", site.folder / "runs", *ledgers.values(), *trusted)
     assert "FAULT" not in verdict

@@ -246,7 +246,10 @@ class Town:
     def audit(self) -> str:
         """Verify the curator's folder and all parties' ledgers; returns what `fedkme audit verify` prints."""
         own = {party: path for party, path in self.ledgers().items() if party != "curator"}
-        return run_verb("audit", "verify", self.folder / "curator" / "runs", *own.values())
+        home = self.folder / "curator"
+        return run_verb(
+            "audit", "verify", home / "runs", *own.values(), "--authority", home / "authority.pem"
+        )
 
     def close(self) -> None:
         """End every process that still runs."""

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from curator.summary.disclosures import SummaryDisclosures
-from fedkme.errors import ConfigError, LedgerError, ProtocolError
+from fedkme.errors import ConfigError, LedgerError, NotVerifiedError, ProtocolError
 from fedkme.exchange import Offer
 from fedkme.ledgers.reconcile import Verdict, disclosures, verify, verify_files
 from fedkme.operate.audit_cli import app
@@ -104,7 +104,7 @@ def test_the_command_says_ok(whole: Path) -> None:
     assert last == f"7 ledgers agree, {written} lines"
 
 
-def verified(*paths: Path) -> Any:
+def verified(*paths: Path | str) -> Any:
     return RUNNER.invoke(app, ["verify", *map(str, paths)])
 
 
@@ -115,13 +115,17 @@ def test_ledgers_without_their_folder_are_verified_too(run: Path) -> None:
     for path in run.rglob("*.heads"):
         path.unlink()
     alone = verified(owner)
-    assert (alone.exit_code, alone.stdout.splitlines()) == (
-        0,
-        [
-            f"OK    {owner}",
-            f"1 ledger is whole, {lines[owner]} lines; not given, hence not compared: curator",
-        ],
-    )
+    assert isinstance(alone.exception, NotVerifiedError)
+    assert alone.exception.code == 61
+    assert alone.exception.cause == "not given, hence not compared: curator"
+    assert alone.stdout.splitlines() == [
+        f"OK    {owner}",
+        f"1 ledger is whole, {lines[owner]} lines; not given, hence not compared: curator",
+    ]
+    partial = verified(owner, "--partial")
+    assert (partial.exit_code, partial.stdout) == (0, alone.stdout)
+    plain = json.loads(verified(owner, "--partial", "--json").stdout)
+    assert (plain["absent"], plain["faults"]) == (["curator"], 0)
     three = verified(owner, other, curator).stdout.splitlines()
     assert any(line.startswith("OK    owner-2 and curator: ") for line in three)
     accessed = json.loads((run / "record.json").read_text())["accessed"]
@@ -130,7 +134,7 @@ def test_ledgers_without_their_folder_are_verified_too(run: Path) -> None:
     assert three[-1] == f"3 ledgers agree, {sum(lines.values())} lines; not given, hence not compared: {rest}"
 
     rewrite(owner, lambda entries: [e.disclosure for e in entries if "row " not in e.disclosure.nonce])
-    assert verified(owner).exit_code == 0  # a whole chain: the other side alone can tell
+    assert verified(owner, "--partial").exit_code == 0  # a whole chain: the other side alone can tell
     faulty = verified(owner, other, curator)
     assert isinstance(faulty.exception, LedgerError)
     assert "FAULT owner-2 and curator: " in faulty.stdout
@@ -241,6 +245,15 @@ def test_a_cut_at_the_end_is_found(run: Path, party: str, path: str) -> None:
     rewrite(run / path, cut)
     (fault, *_) = faults(run)
     assert party in fault.about or "record.json says" in fault.fault
+
+
+def test_a_folder_without_an_owner_s_ledger_is_verified_in_part_when_that_is_said(run: Path) -> None:
+    for path in [*run.rglob("*.heads"), run / "owners" / "owner-2.jsonl"]:
+        path.unlink()
+    assert verified(run).exception.code == 50
+    partial = verified(run, "--partial")
+    assert partial.exit_code == 0
+    assert partial.stdout.splitlines()[-1].endswith("; not given, hence not compared: owner-2")
 
 
 def test_missing_and_misplaced_ledgers(run: Path) -> None:

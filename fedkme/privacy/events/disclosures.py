@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 from fedkme.errors import ConfigError
@@ -72,6 +72,11 @@ class Disclosure:
     """Sensitivity of the query in its own units, under the relation; None where nothing is measured."""
     nonce: str
     """Tells equal disclosures apart; a replay of the same bytes keeps it."""
+    certain: bool = field(default=True, compare=False)
+    """False where whoever wrote it cannot know whether the bytes left: it was killed while they might have.
+
+    It costs the same, and is the same event as the other side's line: only its absence there is no fault.
+    """
 
     def __post_init__(self) -> None:
         for name in (self.run, self.protected, self.observer, self.nonce):
@@ -88,17 +93,22 @@ class Disclosure:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `disclosure_from_json` reads them back."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"event": self.event.to_json()}
+        plain = {name: getattr(self, name) for name in _FIELDS} | {"event": self.event.to_json()}
+        return plain if self.certain else {"certain": False, **plain}
 
     def canonical(self) -> bytes:
         """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
         # Spelled out, because a party writes one for every row that leaves: a third of what JSON would take.
+        doubt = "" if self.certain else '"certain":false,'
         return (
-            f'{{"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
+            f'{{{doubt}"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
             f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
             f'"run":{_quoted(self.run)},"sensitivity":{_number(self.sensitivity)}}}'
         ).encode("ascii")
+
+
+_FIELDS = tuple(each.name for each in fields(Disclosure) if each.name != "certain")
+"""Fields that every line has; `certain` stands only where it is false."""
 
 
 def disclosure_from_json(plain: object) -> Disclosure:
@@ -107,8 +117,10 @@ def disclosure_from_json(plain: object) -> Disclosure:
     Raises:
         ProtocolError: the entry is not one that `to_json` writes.
     """
-    if not isinstance(plain, dict) or set(plain) != {field.name for field in fields(Disclosure)}:
+    if not isinstance(plain, dict) or plain.keys() - {"certain"} != set(_FIELDS):
         raise unreadable("a disclosure with other fields than it has")
+    if plain.get("certain", False) is not False:
+        raise unreadable("a disclosure that is spelled otherwise than a ledger spells it")
     event = event_from_json(plain["event"])
     try:
         return Disclosure(**(plain | {"event": event}))

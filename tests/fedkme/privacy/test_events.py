@@ -67,6 +67,7 @@ DISCLOSURE = st.builds(
     relation=st.just("add-remove"),
     sensitivity=st.none() | NUMBER,
     nonce=NAME,
+    certain=st.booleans(),
 )
 
 
@@ -85,6 +86,7 @@ def test_a_disclosure_survives_json_and_has_one_spelling(disclosure: Disclosure)
     again = disclosure_from_json(json.loads(disclosure.canonical()))
     assert again == disclosure
     assert again.canonical() == disclosure.canonical()
+    assert again.certain is disclosure.certain
     assert hash(again) == hash(disclosure)
     disclosure.canonical().decode("ascii")
 
@@ -181,6 +183,8 @@ def test_strange_events_are_refused_by_name(plain: Any) -> None:
         {"relation": "add-remove"},
         {"relation": None},
         {"extra": 1},
+        {"certain": True},
+        {"certain": 0},
     ],
 )
 def test_strange_disclosures_are_refused(change: dict[str, Any]) -> None:

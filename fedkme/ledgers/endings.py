@@ -1,0 +1,81 @@
+"""Ends of a curator's runs, from the records in its folder, and which runs go on, from its store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedkme.cells.disclosures import sketch_of
+from fedkme.errors import OwnerLostError
+from fedkme.privacy.events import CONSUMER, Disclosure
+from fedkme.store.reading import open_runs
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Ends of a curator's runs.
+
+    Attributes:
+        stayed: owners that were in a run to its end, by run.
+        lost: owners that a run lost, by run, with the round in which it did.
+        under_way: runs that are open.
+    """
+
+    stayed: Mapping[str, Set[str]]
+    lost: Mapping[str, Mapping[str, int]]
+    under_way: Set[str]
+
+    @staticmethod
+    def of(ledger: Path, directory: Path | None = None) -> Ends:
+        """Read what a curator's ledger or store says, and the records in its folder, where it is known."""
+        records = [] if directory is None else _records(directory)
+        names = open_runs(ledger) if ledger.suffix == ".db" else []
+        return Ends(
+            {str(record["run"]): frozenset(record.get("closings", ())) for record in records},
+            {str(record["run"]): _lost(record) for record in records},
+            {*names, *map(sketch_of, names)},
+        )
+
+    @property
+    def recorded(self) -> Set[str]:
+        """Names of the runs that are over, also of those of which the curator wrote down nothing."""
+        return self.lost.keys()
+
+    def explains(self, party: str, about: Disclosure) -> bool:
+        """Check whether what a party wrote may be on its way to the curator, or was lost with the party."""
+        lost = self.lost.get(about.run, {}).get(party)
+        return about.run in self.under_way or (lost is not None and about.round >= lost)
+
+
+def consumer_of(directory: Path) -> str:
+    """Name of the consumer that asked for the run in a folder, as the curator's record.json has it."""
+    return str(read_record(directory).get("consumer", CONSUMER))
+
+
+def rows_of_person(directory: Path) -> int:
+    """Count the rows that one person may have in all, by the records of a curator's runs."""
+    return max((int(record.get("rows_of_person", 1)) for record in _records(directory)), default=1)
+
+
+def read_record(directory: Path) -> Mapping[str, Any]:
+    """The curator's record of the run in a folder; empty where there is none."""
+    path = directory / "record.json"
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
+def _records(directory: Path) -> list[Mapping[str, Any]]:
+    """Records of a curator's runs that are over."""
+    found = [read_record(folder) for folder in (directory, *directory.glob("run-*"))]
+    return [record for record in found if "run" in record]
+
+
+def _lost(record: Mapping[str, Any]) -> dict[str, int]:
+    """Owners of which the curator heard no more, each with the round from which on."""
+    faults = record.get("faults", ())
+    return {
+        str(fault["owner"]): int(fault["round"]) for fault in faults if fault["code"] == OwnerLostError.code
+    }

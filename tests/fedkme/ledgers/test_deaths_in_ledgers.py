@@ -1,0 +1,98 @@
+"""Lines that a death left on one side are said; what a liar takes out is a fault (issue 17, A7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fedkme.ledgers.reconcile import Verdict, verify
+from fedkme.privacy.events import CURATOR, Disclosure, Gaussian
+from fedkme.privacy.ledger import open_ledger, stored_ledger
+from fedkme.store import open_store
+
+LINES = [
+    Disclosure(
+        "run-1", number, "north", CURATOR, Gaussian(4.0), "replace-one", 2.0, f"sums {number} {number:032x}"
+    )
+    for number in (1, 2, 3)
+]
+"""Disclosures of an owner to the curator in three questions of a run."""
+STOPPED = (3, "west", 23)
+CERTAIN, DOUBTED = LINES[:2], [replace(LINES[2], certain=False)]
+
+
+def write(folder: Path, curator: Sequence[Disclosure], north: Sequence[Disclosure]) -> None:
+    """Ledgers of a run in its folder."""
+    (folder / "owners").mkdir()
+    for party, path, lines in ((CURATOR, "ledger.jsonl", curator), ("north", "owners/north.jsonl", north)):
+        with open_ledger(party, folder / path) as ledger:
+            ledger.extend(lines)
+
+
+def record(folder: Path, *faults: tuple[int, str, int]) -> None:
+    """Write who left the run as the curator recorded it: round, owner and code."""
+    left = [{"round": number, "owner": owner, "code": code, "line": ""} for number, owner, code in faults]
+    (folder / "record.json").write_text(json.dumps({"run": "run-1", "faults": left}))
+
+
+def compared(folder: Path) -> Verdict:
+    """Finding about the two."""
+    *chains, pair = verify(folder)
+    assert not [each for each in chains if each.fault]
+    return pair
+
+
+def test_a_line_of_which_the_curator_is_not_certain_may_be_missing(tmp_path: Path) -> None:
+    write(tmp_path, [*CERTAIN, *DOUBTED], CERTAIN)
+    assert (compared(tmp_path).fault, compared(tmp_path).note[:6]) == ("", "1 more")
+
+
+def test_it_may_be_there_and_is_one_draw(tmp_path: Path) -> None:
+    write(tmp_path, [*CERTAIN, *DOUBTED], LINES)
+    assert (compared(tmp_path).fault, compared(tmp_path).note) == ("", "")
+
+
+LESS = replace(LINES[2], event=Gaussian(40.0))
+LIES: dict[str, tuple[Sequence[Disclosure], Sequence[Disclosure], tuple[int, str, int]]] = {
+    "an owner leaves out a line that is certain": ([*CERTAIN, *DOUBTED], LINES[1:], STOPPED),
+    "an owner says less of a line that is not": ([*CERTAIN, *DOUBTED], [*CERTAIN, LESS], STOPPED),
+    "the curator says less of it": ([*CERTAIN, replace(LESS, certain=False)], LINES, STOPPED),
+    "the curator leaves it out": (CERTAIN, LINES, STOPPED),
+    "the curator leaves out what came before it lost the owner": (LINES[:1], LINES, (3, "north", 23)),
+    "the curator lost another owner": (CERTAIN, LINES, (3, "south", 23)),
+    "the owner left of itself": (CERTAIN, LINES, (3, "north", 24)),
+}
+"""Lies, each with the curator's lines, the owner's, and who left the run."""
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_a_fault(tmp_path: Path, lie: str) -> None:
+    curator, north, left = LIES[lie]
+    write(tmp_path, curator, north)
+    record(tmp_path, left)
+    assert compared(tmp_path).fault
+
+
+def test_an_owner_that_was_lost_may_have_written_what_never_came(tmp_path: Path) -> None:
+    record(tmp_path, (3, "north", 23))
+    write(tmp_path, CERTAIN, LINES)
+    assert (compared(tmp_path).fault, compared(tmp_path).note[:5]) == ("", "1 of ")
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_what_is_on_its_way_in_an_open_run_is_no_fault_before_the_run_is_over(
+    tmp_path: Path, over: bool
+) -> None:
+    write(tmp_path, CERTAIN, LINES)
+    (tmp_path / "ledger.jsonl").unlink()
+    store = open_store(tmp_path / "journal.db", CURATOR, "process")
+    stored_ledger(CURATOR, store).extend(CERTAIN)
+    store.open_run("run-1", "lab", b"")
+    store.update_run("run-1", status="running", ended=over)
+    store.close()
+    assert bool(compared(tmp_path).fault) is over
+    assert bool(compared(tmp_path).note) is not over
