@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
     "release": ("sim.release_cli", "app", "simulate: synthetic data from the pooled rows of owners"),
+    "ask": ("fedkme.answers.cli", "app", "answer questions from a release, with intervals"),
     "plan": ("sim.planning.cli", "app", "estimate what each protocol will reach; recommend one"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),

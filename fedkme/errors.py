@@ -68,6 +68,13 @@ class ExtensionError(FedkmeError):
     title = "extension"
 
 
+class QuestionError(FedkmeError):
+    """A question to a release is not understood, or names what the release's schema does not have."""
+
+    code = 15
+    title = "question"
+
+
 class NotEnoughRowsError(FedkmeError):
     """The summary asked for is larger than the rows that exist."""
 

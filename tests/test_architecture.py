@@ -51,6 +51,7 @@ LAYERS = (
     "sums",
     "directives",
     "releases",
+    "answers",
     "ledgers",
     "pages",
     "watch",

@@ -24,6 +24,10 @@ Tell = Callable[[str, str, float], None]
 """Stage, a line for a person, and how far the stage is, 0 to 1."""
 
 
+NoisyTable = tuple[NDArray[np.float64], float]
+"""Counts of a marginal, (cells,), and the deviation of the noise that is in every cell; 0 for exact ones."""
+
+
 class SumOracle(Protocol):
     """Owners' rows as a method sees them: through sums, with noise that is added once."""
 
@@ -70,10 +74,8 @@ class SumOracle(Protocol):
         """The curator's, for a mechanism that adds its own."""
         ...
 
-    async def marginals(
-        self, marginals: Marginals, sigmas: Sequence[float] | None
-    ) -> list[NDArray[np.float64]]:
-        """Pooled counts of every marginal, (cells,) each.
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+        """Pooled counts of every marginal, and the noise that is in each.
 
         Args:
             marginals: which.

@@ -31,7 +31,7 @@ class NoisyAnswer:
         number: under which owners were asked last.
         drawn: numbers of the curator's noise that were drawn so far.
         owners: whose rows are in it.
-        tables: noisy counts.
+        tables: noisy counts, and last the deviation of the noise in each table.
     """
 
     question: str

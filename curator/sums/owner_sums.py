@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from curator.owners.roster import Fault
 from curator.releases import joint
 from curator.releases.joint import JointRelease
+from curator.releases.method import NoisyTable
 from curator.sums.answers import Answers, NoisyAnswer, question_of
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
@@ -181,9 +182,7 @@ class OwnerSums:
         """Source of the curator's own noise."""
         return self._noise
 
-    async def marginals(
-        self, marginals: Marginals, sigmas: Sequence[float] | None
-    ) -> list[NDArray[np.float64]]:
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
         """Ask for tables of counts, with noise where sigmas are given."""
         query = SumQuery((), Layout(), marginals=marginals)
         if sigmas is None:
@@ -191,15 +190,17 @@ class OwnerSums:
         question = question_of(SumVector(query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
-            tables = await self._tables(query, sigmas)
+            found = await self._tables(query, sigmas)
+            tables = [*(table for table, _ in found), np.array([deviation for _, deviation in found])]
             return NoisyAnswer(question, self._round.number, self.drawn, self._round.contributors, tables)
 
-        return await self.answers.of(question, ask)
+        *tables, deviations = await self.answers.of(question, ask)
+        return list(zip(tables, deviations.tolist(), strict=True))
 
     async def cells(self, cells: CellCounts, sigma: float) -> NDArray[np.float64]:
         """Ask for counts of coalitions with noise sigma on each, (coalitions, L B)."""
         found = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
-        return found[0].reshape(len(cells.coalitions), -1)
+        return found[0][0].reshape(len(cells.coalitions), -1)
 
     def resume(self, questions: int, drawn: int) -> None:
         """Go on after so many questions of an attempt that died, for which so much noise was drawn."""
@@ -214,8 +215,8 @@ class OwnerSums:
             self._round.contributors = kept[-1].owners
             self.resume(kept[-1].number, kept[-1].drawn)
 
-    async def _tables(self, query: SumQuery, sigmas: Sequence[float] | None) -> list[NDArray[np.float64]]:
-        """Tables of a question."""
+    async def _tables(self, query: SumQuery, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+        """Tables of a question, with the deviation of the noise in each."""
         if self._security is not None:
             if sigmas is None:
                 raise _no_exact_sums()
@@ -223,16 +224,16 @@ class OwnerSums:
         vector = SumVector(query, self._schema)
         exact = vector.tables((await self._round.plain_total(vector)).steps)
         if sigmas is None:
-            return exact
+            return [(counts, 0.0) for counts in exact]
         self.drawn += sum(counts.size for counts in exact)
         return [
-            counts + self._noise.gaussian(sigma, counts.size)
+            (counts + self._noise.gaussian(sigma, counts.size), sigma)
             for counts, sigma in zip(exact, sigmas, strict=True)
         ]
 
     async def _noisy_tables(
         self, query: SumQuery, sigmas: Sequence[float], security: Security
-    ) -> list[NDArray[np.float64]]:
+    ) -> list[NoisyTable]:
         """Counts whose noise is in what owners send: noise s on the vector is s/m on a block of weight m."""
         largest = max(sigmas)
         scale = 2.0 ** math.ceil(math.log2(MARGINAL_NOISE / largest))
@@ -247,7 +248,8 @@ class OwnerSums:
             return NoisePlan(share, honest, vector.length, vector.diameter)
 
         total = await self._round.secure_total(vector, security, plan_for)
-        return vector.tables(total.steps)
+        deviations = [total.deviation / weight for weight in weights]
+        return list(zip(vector.tables(total.steps), deviations, strict=True))
 
     async def exact(self, query: SumQuery) -> JointRelease:
         """Ask without noise."""

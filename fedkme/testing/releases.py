@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.method import Method, make_method
+from curator.releases.method import Method, NoisyTable, make_method
 from fedkme.errors import DataError, NotEnoughRowsError
 from fedkme.features.sums import Layout
 from fedkme.privacy.accountants import Sound
@@ -69,17 +68,15 @@ class OwnersInMemory:
         """A source that is drawn afresh for every question, the same each time."""
         return simulated(3, "curator", "release")
 
-    async def marginals(
-        self, marginals: Marginals, sigmas: Sequence[float] | None
-    ) -> list[NDArray[np.float64]]:
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
         """Pooled counts of every marginal."""
         self.asked += 1
         vector = SumVector(SumQuery((), Layout(), marginals=marginals), self.schema)
         total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
         exact = vector.tables(total)
         if sigmas is None:
-            return exact
-        return [a + self.noise.gaussian(s, a.size) for a, s in zip(exact, sigmas, strict=True)]
+            return [(counts, 0.0) for counts in exact]
+        return [(a + self.noise.gaussian(s, a.size), s) for a, s in zip(exact, sigmas, strict=True)]
 
 
 class ReleaseContract:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
 
 from consumer.releases.estimators import expectation
 from consumer.releases.released import Released, load_release
+from fedkme.answers.answer import Target
+from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.errors import DataError
 from fedkme.tables.files import read_arrays
@@ -113,20 +115,42 @@ class ReleaseResult:
         """Statements on what each observer can learn of owners' rows; only `sound` is proven."""
         return frame_of_statements(self.metrics.get("privacy", ()))
 
-    def ask(self, question: Question) -> ReleaseAnswer:
-        """Estimate the mean of a question over the private rows: `rel.ask(lambda rows: rows["age"] > 50)`.
+    @overload
+    def ask(self, question: str | Sequence[str], target: Target | None = None) -> pd.DataFrame: ...
+
+    @overload
+    def ask(self, question: Question) -> ReleaseAnswer: ...
+
+    def ask(
+        self, question: str | Sequence[str] | Question, target: Target | None = None
+    ) -> pd.DataFrame | ReleaseAnswer:
+        """Answer questions: `rel.ask("mean(age) by sex; share(ill = 'yes')")`, as docs/answers.md has them.
 
         It is computed from the release, costs nothing, and may be repeated.
 
+        Args:
+            question: text, or texts, for a data frame with a row for each answer: estimate, 95 % interval and
+                its parts. Or a function of rows, `lambda rows: rows["age"] > 50`, for the estimate of its
+                mean over the private rows.
+            target: what intervals are about: "rows", those held, or the "population" that they are drawn
+                from; None: the rows for count and sum, the population for all else.
+
         Raises:
-            DataError: the question does not give one number for each row.
+            QuestionError: a text is not understood, or names what the schema does not have.
+            DataError: the release cannot be asked, or a function does not give one number for each row.
         """
+        if not callable(question):
+            return pd.DataFrame([asdict(each) for each in self._asked.ask(question, target)])
         if not (self.folder / WEIGHTED).exists():
             values = self._answers(question, self._table.values)
             return ReleaseAnswer(float(values.mean()), None, "mean over synthetic rows")
         released = self.released
         found = expectation(released.release, released.on_rows(partial(self._answers, question)))
         return ReleaseAnswer(found.value, found.error, "weighted points, with the noise of the release")
+
+    @cached_property
+    def _asked(self) -> AskedFolder:
+        return AskedFolder(self.folder)
 
     def _answers(self, question: Question, values: Any) -> Any:
         given = pd.Series(question(frame_of(Table(values), self.schema)))

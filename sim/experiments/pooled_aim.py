@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import Measurement, fit, model_cells
+from curator.releases.marginals.model import fit, model_cells
 from fedkme.privacy.accounting import zcdp_epsilon
+from fedkme.releases.counts import Measurement
 
 Codes = NDArray[np.int64]
 Clique = tuple[int, ...]

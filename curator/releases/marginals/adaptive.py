@@ -22,13 +22,14 @@ import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import MODEL_CELLS, Measurement, Model, fit, model_cells
+from curator.releases.marginals.model import MODEL_CELLS, Model, fit, model_cells
 from curator.releases.marginals.oracles import CountOracle, add_noise
 from curator.releases.marginals.release import MarginalRelease, finished
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique, IntArray
 from fedkme.privacy.noise import NoiseSource
+from fedkme.releases.counts import Measurement
 
 Told = Callable[[str], None]
 WORKLOAD_CELLS = 1 << 23

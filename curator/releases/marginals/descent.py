@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.releases.marginals.model import Measurement, Model, check_size
+from curator.releases.marginals.model import Model, check_size
 from fedkme.features.counts import Clique
+from fedkme.releases.counts import Measurement
 
 FloatArray = NDArray[np.float64]
 Tables = dict[Clique, FloatArray]

@@ -19,24 +19,13 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, MissingDependencyError
 from fedkme.features.counts import Clique
+from fedkme.releases.counts import Measurement
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MODEL_CELLS = 1 << 21
 """Cells of all tables of a junction tree, at most: 16 MiB, and a few times that while fitting."""
-
-
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """A marginal over ascending columns, with noise.
-
-    Its values are (cells,) counts in C order; sigma is the deviation of the noise in every cell.
-    """
-
-    clique: Clique
-    values: FloatArray
-    sigma: float
 
 
 class Model:

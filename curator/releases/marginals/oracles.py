@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import Clique, IntArray, marginal_counts
 from fedkme.privacy.noise import NoiseSource
+from fedkme.releases.counts import Measurement
 
 FloatArray = NDArray[np.float64]
 
@@ -31,11 +32,11 @@ class CountOracle(Protocol):
 class NoisyOracle(Protocol):
     """Sums with Gaussian noise."""
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
-        """Pooled counts with independent noise, (cells,) each; one query to the owners.
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+        """Pooled counts with independent noise; one query to the owners.
 
         The noise of marginal i has standard deviation sigmas[i] in every cell, at least: owners that drop out
-        or lie must not make it smaller.
+        or lie must not make it smaller. What it has is in the answer.
         """
         ...
 
@@ -68,12 +69,15 @@ class TrustedNoise:
         """Take an oracle of exact counts, and the curator's noise."""
         self._oracle, self._noise = oracle, noise
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
-        """Pooled counts with noise that is added here, (cells,) each."""
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+        """Pooled counts with noise that is added here."""
         if len(cliques) != len(sigmas):
             raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
         exact = await self._oracle.counts(cliques)
-        return [add_noise(counts, sigma, self._noise) for counts, sigma in zip(exact, sigmas, strict=True)]
+        return [
+            Measurement(clique, add_noise(counts, sigma, self._noise), sigma)
+            for clique, counts, sigma in zip(cliques, exact, sigmas, strict=True)
+        ]
 
 
 def add_noise(counts: IntArray, sigma: float, noise: NoiseSource) -> FloatArray:

@@ -24,12 +24,13 @@ from dataclasses import dataclass
 
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import Measurement, Model, check_size, fit
+from curator.releases.marginals.model import Model, check_size, fit
 from curator.releases.marginals.oracles import NoisyOracle
 from curator.releases.marginals.release import MarginalRelease, finished
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique
+from fedkme.releases.counts import Measurement
 
 Told = Callable[[str], None]
 PAIR_CELLS = 1 << 22
@@ -79,13 +80,14 @@ async def mst(
     gains = {pair.clique: _gain(model, pair, rows, sigma) for pair in rough}
     forest = _forest(gains)
     told(f"  MST: {len(forest)} pairs of {len(pairs)}: {forest}")
+    others = [pair for pair in rough if pair.clique not in forest]
     if forest:
         check_size(sizes, [*columns, *forest])
         measured += [pair for pair in rough if pair.clique in forest]
         measured += await _measure(oracle, budget, forest, budget.left * (1.0 - 1e-12), sizes)
     else:
         measured += await _measure(oracle, budget, columns, budget.left * (1.0 - 1e-12), sizes)
-    return finished(fit(sizes, measured, rows, settings.iterations), measured, rows, budget)
+    return finished(fit(sizes, measured, rows, settings.iterations), measured, rows, budget, others)
 
 
 async def independent(
@@ -110,11 +112,11 @@ async def _measure(
     budget.measure(sigmas)
     answers = await oracle.noisy(cliques, sigmas)
     shapes = [(math.prod(sizes[c] for c in clique),) for clique in cliques]
-    if [answer.shape for answer in answers] != shapes:
+    if [answer.values.shape for answer in answers] != shapes:
         raise DataError(
             "a marginal has another number of cells than asked for", "Compare the parties' schemas."
         )
-    return [Measurement(*each) for each in zip(cliques, answers, sigmas, strict=True)]
+    return answers
 
 
 def _gain(model: Model, pair: Measurement, rows: int, sigma: float) -> float:

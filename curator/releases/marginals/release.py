@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter
-from curator.releases.marginals.model import Measurement, Model
+from curator.releases.marginals.model import Model
 from fedkme.errors import ConfigError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
 from fedkme.privacy.events import Composed, Gaussian
+from fedkme.releases.counts import Measurement
 from fedkme.tables.table import Table
 
 
@@ -22,7 +23,9 @@ class MarginalRelease:
 
     Attributes:
         model: fitted to the measurements.
-        measurements: marginals with noise.
+        measurements: marginals with noise, to which the model is fitted.
+        others: marginals that the model was chosen by and is not fitted to; they are paid for, and answer
+            questions.
         rows: N, public.
         event: everything that was disclosed, under replace-one.
         pieces: the same, one by one, for reading: choices depended on answers, so charge `event`.
@@ -30,6 +33,7 @@ class MarginalRelease:
 
     model: Model
     measurements: tuple[Measurement, ...]
+    others: tuple[Measurement, ...]
     rows: int
     event: Gaussian
     pieces: Composed
@@ -56,7 +60,11 @@ class MarginalRelease:
 
 
 def finished(
-    model: Model, measured: Sequence[Measurement], rows: int, budget: BudgetFilter
+    model: Model,
+    measured: Sequence[Measurement],
+    rows: int,
+    budget: BudgetFilter,
+    others: Sequence[Measurement] = (),
 ) -> MarginalRelease:
     """A release of what was measured under a budget."""
-    return MarginalRelease(model, tuple(measured), rows, budget.event, budget.pieces)
+    return MarginalRelease(model, tuple(measured), tuple(others), rows, budget.event, budget.pieces)

@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.files import synthetic_files
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, AimSettings, aim
-from curator.releases.marginals.model import Measurement, fit
+from curator.releases.marginals.model import fit
 from curator.releases.marginals.pooled import PAIR_CELLS, independent, mst
 from curator.releases.marginals.release import MarginalRelease
-from curator.releases.method import Finished, SumOracle, Tell
+from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard
-from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
+from fedkme.errors import ConfigError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, IntArray, marginal_cells
 from fedkme.ops.threads import beside
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals
-from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -49,7 +47,7 @@ NAMES = {
 class MarginalsMethod:
     """Marginals with noise, and rows that have them."""
 
-    protocol = "marginals"
+    protocol = PROTOCOL
 
     def __init__(
         self, settings: MarginalsSettings, schema: Schema, seeds: Table | None, public_seed: int
@@ -113,24 +111,18 @@ class MarginalsMethod:
         return await independent(counts, sizes, rows, epsilon, delta)
 
     def _kept(self, made: MarginalRelease, mechanism: str, oracle: SumOracle) -> bytes:
-        about = {
-            "version": 1,
-            "protocol": self.protocol,
-            "settings": self.settings.model_dump(mode="json"),
-            "mechanism": mechanism,
-            "schema": self._schema.model_dump(mode="json"),
-            "rows": made.rows,
-            "owners": oracle.owners,
-            "cliques": [list(measured.clique) for measured in made.measurements],
-            "sigmas": [measured.sigma for measured in made.measurements],
-            "event": made.event.to_json(),
-            "pieces": made.pieces.to_json(),
-        }
-        arrays: dict[str, NDArray[Any]] = {
-            f"counts{i}": measured.values for i, measured in enumerate(made.measurements)
-        }
-        text = json.dumps(about, sort_keys=True, allow_nan=False)
-        return npz_bytes(arrays | {"about": np.frombuffer(text.encode(), dtype=np.uint8)})
+        stored = StoredCounts(
+            self._schema,
+            self.settings.model_dump(mode="json"),
+            mechanism,
+            made.rows,
+            oracle.owners,
+            made.measurements,
+            made.others,
+            made.event.to_json(),
+            made.pieces.to_json(),
+        )
+        return stored.to_bytes()
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
         """Fit the model, and draw rows from it.
@@ -138,8 +130,8 @@ class MarginalsMethod:
         Raises:
             DataError: the bytes are no release of marginals.
         """
-        about, measured = read_marginals(release)
-        sizes, rows = self._binning.sizes, int(about["rows"])
+        stored = counts_from_bytes(release)
+        measured, sizes, rows = stored.fitted, self._binning.sizes, stored.rows
         tell("fitting", f"{len(measured)} marginals", 0.0)
         event = self.planned()[0]
         model = fit(sizes, measured, rows, self.settings.iterations)
@@ -148,15 +140,15 @@ class MarginalsMethod:
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
         table = self._binning.decode(model.sample(count, generator), generator)
         card = DataCard(
-            NAMES[about["mechanism"]],
+            NAMES[stored.mechanism],
             self._schema,
             count,
             rows,
-            int(about["owners"]),
+            stored.owners,
             event,
             "replace-one",
             self.settings.delta,
-            settings=about["settings"],
+            settings=stored.settings,
             notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
         )
         return Finished({"release.npz": release, **synthetic_files(table, card)}, count)
@@ -173,41 +165,24 @@ class Counts:
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
         """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
         found = await self._asked(cliques, None)
-        return [np.rint(counts).astype(np.int64) for counts in found]
+        return [np.rint(counts.values).astype(np.int64) for counts in found]
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[FloatArray]:
-        """Pooled counts with independent noise, (cells,) each; one query to the owners."""
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+        """Pooled counts with independent noise; one query to the owners."""
         return await self._asked(cliques, sigmas)
 
-    async def _asked(self, cliques: Sequence[Clique], sigmas: Sequence[float] | None) -> list[FloatArray]:
-        found: list[FloatArray] = []
+    async def _asked(self, cliques: Sequence[Clique], sigmas: Sequence[float] | None) -> list[Measurement]:
+        found: list[Measurement] = []
         for start, end in _parts(cliques, lambda clique: marginal_cells(clique, self.binning.sizes)):
             question = Marginals(self.binning.bins, tuple(cliques[start:end]))
             part = None if sigmas is None else list(sigmas[start:end])
             asked = asyncio.run_coroutine_threadsafe(self.oracle.marginals(question, part), self.loop)
-            answer: list[FloatArray] = await asyncio.wrap_future(asked)
-            found += answer
+            answer: list[NoisyTable] = await asyncio.wrap_future(asked)
+            found += [
+                Measurement(clique, table, deviation)
+                for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
+            ]
         return found
-
-
-def read_marginals(release: bytes) -> tuple[dict[str, Any], list[Measurement]]:
-    """Read what `MarginalsMethod.ask` made.
-
-    Raises:
-        DataError: the bytes are no release of marginals.
-    """
-    arrays = npz_arrays(release, "the release")
-    try:
-        about: dict[str, Any] = json.loads(arrays["about"].astype(np.uint8).tobytes())
-        measured = [
-            Measurement(tuple(clique), arrays[f"counts{i}"].astype(np.float64), float(sigma))
-            for i, (clique, sigma) in enumerate(zip(about["cliques"], about["sigmas"], strict=True))
-        ]
-        if about["protocol"] != MarginalsMethod.protocol or about["version"] != 1:
-            raise ValueError
-    except (KeyError, ValueError, TypeError):
-        raise DataError("the file is no release of marginals", "Fetch it again.") from None
-    return about, measured
 
 
 def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tuple[int, int]]:

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from consumer.releases.estimators import distribution, expectation, mmd, probability, resample
 from consumer.releases.released import Released, load_release
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.method import make_method
+from curator.releases.method import NoisyTable, make_method
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.sums import Layout
 from fedkme.privacy.noise import NoiseSource, simulated
@@ -64,9 +63,7 @@ class Curator:
     def noise(self) -> NoiseSource:
         return simulated(5, "curator", "release")
 
-    async def marginals(
-        self, marginals: Marginals, sigmas: Sequence[float] | None
-    ) -> list[NDArray[np.float64]]:
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
         raise NotImplementedError
 
 

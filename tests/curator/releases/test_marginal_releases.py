@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from curator.releases.marginals import (
     AimSettings,
@@ -22,12 +21,13 @@ from curator.releases.marginals import (
     mst,
 )
 from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import Measurement, fit, model_cells
+from curator.releases.marginals.model import fit, model_cells
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, IntArray, marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
+from fedkme.releases.counts import Measurement
 from fedkme.tables.schema import Category, Schema
 
 mbi: Any = pytest.importorskip("mbi", reason="releases of marginals need mbi")
@@ -111,7 +111,7 @@ class _Spy(TrustedNoise):
         super().__init__(PooledOracle(OWNERS, SIZES), simulated(0, "curator", "spy"))
         self.asked: list[Sequence[Clique]] = []
 
-    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[NDArray[np.float64]]:
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
         self.asked.append(cliques)
         assert min(sigmas) > 0
         return await super().noisy(cliques, sigmas)

@@ -37,7 +37,8 @@ async def test_pooled_marginals_are_those_of_the_whole_table() -> None:
     at = At(owners(5))
     await at.pool.invite()
     found = await at.pool.marginals(MARGINALS, None)
-    for clique, counts in zip(MARGINALS.cliques, found, strict=True):
+    for clique, (counts, deviation) in zip(MARGINALS.cliques, found, strict=True):
+        assert deviation == 0.0
         assert np.array_equal(counts, marginal_counts(codes, clique, BINNING.sizes))
 
 
@@ -49,9 +50,10 @@ async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -
     at = At(owners(6), SHARED)
     await at.pool.invite()
     found = await at.pool.marginals(MARGINALS, sigmas)
-    for clique, counts, sigma in zip(MARGINALS.cliques, found, sigmas, strict=True):
+    for clique, (counts, deviation), sigma in zip(MARGINALS.cliques, found, sigmas, strict=True):
         errors = counts - marginal_counts(codes, clique, BINNING.sizes)
         spread = math.sqrt(6 / 4) * sigma  # six owners' shares, of which four must do
+        assert spread <= deviation < 1.01 * spread  # what is in the sum, for whoever asks of it
         assert np.abs(errors).max() < 6 * spread
         assert np.abs(errors).max() > 0
     lines = [line for line in at.gate.take() if line.observer == CURATOR]

@@ -1,0 +1,301 @@
+"""Answers: estimates with intervals, from whatever a release knows of means.
+
+Nothing private is read here: questions are answered from what was released, as often as anybody likes, at no
+cost in privacy (post-processing).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.answers.evidence import Evidence, Law
+from fedkme.answers.functions import (
+    ONE,
+    Function,
+    Values,
+    combined,
+    inside,
+    values_of,
+)
+from fedkme.answers.grammar import parse
+from fedkme.answers.intervals import critical, of_correlation, of_ratio
+from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, parts_of
+from fedkme.tables.table import Table
+
+FloatArray = NDArray[np.float64]
+Target = Literal["rows", "population"]
+MOST_UNSEEN = 0.4
+"""Unseen part over standard deviation up to which an interval covers with 95 to 96.6 %."""
+_STEPS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One row of the answers to questions.
+
+    Attributes:
+        question: as it was asked.
+        group: category, or bin, that it is about; empty: all.
+        estimate: NaN where nothing is known.
+        low: lower end of the 95 % interval; NaN without one.
+        high: upper end.
+        noise: standard deviation of the privacy noise in the estimate.
+        sampling: standard deviation from N rows being a sample of a population; 0 where `target` is `rows`.
+        unseen: bound on what the release cannot see; counted in the interval.
+        target: what the interval is about: the rows held, or the population that they are drawn from.
+        method: how it was computed, and what the interval leaves out.
+    """
+
+    question: str
+    group: str
+    estimate: float
+    low: float
+    high: float
+    noise: float
+    sampling: float
+    unseen: float
+    target: Target
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows that were made of a release, for questions that it does not answer itself, with their weights."""
+
+    table: Table
+    weights: FloatArray | None = None
+
+
+def ask(
+    evidence: Evidence,
+    questions: str | Sequence[str],
+    target: Target | None = None,
+    made: Callable[[], Made | None] = lambda: None,
+) -> list[Answer]:
+    """Answer questions.
+
+    Args:
+        evidence: what the release knows.
+        questions: one text, or several; each may hold several, with `;` between.
+        target: of the intervals; None: the rows held for `count` and `sum`, the population for all else.
+        made: rows of the release, for questions that it does not answer.
+
+    Raises:
+        QuestionError: a question is not understood, or is none about these columns.
+    """
+    texts = [questions] if isinstance(questions, str) else questions
+    parts = parts_of([each for text in texts for each in parse(text)], evidence.schema)
+    return [_answer(evidence, part, target, made) for part in parts]
+
+
+def _answer(
+    evidence: Evidence, part: AskedPart, target: Target | None, made: Callable[[], Made | None]
+) -> Answer:
+    quantity = part.quantity
+    about: Target = target or ("rows" if isinstance(quantity, Ratio) and quantity.total else "population")
+    found = _of(quantity, evidence, about)
+    if isinstance(found, str):
+        return _unanswered(part, about, found, evidence, made)
+    scale = evidence.rows if isinstance(quantity, Ratio) and quantity.total else 1.0
+    low, high = _limits(quantity)
+    value, start, end = (min(max(each, low), high) * scale for each in (found.value, found.low, found.high))
+    noise, sampling, unseen = (each * scale for each in (found.noise, found.sampling, found.unseen))
+    bounded = found.unseen > MOST_UNSEEN * math.hypot(found.noise, found.sampling) * (1 + 1e-9)
+    method = f"{evidence.method}; bounded: covers 95 % or more" if bounded else evidence.method
+    return Answer(part.question, part.group, value, start, end, noise, sampling, unseen, about, method)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    value: float
+    low: float
+    high: float
+    noise: float
+    sampling: float
+    unseen: float
+
+
+def _of(quantity: Quantity, evidence: Evidence, target: Target) -> _Found | str:
+    """Estimate and interval, or why there is none."""
+    match quantity:
+        case Ratio():
+            return _ratio(quantity, evidence, target)
+        case Moment():
+            return _moment(quantity, evidence, target)
+        case Quantile():
+            return _quantile(quantity, evidence, target)
+
+
+def _ratio(quantity: Ratio, evidence: Evidence, target: Target) -> _Found | str:
+    functions = (quantity.numerator, quantity.denominator or ONE)
+    law = evidence.law(functions, (1.0, 0.0))
+    for _ in range(2):  # the combination whose law counts depends on the ratio
+        if law.reason:
+            return law.reason
+        over, under = law.means.tolist()
+        if under <= 0.0:
+            return "no row is known to be in this group"
+        ratio = over / under
+        if quantity.denominator is not None:
+            law = evidence.law(functions, (1.0, -ratio))
+    over, under = law.means.tolist()
+    value = over / under
+    aa, ab, bb = law.covariance[0, 0], law.covariance[0, 1], law.covariance[1, 1]
+    noise2 = max(float(aa - 2 * value * ab + value**2 * bb), 0.0)
+    more = 0.0
+    if target == "population":
+        more = _spread(evidence, combined((1.0, -value), functions)) / evidence.rows
+    factor = critical(_over(law.unseen, noise2 + more))
+    more += 0.0 if noise2 + more else _least(law.unseen, factor)
+    low, high = of_ratio((over, under), (float(aa), float(ab), float(bb)), more, factor)
+    parts = (math.sqrt(noise2) / under, math.sqrt(more) / under, law.unseen / under)
+    offset = quantity.offset
+    return _Found(offset + value, offset + low, offset + high, *parts)
+
+
+def _moment(quantity: Moment, evidence: Evidence, target: Target) -> _Found | str:
+    start = evidence.law(quantity.functions, np.eye(len(quantity.functions))[0].tolist())
+    if start.reason:
+        return start.reason
+    slope = _slope(quantity, start)
+    if slope is None:
+        return "its variance is not told from 0"
+    law = evidence.law(quantity.functions, slope.tolist())
+    if law.reason:
+        return law.reason
+    found = _slope(quantity, law)
+    if found is None:
+        return "its variance is not told from 0"
+    slope, value = found, quantity.value(law.means)
+    noise2 = max(float(slope @ law.covariance @ slope), 0.0)
+    more = 0.0
+    if target == "population":
+        influence = combined(slope.tolist(), quantity.functions, -float(slope @ law.means))
+        more = _spread(evidence, influence) / evidence.rows
+    deviation = math.sqrt(noise2 + more)
+    half = critical(_over(law.unseen, noise2 + more)) * deviation if deviation else law.unseen
+    low, high = of_correlation(value, half) if quantity.is_correlation else (value - half, value + half)
+    return _Found(value, low, high, math.sqrt(noise2), math.sqrt(more), law.unseen)
+
+
+def _slope(quantity: Moment, law: Law) -> FloatArray | None:
+    """Gradient at estimated means; None where they are none of a distribution that varies."""
+    if law.means[-1] <= 0.0 or not quantity.limits[0] <= quantity.value(law.means) <= quantity.limits[1]:
+        return None
+    slope = quantity.slope(law.means)
+    return slope if np.isfinite(slope).all() else None
+
+
+def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found | str:
+    """Woodruff's interval: values at which the share below is not told from the level."""
+    low, high = quantity.column.bounds
+    values = np.linspace(low, high, _STEPS + 1)
+    if quantity.column.integer:
+        values = np.unique(np.rint(values))
+    level, rows = quantity.level, quantity.rows
+    reasons: list[str] = []
+    shares: dict[int, tuple[float, float, float, float]] = {}
+
+    def share(place: int) -> tuple[float, float, float, float]:
+        """Excess of the share up to a value over the level, its half-width, and both variances."""
+        if place not in shares:
+            below = inside(quantity.name, low, float(values[place]), closed=True) * rows
+            law = evidence.law((below, rows), (1.0, -level))
+            reasons.extend([law.reason] if law.reason else [])
+            away = np.array([1.0, -level])
+            noise2 = max(float(away @ law.covariance @ away), 0.0)
+            under = max(float(law.means[1]), 0.0)
+            more = level * (1.0 - level) * under / evidence.rows if target == "population" else 0.0
+            half = critical(_over(law.unseen, noise2 + more)) * math.sqrt(noise2 + more)
+            shares[place] = (float(away @ law.means), half or law.unseen, noise2, more)
+        return shares[place]
+
+    last = len(values) - 1
+    at = _first(last, lambda place: share(place)[0] >= 0.0)
+    start = _first(at, lambda place: share(place)[0] + share(place)[1] >= 0.0)
+    end = at + _first(last - at, lambda place: share(at + place)[0] - share(at + place)[1] >= 0.0)
+    if reasons:
+        return reasons[0]
+    whole = quantity.column.integer and len(values) == high - low + 1
+    ends = float(values[start if whole else max(start - 1, 0)]), float(values[end])
+    _, _, noise2, more = share(at)
+    deviation = (ends[1] - ends[0]) / (2.0 * critical(0.0))
+    of_noise = math.sqrt(noise2 / (noise2 + more)) if noise2 + more else 0.0
+    step = 0.0 if whole else (ends[1] - ends[0]) / 2.0
+    parts = (deviation * of_noise, deviation * math.sqrt(1.0 - of_noise**2), step)
+    return _Found(float(values[at]), *ends, *parts)
+
+
+def _first(last: int, holds: Callable[[int], bool]) -> int:
+    """The first place from 0 to `last` where what holds from some place on holds."""
+    low, high = 0, last
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _spread(evidence: Evidence, influence: Function) -> float:
+    """Variance over rows of a function whose mean is about 0."""
+    return max(evidence.mean(influence.square) - evidence.mean(influence) ** 2, 0.0)
+
+
+def _over(unseen: float, variance: float) -> float:
+    return unseen / math.sqrt(variance) if variance > 0.0 else 0.0
+
+
+def _least(unseen: float, factor: float) -> float:
+    """Variance that makes an interval of the unseen part where there is no noise."""
+    return (unseen / factor) ** 2
+
+
+def _limits(quantity: Quantity) -> tuple[float, float]:
+    return quantity.column.bounds if isinstance(quantity, Quantile) else quantity.limits
+
+
+def _unanswered(
+    part: AskedPart, target: Target, reason: str, evidence: Evidence, made: Callable[[], Made | None]
+) -> Answer:
+    """Answer with what rows that were made of the release have, without an interval."""
+    nothing, rows = math.nan, made()
+    value = math.nan if rows is None else _in_rows(part.quantity, evidence, rows)
+    method = f"no interval: {reason}"
+    if rows is not None:
+        method += "; the estimate is that of the synthetic rows, whose error nobody knows"
+    return Answer(
+        part.question, part.group, value, nothing, nothing, nothing, nothing, nothing, target, method
+    )
+
+
+def _in_rows(quantity: Quantity, evidence: Evidence, made: Made) -> float:
+    values = values_of(made.table, evidence.schema)
+    count = len(made.table)
+    weights = np.full(count, 1.0 / count) if made.weights is None else made.weights
+
+    def mean(function: Function) -> float:
+        return float(weights @ np.broadcast_to(_evaluated(function, values), count))
+
+    match quantity:
+        case Ratio(numerator, denominator, offset):
+            under = mean(denominator or ONE)
+            value = offset + mean(numerator) / under if under > 0.0 else math.nan
+            scale = evidence.rows if quantity.total else 1.0
+        case Moment():
+            means = np.array([mean(function) for function in quantity.functions])
+            value, scale = quantity.value(means) if means[-1] > 0.0 else math.nan, 1.0
+        case Quantile(name, _, level, rows):
+            held = np.broadcast_to(_evaluated(rows, values), count) * weights
+            order = np.argsort(values[name])
+            place = int(np.searchsorted(np.cumsum(held[order]), level * held.sum()))
+            value, scale = float(values[name][order[min(place, count - 1)]]), 1.0
+    return value * scale
+
+
+def _evaluated(function: Function, values: Values) -> FloatArray:
+    return function.of(values) if function.columns <= values.keys() else np.full((), math.nan)

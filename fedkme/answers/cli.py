@@ -1,0 +1,93 @@
+"""`fedkme ask`: questions to a release, answered with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkme.answers.answer import Answer, Target
+from fedkme.answers.grammar import CALLS
+from fedkme.verbs import AsJson, console, epilog, print_json
+
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(metavar="RELEASE", help="A release's folder: a simulation's, or a consumer's output."),
+]
+Questions = Annotated[list[str], typer.Argument(metavar="QUESTIONS", help="Questions, with ; between them.")]
+About = Annotated[
+    Target | None,
+    typer.Option(
+        "--target",
+        help="What intervals are about: the rows held, or the population that they were drawn from. "
+        "Default: rows for count and sum, the population for all else.",
+    ),
+]
+
+
+@app.command(
+    epilog=epilog(
+        "fedkme ask runs/marginals-adult-1 'mean(age) by sex; corr(age, hours-per-week)'",
+        "fedkme ask release \"share(income = '>50K' and age > 60); histogram(age, 10)\" --json",
+        "fedkme ask release \"median(age) where sex in ('Female')\" --target rows",
+        json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method",
+    )
+)
+def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJson = False) -> None:
+    """Answer questions from a release, with 95 % intervals; it costs no privacy, and asks nobody."""
+    from fedkme.answers.folder import AskedFolder
+
+    answers = AskedFolder(folder).ask(questions, about)
+    if as_json:
+        print_json([asdict(answer) for answer in answers])
+    else:
+        _show(answers)
+
+
+ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where CONDITION and by COLUMN."
+
+
+def _show(answers: Sequence[Answer]) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table("question", "group", box=SIMPLE)
+    for name in ("estimate", "95 % interval", "noise", "sampling", "unseen", "about"):
+        table.add_column(name, justify="right")
+    for row in rows_of(answers):
+        table.add_row(*row)
+    screen = console()
+    screen.print(table)
+    for method in dict.fromkeys(answer.method for answer in answers):
+        screen.print(method, soft_wrap=True)
+    screen.print("noise, sampling: standard deviations; unseen: a bound, which the interval counts")
+
+
+def rows_of(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
+    """Answers as cells of a table, method aside."""
+    return [
+        (
+            answer.question,
+            answer.group,
+            _text(answer.estimate),
+            f"{_text(answer.low)} to {_text(answer.high)}" if math.isfinite(answer.low) else "none",
+            *(_text(part) for part in (answer.noise, answer.sampling, answer.unseen)),
+            answer.target,
+        )
+        for answer in answers
+    ]
+
+
+def _text(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"

@@ -1,0 +1,194 @@
+"""Conditions of a question over the columns of a schema."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from fedkme.answers.functions import (
+    AnyColumn,
+    Cuts,
+    FloatArray,
+    Function,
+    Values,
+    columns_of,
+    equal,
+    names_of,
+)
+from fedkme.answers.grammar import (
+    Both,
+    Column,
+    ColumnTest,
+    Condition,
+    Either,
+    Not,
+    OneOf,
+    Value,
+    wrong,
+)
+from fedkme.tables.columns import GAPS, NO_GAP, Category, Numeric, days_of
+from fedkme.tables.schema import Schema
+
+_SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MOST_NAMES = 30
+
+
+class Conditions:
+    """Conditions, and columns, of questions about rows of a schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._columns = columns_of(schema)
+        self._marks = {
+            column.gaps_of: column.name
+            for column in schema.columns
+            if isinstance(column, Category) and column.gaps_of is not None
+        }
+
+    def column(self, asked: Column) -> AnyColumn:
+        """Description of a column.
+
+        Raises:
+            QuestionError: there is none of that name; says which there are.
+        """
+        if asked.name not in self._columns:
+            close = difflib.get_close_matches(asked.name, self._columns, n=1)
+            hint = f"Did you mean '{close[0]}'? " if close else ""
+            raise wrong(
+                asked.place,
+                f"there is no column '{asked.name[:40]}'",
+                f"{hint}Columns: {_listed(self._columns)}.",
+            )
+        return self._columns[asked.name]
+
+    def number(self, asked: Column, call: str) -> Numeric:
+        """A column that is a number.
+
+        Raises:
+            QuestionError: it is none.
+        """
+        column = self.column(asked)
+        if not isinstance(column, Numeric):
+            numbers = [name for name, each in self._columns.items() if isinstance(each, Numeric)]
+            raise wrong(
+                asked.place,
+                f"'{asked.name}' is no number, which '{call}' needs",
+                f"Ask for share({asked.name} = '{names_of(column)[0]}'), or of {_listed(numbers) or 'none'}.",
+            )
+        return column
+
+    def categories(self, asked: Column) -> tuple[str, ...]:
+        """Categories of a column.
+
+        Raises:
+            QuestionError: it is a number.
+        """
+        found = names_of(self.column(asked))
+        if not found:
+            named = [name for name, each in self._columns.items() if names_of(each)]
+            raise wrong(
+                asked.place,
+                f"'{asked.name}' is a number, and 'by' takes a column of categories",
+                f"Take one of {_listed(named)}, or 'where'." if named else "Ask with 'where'.",
+            )
+        return found
+
+    def present(self, name: str) -> Function | None:
+        """1 where a nullable number has a value; None where all rows have one."""
+        mark = self._marks.get(name)
+        return None if mark is None else equal(mark, GAPS.index(NO_GAP))
+
+    def function(self, condition: Condition) -> Function:
+        """1 where a condition holds, else 0; a comparison with an empty cell does not hold.
+
+        Raises:
+            QuestionError: a column or value that is not the schema's.
+        """
+        match condition:
+            case Not(inner):
+                held = self.function(inner)
+                return Function(held.columns, lambda values: 1.0 - held.of(values), held.cuts)
+            case Both(left, right):
+                return self.function(left) * self.function(right)
+            case Either(left, right):
+                one, other = self.function(left), self.function(right)
+                both = one * other
+                return Function(
+                    both.columns, lambda values: np.maximum(one.of(values), other.of(values)), both.cuts
+                )
+            case OneOf(column, values, places):
+                tests = [
+                    self._test(column, "=", value, place) for value, place in zip(values, places, strict=True)
+                ]
+                cuts = {
+                    name: frozenset[float]().union(*(t.cuts[name] for t in tests)) for name in tests[0].cuts
+                }
+                return Function(
+                    tests[0].columns, lambda values: np.max([test.of(values) for test in tests], axis=0), cuts
+                )
+            case ColumnTest(column, sign, value, place):
+                return self._test(column, sign, value, place)
+
+    def _test(self, asked: Column, sign: str, value: Value, place: int) -> Function:
+        column, name, compare = self.column(asked), asked.name, _SIGNS[sign]
+        if isinstance(column, Numeric):
+            threshold = _number(column, asked, sign, value, place)
+        else:
+            threshold = _code(names_of(column), asked, sign, value, place)
+
+        def of(values: Values) -> FloatArray:
+            return np.asarray(compare(values[name], threshold), np.float64)
+
+        cuts: Cuts = {name: frozenset([threshold])} if isinstance(column, Numeric) else {}
+        test = Function(frozenset([name]), of, cuts)
+        present = self.present(name)
+        return test if present is None else test * present
+
+
+def _number(column: Numeric, asked: Column, sign: str, value: Value, place: int) -> float:
+    if column.kind == "date":
+        try:
+            day = date.fromisoformat(str(value))
+        except ValueError:
+            raise wrong(
+                place, f"'{asked.name}' is a date", "Write it between single quotes: '2024-12-31'."
+            ) from None
+        return float(str(days_of(day)))
+    if isinstance(value, str):
+        low, high = column.bounds
+        raise wrong(place, f"'{asked.name}' is a number", f"Give one between {low:g} and {high:g}.")
+    if sign in ("=", "!=") and not column.integer:
+        raise wrong(
+            place, f"'{asked.name}' is no whole number, so hardly a row has one value", "Ask with < and >=."
+        )
+    return value
+
+
+def _code(names: tuple[str, ...], asked: Column, sign: str, value: Value, place: int) -> float:
+    if sign not in ("=", "!="):
+        raise wrong(place, f"categories of '{asked.name}' have no order", "Ask with =, != or in.")
+    if value not in names:
+        shown = f"'{value[:40]}'" if isinstance(value, str) else f"{value:g}"
+        raise wrong(
+            place,
+            f"{shown} is no category of '{asked.name}'",
+            f"Categories, between single quotes: {_listed(names)}.",
+        )
+    return float(names.index(str(value)))
+
+
+def _listed(names: Any) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
+    return ", ".join(listed[:_MOST_NAMES]) + more

@@ -1,0 +1,287 @@
+"""Means from released tables of counts: the best linear unbiased estimate, with its exact law.
+
+Let y_c = M_c x + sigma_c z be the table over columns c, x the counts of all rows and z standard normal. Split
+tables over S by their columns, R^S = sum over A in S of V_A: V_A are the functions of the columns A alone
+that have mean 0 along each of them. These spaces are orthogonal, so the parts of one table are independent,
+and each part A of y_c is the part of x's marginal over A, times 1/sqrt(n), with noise sigma_c, n being the
+codes of c's other columns together. Hence parts can be combined one by one: with
+
+    q_A = sum over measured c with A in c of 1 / (sigma_c^2 n)
+
+and p_A the mean, by these weights, of the y_c summed down to A, over N, the mean of a function h is estimated
+by sum_A <h_A, p_A>, h_A its part in V_A, with noise of covariance sum_A <g_A, h_A> / (q_A N^2). Gauss and
+Markov: no unbiased linear estimate is better. The part of no column is N, public, and has no noise. (The same
+split makes the mechanism of Xiao and others 2023, ResidualPlanner.)
+
+A function that needs a part which no measured table has is not in the span of what was released.
+
+**Bins.** A number is counted by bins. Within a cell a function is taken at its mean over values spread
+evenly; by how much it differs from that there, times the mass of the cell, is what cannot be seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.answers.evidence import Law
+from fedkme.answers.functions import Function, columns_of
+from fedkme.errors import QuestionError
+from fedkme.features.counts import Clique
+from fedkme.releases.counts import StoredCounts
+from fedkme.tables.columns import Numeric
+from fedkme.tables.schema import Schema
+
+FloatArray = NDArray[np.float64]
+MOST_POINTS = 2**22
+"""Values of a question's columns together at which its functions are computed."""
+_PIECES = 8
+_WHOLE = 16
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Points:
+    """Values of a column in each of its codes, and the share of the code that each stands for: (codes, s)."""
+
+    values: FloatArray
+    shares: FloatArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """Marginal over some columns, estimated from all tables that hold it.
+
+    Attributes:
+        table: shares of rows, in the shape of the columns.
+        variance: of the noise of a coefficient of its part.
+    """
+
+    table: FloatArray
+    variance: float
+
+
+class CountEvidence:
+    """The `Evidence` of a release of marginals."""
+
+    method = "released counts"
+
+    def __init__(self, release: StoredCounts) -> None:
+        self._release = release
+        self._binning = release.binning
+        self._place = {name: place for place, name in enumerate(self._binning.names)}
+        self._columns = columns_of(release.schema)
+        self._parts: dict[Clique, _Part | None] = {}
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the rows."""
+        return self._release.schema
+
+    @property
+    def rows(self) -> int:
+        """N, public."""
+        return self._release.rows
+
+    def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
+        """Means of functions with their noise; see `Evidence.law`."""
+        clique = self._clique(functions)
+        grid = self._grid(clique, functions)
+        at = [self._on(function, clique, grid) for function in functions]
+        tables = [_means(values, grid) for values in at]
+        means, covariance = np.zeros(len(tables)), np.zeros((len(tables), len(tables)))
+        for columns, parts in _split(tables, clique):
+            needed = max(float(np.abs(part).max()) for part in parts) > _NOTHING * _size(tables)
+            if not needed:
+                continue
+            known = self._part(columns)
+            if known is None:
+                return Law(means, covariance, math.nan, self._missing(columns))
+            means += [float((part * known.table).sum()) for part in parts]
+            flat = np.array([part.ravel() for part in parts])
+            covariance += known.variance * (flat @ flat.T)
+        return Law(means, covariance, self._unseen(at, tables, coefficients, clique, grid))
+
+    def mean(self, function: Function) -> float:
+        """Mean of a function as far as it can be seen; see `Evidence.mean`."""
+        clique = self._clique([function])
+        grid = self._grid(clique, [function])
+        return self._seen(_means(self._on(function, clique, grid), grid), clique)[0]
+
+    def _seen(self, table: FloatArray, clique: Clique) -> tuple[float, bool]:
+        """Mean of a function by cells, and whether all of it was seen."""
+        total, whole = 0.0, True
+        for columns, (part,) in _split([table], clique):
+            known = self._part(columns)
+            if known is not None:
+                total += float((part * known.table).sum())
+            elif float(np.abs(part).max()) > _NOTHING * _size([table]):
+                whole = False
+        return total, whole
+
+    def _unseen(
+        self,
+        at: Sequence[FloatArray],
+        tables: Sequence[FloatArray],
+        coefficients: Sequence[float],
+        clique: Clique,
+        grid: Sequence[_Points],
+    ) -> float:
+        """Mass of each cell times the most by which the combination differs from its mean there."""
+        values = _combined(coefficients, at)
+        middle = _combined(coefficients, tables)
+        spread = np.abs(values - np.reshape(middle, _twice(middle)))
+        away: FloatArray = np.max(spread, axis=tuple(range(1, 2 * len(grid), 2)))
+        if not away.size or float(away.max()) <= _NOTHING * _size(tables):
+            return 0.0
+        seen, whole = self._seen(away, clique)
+        return min(max(seen, 0.0), float(away.max())) if whole else float(away.max())
+
+    def _clique(self, functions: Sequence[Function]) -> Clique:
+        names = set().union(*(function.columns for function in functions))
+        return tuple(sorted(self._place[name] for name in names))
+
+    def _grid(self, clique: Clique, functions: Sequence[Function]) -> list[_Points]:
+        """Values at which functions are computed, for each column."""
+        cuts = {
+            self._place[name]: sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions)))
+            for name in set().union(*(function.columns for function in functions))
+        }
+        cells = math.prod(self._binning.sizes[column] for column in clique)
+        if cells <= MOST_POINTS:
+            for pieces in (_PIECES, 3, 1):
+                grid = [self._points(column, cuts[column], pieces) for column in clique]
+                if math.prod(points.values.size for points in grid) <= MOST_POINTS:
+                    return grid
+        raise QuestionError(
+            f"the columns of a question have {cells} cells together, which is too many",
+            "Ask about fewer columns at a time.",
+        )
+
+    def _points(self, place: int, cuts: Sequence[float], pieces: int) -> _Points:
+        column, size = self._columns[self._binning.names[place]], self._binning.sizes[place]
+        if not isinstance(column, Numeric):
+            return _Points(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
+        low, high = column.bounds
+        width = (high - low + column.integer) / size
+        bins = []
+        for code in range(size):
+            start, end = low + width * code, low + width * (code + 1)
+            if column.integer:
+                bins.append(_whole(math.ceil(start - 1e-9), math.ceil(end - 1e-9), cuts, pieces))
+            else:
+                bins.append(_real(start, high if code + 1 == size else end, cuts, pieces, code + 1 == size))
+        longest = max(len(values) for values, _ in bins)
+        values = np.array([np.pad(v, (0, longest - len(v)), mode="edge") for v, _ in bins])
+        shares = np.array([np.pad(s, (0, longest - len(s))) for _, s in bins])
+        return _Points(values, shares)
+
+    def _on(self, function: Function, clique: Clique, grid: Sequence[_Points]) -> FloatArray:
+        """Values of a function, codes and points of each column being two axes after one another."""
+        shape = [1] * (2 * len(grid))
+        values: dict[str, FloatArray] = {}
+        for axis, (place, points) in enumerate(zip(clique, grid, strict=True)):
+            own = shape.copy()
+            own[2 * axis : 2 * axis + 2] = points.values.shape
+            values[self._binning.names[place]] = points.values.reshape(own)
+        whole = [side for points in grid for side in points.values.shape]
+        return np.broadcast_to(np.asarray(function.of(values), np.float64), whole)
+
+    def _part(self, columns: Clique) -> _Part | None:
+        if columns not in self._parts:
+            self._parts[columns] = self._combined(columns)
+        return self._parts[columns]
+
+    def _combined(self, columns: Clique) -> _Part | None:
+        """All tables that hold some columns, summed down to them and averaged by precision."""
+        sizes, total, weights = self._binning.sizes, np.zeros(()), 0.0
+        if not columns:
+            return _Part(np.ones(()), 0.0)
+        for measured in self._release.measurements:
+            if not set(columns) <= set(measured.clique):
+                continue
+            table = measured.values.reshape([sizes[c] for c in measured.clique])
+            others = tuple(axis for axis, c in enumerate(measured.clique) if c not in columns)
+            spread = math.prod(sizes[c] for c in measured.clique if c not in columns)
+            weight = 1.0 / (max(measured.sigma, 1e-12) ** 2 * spread)
+            total, weights = total + weight * table.sum(axis=others), weights + weight
+        if not weights:
+            return None
+        return _Part(total / (weights * self.rows), 1.0 / (weights * self.rows**2))
+
+    def _missing(self, columns: Clique) -> str:
+        names = " and ".join(self._binning.names[column] for column in columns)
+        together = " together" if len(columns) > 1 else ""
+        return f"not in the span of what was released: {names} were not counted{together}"
+
+
+def _combined(coefficients: Sequence[float], tables: Sequence[FloatArray]) -> FloatArray:
+    found: FloatArray = np.sum([a * each for a, each in zip(coefficients, tables, strict=True)], axis=0)
+    return found
+
+
+def _means(values: FloatArray, grid: Sequence[_Points]) -> FloatArray:
+    """Mean of a function over each cell, (codes of each column)."""
+    for axis in reversed(range(len(grid))):
+        shares = grid[axis].shares
+        shape = [1] * values.ndim
+        shape[2 * axis : 2 * axis + 2] = shares.shape
+        values = (values * shares.reshape(shape)).sum(axis=2 * axis + 1)
+    return values
+
+
+def _twice(table: FloatArray) -> list[int]:
+    """Shape of a table with an axis of length 1 after each."""
+    return [side for own in np.shape(table) for side in (own, 1)]
+
+
+def _split(tables: Sequence[FloatArray], clique: Clique) -> Iterator[tuple[Clique, list[FloatArray]]]:
+    """Parts of tables over a clique, for each set of its columns, in the shape of these."""
+    axes = range(len(clique))
+    for size in range(len(clique) + 1):
+        for kept in itertools.combinations(axes, size):
+            parts = []
+            for table in tables:
+                part = table.mean(axis=tuple(axis for axis in axes if axis not in kept))
+                for axis in range(size):
+                    part = part - part.mean(axis=axis, keepdims=True)
+                parts.append(part)
+            yield tuple(clique[axis] for axis in kept), parts
+
+
+def _size(tables: Sequence[FloatArray]) -> float:
+    return max(1e-300, *(float(np.abs(table).max()) for table in tables))
+
+
+def _whole(start: int, end: int, cuts: Sequence[float], pieces: int) -> tuple[FloatArray, FloatArray]:
+    """Whole numbers from start to below end, and the share that each stands for."""
+    count = max(end - start, 1)
+    if count <= max(_WHOLE, pieces):
+        return np.arange(start, start + count, dtype=np.float64), np.full(count, 1.0 / count)
+    # A cut moves the numbers on both sides of it into groups of their own.
+    around = {value for cut in cuts for value in (math.floor(cut), math.floor(cut) + 1, math.ceil(cut) + 1)}
+    edges = sorted({start, end, *(value for value in around if start < value < end)})
+    values, shares = list[float](), list[float]()
+    for low, high in itertools.pairwise(edges):
+        chosen = np.unique(np.rint(np.linspace(low, high - 1, min(pieces, high - low))))
+        values += chosen.tolist()
+        shares += [(high - low) / count / len(chosen)] * len(chosen)
+    return np.array(values), np.array(shares)
+
+
+def _real(
+    start: float, end: float, cuts: Sequence[float], pieces: int, last: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Middles of pieces of [start, end), with the share of each, and the ends of pieces, with none."""
+    inner = [cut for cut in cuts if start < cut < end]
+    edges = np.unique(np.concatenate([np.linspace(start, end, pieces + 1), inner]))
+    below = np.nextafter(end, start) if not last else end
+    extreme = np.array([start, below, *inner])
+    values = np.concatenate([(edges[:-1] + edges[1:]) / 2.0, extreme])
+    shares = np.concatenate([np.diff(edges) / (end - start), np.zeros(len(extreme))])
+    return values, shares

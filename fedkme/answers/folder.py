@@ -1,0 +1,77 @@
+"""Folder with a release that can be asked: a simulation's, or what a consumer received.
+
+The one place that knows which implementation of `Evidence` answers for which file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from fedkme.answers.answer import Answer, Made, Target, ask
+from fedkme.answers.counts import CountEvidence
+from fedkme.answers.evidence import Evidence
+from fedkme.errors import DataError
+from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
+from fedkme.tables.files import read_arrays
+from fedkme.tables.table import table_from_arrays
+
+RELEASE, SYNTHETIC, WEIGHTED = "release.npz", "synthetic.npz", "weighted.npz"
+
+
+def evidence_of(data: bytes, source: str = "the release") -> Evidence:
+    """Evidence that a release file holds.
+
+    Raises:
+        DataError: it is no release that can be asked.
+    """
+    if protocol_of(data, source) == PROTOCOL:
+        return CountEvidence(counts_from_bytes(data, source))
+    raise DataError(f"{source} is of a method that cannot be asked", "Ask a release of marginals.")
+
+
+@dataclass(frozen=True, eq=False)
+class AskedFolder:
+    """A folder with `release.npz`, and rows that were made of it where there are any."""
+
+    folder: Path
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Evidence that the release holds.
+
+        Raises:
+            DataError: there is no release, or none that can be asked.
+        """
+        path = self.folder / RELEASE
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path} cannot be read: {error.strerror or 'unknown reason'}",
+                "Give the folder of a release, a simulation's or a consumer's 'output'.",
+            ) from None
+        return evidence_of(data, str(path))
+
+    def ask(self, questions: str | Sequence[str], target: Target | None = None) -> list[Answer]:
+        """Answer questions; see `fedkme.answers.answer.ask`.
+
+        Raises:
+            QuestionError: a question is not understood, or is none about these columns.
+            DataError: there is no release, or none that can be asked.
+        """
+        return ask(self.evidence, questions, target, self._made)
+
+    def _made(self) -> Made | None:
+        synthetic, weighted = self.folder / SYNTHETIC, self.folder / WEIGHTED
+        if synthetic.exists():
+            arrays = read_arrays(synthetic, SYNTHETIC)
+            return Made(table_from_arrays(arrays["x"], arrays.get("y")))
+        if weighted.exists():
+            arrays = read_arrays(weighted, WEIGHTED)
+            return Made(table_from_arrays(arrays["x"], None), arrays["weight"].astype(np.float64))
+        return None

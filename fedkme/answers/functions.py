@@ -1,0 +1,111 @@
+"""Functions of a row that questions are about: each is of a few columns of the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table
+
+FloatArray = NDArray[np.float64]
+Values = Mapping[str, FloatArray]
+"""Columns by name, (k,) each: numbers as they are, categories and classes by their index."""
+Cuts = Mapping[str, frozenset[float]]
+AnyColumn = Numeric | Category | Label
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Function:
+    """A function of rows.
+
+    Attributes:
+        columns: names of those that it depends on.
+        of: takes their values to a number for each row, (k,).
+        cuts: values of numeric columns at which it may jump.
+    """
+
+    columns: frozenset[str]
+    of: Callable[[Values], FloatArray]
+    cuts: Cuts = field(default_factory=dict)
+
+    def __mul__(self, other: Function) -> Function:
+        return _joined((self, other), lambda values: self.of(values) * other.of(values))
+
+    def __sub__(self, other: Function) -> Function:
+        return combined((1.0, -1.0), (self, other))
+
+    @property
+    def square(self) -> Function:
+        """Square of it."""
+        return self * self
+
+
+ONE = Function(frozenset(), lambda values: np.ones(()))
+"""1 for each row."""
+
+
+def combined(coefficients: Sequence[float], functions: Sequence[Function], constant: float = 0.0) -> Function:
+    """Linear combination of functions, and a constant."""
+
+    def of(values: Values) -> FloatArray:
+        parts = (a * f.of(values) for a, f in zip(coefficients, functions, strict=True))
+        return sum(parts, start=np.asarray(constant))
+
+    return _joined(functions, of)
+
+
+def number(name: str, centre: float = 0.0) -> Function:
+    """A column less a number."""
+    return Function(frozenset([name]), lambda values: values[name] - centre)
+
+
+def inside(name: str, low: float, high: float, closed: bool) -> Function:
+    """1 where low <= column < high, or <= high where the interval is closed."""
+
+    def of(values: Values) -> FloatArray:
+        above = values[name] >= low
+        return (above & (values[name] <= high if closed else values[name] < high)).astype(np.float64)
+
+    return Function(frozenset([name]), of, {name: frozenset([low, high])})
+
+
+def equal(name: str, code: float) -> Function:
+    """1 where a column is a number, or a category by its index."""
+    return Function(frozenset([name]), lambda values: (values[name] == code).astype(np.float64))
+
+
+def columns_of(schema: Schema) -> dict[str, AnyColumn]:
+    """Columns of a table by name; the label's last."""
+    columns: dict[str, AnyColumn] = {name: column for column in schema.columns for name in column.names}
+    if schema.label is not None:
+        columns[schema.label.name] = schema.label
+    return columns
+
+
+def names_of(column: AnyColumn) -> tuple[str, ...]:
+    """Categories or classes of a column; none of a number."""
+    if isinstance(column, Numeric):
+        return ()
+    return column.categories if isinstance(column, Category) else column.classes
+
+
+def values_of(table: Table, schema: Schema) -> dict[str, FloatArray]:
+    """Columns of a table, by name."""
+    values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
+    if schema.label is not None and table.labels is not None:
+        values[schema.label.name] = table.labels.astype(np.float64)
+    return values
+
+
+def _joined(functions: Sequence[Function], of: Callable[[Values], FloatArray]) -> Function:
+    cuts: dict[str, frozenset[float]] = {}
+    for function in functions:
+        for name, places in function.cuts.items():
+            cuts[name] = cuts.get(name, frozenset()) | places
+    columns = reduce(frozenset.union, (function.columns for function in functions), frozenset[str]())
+    return Function(columns, of, cuts)

@@ -1,0 +1,318 @@
+"""The language of questions: a recursive-descent parser from text to values.
+
+    questions   = question { ";" question }
+    question    = call { "where" condition | "by" column }
+    call        = "count" "(" [ condition ] ")" | "share" "(" condition ")"
+                | ( "mean" | "sum" | "var" | "median" ) "(" column ")"
+                | "quantile" "(" column "," number ")" | "histogram" "(" column [ "," number ] ")"
+                | "corr" "(" column "," column ")"
+    condition   = conjunction { "or" conjunction }
+    conjunction = negation { "and" negation }
+    negation    = "not" negation | "(" condition ")" | column test
+    test        = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
+
+A column is a name (letters, digits, `_`, `-`, `.`) or any text between double quotes; a value is a number, or
+a category, a class or a date between single quotes. Words of the language may be written in capitals.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+from fedkme.errors import QuestionError
+
+MOST_CHARACTERS = 20_000
+_DEEPEST = 50
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<name>[^\W\d][\w.-]*)|"(?P<quoted>[^"]+)"|'(?P<text>[^']*)'
+    |(?P<sign><=|>=|!=|<>|==|[=<>(),;]))""",
+    re.VERBOSE,
+)
+_ONE_COLUMN = ("mean", "sum", "var", "median")
+CALLS = ("count", "share", *_ONE_COLUMN, "quantile", "histogram", "corr")
+"""Words that a question begins with."""
+_SIGNS = {"==": "=", "<>": "!="}
+Value: TypeAlias = float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A name in a question, and where it stands in the text, from 1."""
+
+    name: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTest:
+    """Test of a column against a value, which stands at `place`."""
+
+    column: Column
+    sign: str
+    value: Value
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Test whether a column has one of some values."""
+
+    column: Column
+    values: tuple[Value, ...]
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Condition that holds where another does not."""
+
+    inner: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Condition that holds where two do."""
+
+    left: Condition
+    right: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Condition that holds where one of two does."""
+
+    left: Condition
+    right: Condition
+
+
+Condition: TypeAlias = ColumnTest | OneOf | Not | Both | Either
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuestion:
+    """One question as it was written.
+
+    Attributes:
+        text: of it alone.
+        call: one of CALLS.
+        columns: its arguments that are columns.
+        number: its argument that is a number: a quantile's level, a histogram's bins.
+        condition: argument of `count` and `share`.
+        where: rows that it is about; None: all.
+        by: column for each of whose categories it is answered.
+    """
+
+    text: str
+    call: str
+    columns: tuple[Column, ...] = ()
+    number: float | None = None
+    condition: Condition | None = None
+    where: Condition | None = None
+    by: Column | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    place: int
+    """Character of the text, from 1."""
+    end: int
+
+
+def parse(text: str) -> list[ParsedQuestion]:
+    """Read questions.
+
+    Raises:
+        QuestionError: the text is none; says what is wrong at which character.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise QuestionError(
+            f"a question of {len(text)} characters is longer than {MOST_CHARACTERS}", "Ask in parts."
+        )
+    return _Parser(text).questions()
+
+
+def wrong(place: int, cause: str, remedy: str) -> QuestionError:
+    """Error at a character of a question, counted from 1."""
+    return QuestionError(f"at character {place}: {cause}", remedy)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(_tokens(text))
+        self._at = 0
+        self._depth = 0
+
+    def questions(self) -> list[ParsedQuestion]:
+        found = []
+        while self._next.kind != "end":
+            if not self._took(";"):
+                found.append(self._question())
+                if self._next.kind != "end":
+                    self._take(";", "the question ends here, or goes on with 'where' or 'by'")
+        if not found:
+            raise QuestionError("there is no question", 'Ask for example "mean(age) by sex".')
+        return found
+
+    def _question(self) -> ParsedQuestion:
+        start = self._next
+        call = self._word(CALLS, f"a question begins with one of {', '.join(CALLS)}")
+        self._take("(", f"'{call}' is followed by its arguments in parentheses")
+        columns, number, condition = self._arguments(call)
+        self._take(")", f"the arguments of '{call}' end here")
+        where: Condition | None = None
+        by: Column | None = None
+        while self._is_word("where", "by"):
+            token = self._next
+            word = self._word(("where", "by"), "")
+            if (where if word == "where" else by) is not None:
+                raise wrong(token.place, f"'{word}' stands twice", "Join conditions with 'and'; ask by one.")
+            if word == "where":
+                where = self._condition()
+            else:
+                by = self._column()
+        end = self._tokens[self._at - 1].end
+        text = " ".join(self._text[start.place - 1 : end].split())
+        return ParsedQuestion(text, call, columns, number, condition, where, by)
+
+    def _arguments(self, call: str) -> tuple[tuple[Column, ...], float | None, Condition | None]:
+        if call in ("count", "share"):
+            if call == "count" and self._next.text == ")":
+                return (), None, None
+            return (), None, self._condition()
+        columns = (self._column(),)
+        if call == "corr":
+            self._take(",", "'corr' takes two columns")
+            return (*columns, self._column()), None, None
+        if call == "quantile":
+            self._take(",", "'quantile' takes a column and a level, such as 0.9")
+            return columns, self._number(), None
+        if call == "histogram" and self._took(","):
+            return columns, self._number(), None
+        return columns, None, None
+
+    def _condition(self) -> Condition:
+        return self._joined("or", Either, lambda: self._joined("and", Both, self._negation))
+
+    def _joined(
+        self, word: str, kind: Callable[[Condition, Condition], Condition], part: Callable[[], Condition]
+    ) -> Condition:
+        found = part()
+        while self._is_word(word):
+            self._at += 1
+            found = kind(found, part())
+        return found
+
+    def _negation(self) -> Condition:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise wrong(self._next.place, "conditions are nested too deeply", "Ask in parts.")
+        try:
+            if self._is_word("not"):
+                self._at += 1
+                return Not(self._negation())
+            if self._took("("):
+                inner = self._condition()
+                self._take(")", "a parenthesis is closed here")
+                return inner
+            return self._test()
+        finally:
+            self._depth -= 1
+
+    def _test(self) -> Condition:
+        column = self._column()
+        negated = self._is_word("not")
+        if negated:
+            self._at += 1
+        if negated or self._is_word("in"):
+            self._word(("in",), "'not' after a column is followed by 'in'")
+            return Not(self._membership(column)) if negated else self._membership(column)
+        sign = self._next
+        if sign.kind != "sign" or sign.text in "(),;":
+            self._expected("a column is followed by =, !=, <, <=, >, >= or in")
+        self._at += 1
+        place = self._next.place
+        return ColumnTest(column, _SIGNS.get(sign.text, sign.text), self._value(), place)
+
+    def _membership(self, column: Column) -> OneOf:
+        self._take("(", "'in' is followed by values in parentheses")
+        places, values = [self._next.place], [self._value()]
+        while self._took(","):
+            places.append(self._next.place)
+            values.append(self._value())
+        self._take(")", "the list of values ends here")
+        return OneOf(column, tuple(values), tuple(places))
+
+    def _column(self) -> Column:
+        token = self._next
+        if token.kind not in ("name", "quoted"):
+            self._expected("a column's name stands here")
+        self._at += 1
+        return Column(token.text, token.place)
+
+    def _value(self) -> Value:
+        token = self._next
+        if token.kind not in ("number", "text"):
+            self._expected("a value stands here: a number, or a name between single quotes")
+        self._at += 1
+        return float(token.text) if token.kind == "number" else token.text
+
+    def _number(self) -> float:
+        if self._next.kind != "number":
+            self._expected("a number stands here")
+        self._at += 1
+        return float(self._tokens[self._at - 1].text)
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _is_word(self, *words: str) -> bool:
+        return self._next.kind == "name" and self._next.text.lower() in words
+
+    def _word(self, words: tuple[str, ...], expected: str) -> str:
+        if not self._is_word(*words):
+            self._expected(expected)
+        self._at += 1
+        return self._tokens[self._at - 1].text.lower()
+
+    def _took(self, sign: str) -> bool:
+        found = self._next.kind == "sign" and self._next.text == sign
+        self._at += found
+        return found
+
+    def _take(self, sign: str, expected: str) -> None:
+        if not self._took(sign):
+            self._expected(f"{expected}: '{sign}'")
+
+    def _expected(self, expected: str) -> NoReturn:
+        token = self._next
+        seen = f"'{token.text[:40]}'" if token.kind != "end" else "the end"
+        raise wrong(token.place, f"{seen} is not understood", f"Here {expected}.")
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, at = [], 0
+    while text[at:].strip():
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            at += len(text[at:]) - len(text[at:].lstrip())
+            raise wrong(
+                at + 1,
+                f"{text[at]!r} is not understood",
+                "Names of columns with other signs stand between double quotes, values between single ones.",
+            )
+        kind, at = match.lastgroup, match.end()
+        value = match.group(kind)
+        if kind == "number" and not math.isfinite(float(value)):
+            raise wrong(match.start(kind) + 1, "the number is too large", "Give a smaller one.")
+        quotes = kind in ("quoted", "text")
+        found.append(_Token(kind, value, match.start(kind) + 1 - quotes, at))
+    return [*found, _Token("end", "", len(text.rstrip()) + 1, len(text))]

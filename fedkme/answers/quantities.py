@@ -1,0 +1,235 @@
+"""Questions as quantities, each made of means of functions over rows, with the values that it can have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.answers.conditions import Conditions
+from fedkme.answers.functions import ONE, Function, equal, inside, number
+from fedkme.answers.grammar import ParsedQuestion, wrong
+from fedkme.errors import QuestionError
+from fedkme.tables.schema import Numeric, Schema
+
+FloatArray = NDArray[np.float64]
+Scale = Literal["rows", "one"]
+MOST_BINS = 1000
+MOST_ANSWERS = 10_000
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ratio:
+    """offset + E numerator / E denominator, or N times that.
+
+    Attributes:
+        numerator: over the rows that the question is about; 0 for others.
+        denominator: 1 for these rows; None: all rows.
+        offset: public number that the numerator was centred by.
+        limits: smallest and largest value that there can be.
+        total: whether it is a number of rows, or a sum over them: N times the mean.
+    """
+
+    numerator: Function
+    denominator: Function | None
+    offset: float
+    limits: tuple[float, float]
+    total: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Moment:
+    """A function of means: variance or correlation.
+
+    Attributes:
+        functions: whose means it is made of.
+        value: of the means, (k,).
+        slope: gradient at the means, (k,).
+        limits: smallest and largest value that there can be.
+        is_correlation: whether intervals are by Fisher's z.
+    """
+
+    functions: tuple[Function, ...]
+    value: Callable[[FloatArray], float]
+    slope: Callable[[FloatArray], FloatArray]
+    limits: tuple[float, float]
+    is_correlation: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Quantile:
+    """Smallest value of a column that at least a share `level` of rows do not exceed."""
+
+    name: str
+    column: Numeric
+    level: float
+    rows: Function
+
+
+Quantity: TypeAlias = Ratio | Moment | Quantile
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AskedPart:
+    """One answer of a question: its group, such as `sex = Female` or a bin, and its quantity."""
+
+    question: str
+    group: str
+    quantity: Quantity
+
+
+def parts_of(questions: Sequence[ParsedQuestion], schema: Schema) -> list[AskedPart]:
+    """Every answer that questions ask for, in order.
+
+    Raises:
+        QuestionError: a column, a category or an argument that does not fit the schema.
+    """
+    conditions = Conditions(schema)
+    found: list[AskedPart] = []
+    for question in questions:
+        for name, rows in _groups(question, conditions):
+            for piece, quantity in _quantities(question, rows, conditions):
+                group = ", ".join(text for text in (name, piece) if text)
+                found.append(AskedPart(question.text, group, quantity))
+    if len(found) > MOST_ANSWERS:
+        raise QuestionError(
+            f"these questions have {len(found)} answers and {MOST_ANSWERS} are the limit", "Ask in parts."
+        )
+    return found
+
+
+def _groups(question: ParsedQuestion, conditions: Conditions) -> Iterator[tuple[str, Function | None]]:
+    """Name, and 1 for the rows, of each group; None: all rows."""
+    rows = None if question.where is None else conditions.function(question.where)
+    if question.by is None:
+        yield "", rows
+        return
+    for code, name in enumerate(conditions.categories(question.by)):
+        chosen = equal(question.by.name, float(code))
+        yield f"{question.by.name} = {name}", chosen if rows is None else rows * chosen
+
+
+def _quantities(
+    question: ParsedQuestion, rows: Function | None, conditions: Conditions
+) -> Iterator[tuple[str, Quantity]]:
+    if question.call in ("count", "share"):
+        yield "", _counted(question, rows, conditions)
+        return
+    columns = [(each.name, conditions.number(each, question.call)) for each in question.columns]
+    for name, _ in columns:
+        if (present := conditions.present(name)) is not None:
+            rows = present if rows is None else rows * present
+    (name, column), *_ = columns
+    match question.call:
+        case "histogram":
+            yield from _histogram(question, name, column, rows)
+        case "median" | "quantile":
+            yield "", _quantile(question, name, column, rows)
+        case "var":
+            yield "", _variance(name, column, rows)
+        case "corr":
+            yield "", _correlation(columns, rows)
+        case call:
+            yield "", _mean(name, column, rows, total=call == "sum")
+
+
+def _counted(question: ParsedQuestion, rows: Function | None, conditions: Conditions) -> Ratio:
+    asked = None if question.condition is None else conditions.function(question.condition)
+    held = [each for each in (asked, rows) if each is not None]
+    numerator = ONE
+    for each in held:
+        numerator = each if numerator is ONE else numerator * each
+    if question.call == "count":
+        return Ratio(numerator, None, 0.0, (0.0, 1.0), total=True)
+    return Ratio(numerator, rows, 0.0, (0.0, 1.0))
+
+
+def _mean(name: str, column: Numeric, rows: Function | None, total: bool) -> Ratio:
+    low, high = column.bounds
+    middle = 0.0 if total and rows is not None else (low + high) / 2.0  # 0 for rows that are left out
+    value = number(name, middle)
+    numerator = value if rows is None else value * rows
+    limits = (min(low, 0.0), max(high, 0.0)) if total and rows is not None else (low, high)
+    return Ratio(numerator, None if total else rows, middle, limits, total)
+
+
+def _histogram(
+    question: ParsedQuestion, name: str, column: Numeric, rows: Function | None
+) -> Iterator[tuple[str, Quantity]]:
+    bins = 10.0 if question.number is None else question.number
+    if not (bins.is_integer() and 1 <= bins <= MOST_BINS):
+        raise wrong(question.columns[0].place, f"{bins:g} bins are none of 1 to {MOST_BINS}", "Take fewer.")
+    low, high = column.bounds
+    end = high + column.integer
+    edges = np.linspace(low, end, int(bins) + 1)
+    if column.integer:
+        edges = np.unique(np.ceil(edges - 1e-9))
+    for start, stop in zip(edges.tolist(), edges[1:].tolist(), strict=False):
+        last = stop == end
+        chosen = inside(name, start, high if last else stop, closed=last)
+        numerator = chosen if rows is None else chosen * rows
+        yield f"{name} {_bin(start, stop, last, column)}", Ratio(numerator, rows, 0.0, (0.0, 1.0))
+
+
+def _bin(start: float, stop: float, last: bool, column: Numeric) -> str:
+    if column.integer:
+        return f"{start:.12g}" if stop - start == 1 else f"{start:.12g} to {stop - 1:.12g}"
+    return f"[{start:.6g}, {stop:.6g}{']' if last else ')'}"
+
+
+def _quantile(question: ParsedQuestion, name: str, column: Numeric, rows: Function | None) -> Quantile:
+    level = 0.5 if question.number is None else question.number
+    if not 0.0 < level < 1.0:
+        raise wrong(question.columns[0].place, f"a level of {level:g} is not between 0 and 1", "Take 0.9.")
+    return Quantile(name, column, level, ONE if rows is None else rows)
+
+
+def _over(functions: Sequence[Function], rows: Function | None) -> tuple[Function, ...]:
+    """Functions over some rows, and 1 for these rows last."""
+    if rows is None:
+        return (*functions, ONE)
+    return (*(each * rows for each in functions), rows)
+
+
+def _variance(name: str, column: Numeric, rows: Function | None) -> Moment:
+    low, high = column.bounds
+    value = number(name, (low + high) / 2.0)
+
+    def of(m: FloatArray) -> float:
+        return float(m[0] / m[2] - (m[1] / m[2]) ** 2)
+
+    def slope(m: FloatArray) -> FloatArray:
+        mean = m[1] / m[2]
+        found: FloatArray = np.array([1.0, -2.0 * mean, 2.0 * mean**2 - m[0] / m[2]]) / m[2]
+        return found
+
+    return Moment(_over((value.square, value), rows), of, slope, (0.0, (high - low) ** 2 / 4.0))
+
+
+def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) -> Moment:
+    (one, first), (two, second) = columns
+    a, b = number(one, sum(first.bounds) / 2.0), number(two, sum(second.bounds) / 2.0)
+
+    def parts(m: FloatArray) -> tuple[float, float, float, float, float]:
+        ab, x, y, aa, bb = (m[:5] / m[5]).tolist()
+        return ab - x * y, aa - x * x, bb - y * y, x, y
+
+    def of(m: FloatArray) -> float:
+        both, of_a, of_b, _, _ = parts(m)
+        return both / math.sqrt(of_a * of_b) if of_a > 0 and of_b > 0 else math.nan
+
+    def slope(m: FloatArray) -> FloatArray:
+        _, of_a, of_b, x, y = parts(m)
+        r, root = of(m), math.sqrt(max(of_a * of_b, 1e-300))
+        # dr = (d cov) / root - r/2 (d va / va + d vb / vb)
+        on = np.array(
+            [1.0 / root, -y / root + r * x / of_a, -x / root + r * y / of_b, -r / 2 / of_a, -r / 2 / of_b]
+        )
+        found: FloatArray = np.append(on, -float(on @ (m[:5] / m[5]))) / m[5]
+        return found
+
+    return Moment(_over((a * b, a, b, a.square, b.square), rows), of, slope, (-1.0, 1.0), True)

@@ -1,0 +1,84 @@
+"""`fedkme ask` and `rel.ask`: the folder of a release, from a terminal and from a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkme.answers.folder import AskedFolder
+from fedkme.cli import main
+from fedkme.errors import DataError
+from fedkme.tables.npz import npz_bytes
+from sim.api.releases import ReleaseResult
+from tests.fedkme.answers.people import people, released
+
+pytest.importorskip("mbi")
+COLUMNS = [
+    *("question", "group", "estimate", "low", "high", "noise", "sampling", "unseen", "target", "method"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A consumer's folder: the release, and rows that were made of it."""
+    (tmp_path / "release.npz").write_bytes(released(kind="marginals", mechanism="independent"))
+    table = people(300, 5)
+    assert table.labels is not None
+    (tmp_path / "synthetic.npz").write_bytes(npz_bytes({"x": table.values, "y": table.labels}))
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: Any) -> tuple[int, str]:
+    monkeypatch.setattr("sys.argv", ["fedkme", "ask", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out = capsys.readouterr()
+    return int(end.value.code or 0), out.out + out.err
+
+
+def test_answers_are_a_table_for_people_and_a_list_for_programs(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = "count(sex = 'female'); share(ill = 'yes' and sex = 'male')"
+    code, text = said(capsys, monkeypatch, folder, questions)
+    assert code == 0
+    assert "95 % interval" in text
+    assert "not counted together; the estimate is that of the synthetic rows" in text
+    code, text = said(capsys, monkeypatch, folder, questions, "--json", "--target", "population")
+    counted, share = json.loads(text)
+    assert list(counted) == COLUMNS
+    assert counted["low"] < counted["estimate"] < counted["high"]
+    assert (share["low"], share["target"]) == (None, "population")
+
+
+def test_a_question_that_is_not_understood_ends_with_its_number_and_the_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, text = said(capsys, monkeypatch, folder, "mean(pressure)")
+    assert code == 15
+    assert text.startswith(
+        "error 15 (question): at character 6: there is no column 'pressure'. Columns: age,"
+    )
+
+
+def test_a_program_gets_a_data_frame(folder: Path) -> None:
+    rel = ReleaseResult(folder, {"method": "marginals", "rows": 300})
+    frame = rel.ask(["mean(visits)", "share(sex = 'female'); count()"])
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == COLUMNS
+    assert frame.estimate.iloc[2] == 20_000
+    assert np.isclose(frame.estimate.iloc[1], 0.6, atol=0.02)
+    assert (rel.ask("count(ill = 'yes')", target="population").target == "population").all()
+
+
+def test_a_folder_without_a_release_says_which_folders_have_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Give the folder of a release"):
+        AskedFolder(tmp_path).ask("count()")
+    (tmp_path / "release.npz").write_bytes(npz_bytes({"x": np.zeros(3)}))
+    with pytest.raises(DataError, match="is no release"):
+        AskedFolder(tmp_path).ask("count()")

@@ -1,0 +1,142 @@
+"""Answers from released counts: exact without noise, with a law that is known with it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedkme.answers.answer import Answer, Made, ask
+from fedkme.answers.counts import CountEvidence
+from fedkme.errors import DataError, QuestionError
+from fedkme.features.binning import Binning
+from fedkme.features.counts import Clique, marginal_counts
+from fedkme.privacy.noise import simulated
+from fedkme.releases.counts import Measurement, StoredCounts, counts_from_bytes
+from fedkme.tables.npz import npz_arrays, npz_bytes
+from tests.fedkme.answers.people import ROWS, people, released, schema
+
+BINS = 16
+AGE, INCOME, VISITS, SEX, REGION, ILL = range(6)
+TABLE = people()
+CODES = Binning(schema(), BINS).encode(TABLE, "all")
+VALUES = {**dict(zip(schema().names, TABLE.values.T, strict=True)), "ill": TABLE.labels}
+
+
+def counted(cliques: dict[Clique, float], seed: int | None = None) -> CountEvidence:
+    """Tables with the noise that is named, or whose noise is only said to be so without a seed."""
+    sizes, measured = Binning(schema(), BINS).sizes, []
+    for clique, sigma in cliques.items():
+        values = marginal_counts(CODES, clique, sizes).astype(float)
+        if seed is not None:
+            values += simulated(seed, "curator", str(clique)).gaussian(sigma, values.size)
+        measured.append(Measurement(clique, values, sigma))
+    settings = {"bins": BINS}
+    return CountEvidence(StoredCounts(schema(), settings, "aim", ROWS, 5, tuple(measured), (), {}, {}))
+
+
+def one(evidence: CountEvidence, question: str) -> Answer:
+    (answer,) = ask(evidence, question)
+    return answer
+
+
+def test_answers_are_those_of_the_rows_where_the_counts_have_no_noise() -> None:
+    pairs: dict[Clique, float] = dict.fromkeys(itertools.combinations(range(6), 2), 1e-9)
+    evidence = counted(pairs)
+    old, ill = VALUES["age"] > 60, VALUES["ill"] == 1
+    female = VALUES["sex"] == 0
+    visits = VALUES["visits"]
+    expected = {
+        "count()": ROWS,
+        "count(ill = 'yes')": ill.sum(),
+        "share(ill = 'yes') where sex = 'female'": ill[female].mean(),
+        "sum(visits) where sex = 'female'": visits[female].sum(),
+        "mean(visits)": visits.mean(),
+        "var(visits) where sex != 'male'": visits[female].var(),
+        "quantile(visits, 0.9)": np.quantile(visits, 0.9),
+        "share(visits in (1, 2) or not sex = 'male')": (np.isin(visits, (1, 2)) | female).mean(),
+        "share(age >= 18)": 1.0,
+    }
+    for question, value in expected.items():
+        answer = one(evidence, question)
+        assert answer.estimate == pytest.approx(value, rel=1e-6), question
+        assert answer.unseen == pytest.approx(0.0, abs=1e-9)
+    # Bins hide where in them a number lies: the interval counts that, and says so.
+    for question, value in {
+        "mean(age) by sex": VALUES["age"][female].mean(),
+        "share(ill = 'yes' and age > 60)": (old & ill).mean(),
+        "corr(age, visits)": np.corrcoef(VALUES["age"], visits)[0, 1],
+        "mean(income)": VALUES["income"].mean(),
+        "median(income)": np.median(VALUES["income"]),
+    }.items():
+        answer, *_ = ask(evidence, question)
+        assert answer.low < value < answer.high, question
+        assert answer.unseen > 0
+
+
+def test_the_noise_of_an_answer_is_that_of_the_best_combination() -> None:
+    # By hand: sex is in its own table and in that with the label; y1 and the sum of the other are averaged.
+    evidence = counted({(SEX,): 10.0, (SEX, ILL): 20.0}, seed=4)
+    found = one(evidence, "count(sex = 'male')")
+    # Of +-1/2 on two cells: variance sigma^2 / 2 each, the second table summed over two classes.
+    precision = 1 / (10.0**2 / 2) + 1 / (20.0**2 * 2 / 2)
+    assert found.noise == pytest.approx(math.sqrt(1 / precision))
+    assert found.sampling == 0
+    assert found.high - found.low == pytest.approx(2 * 1.959964 * found.noise, rel=1e-4)
+    share = one(evidence, "share(sex = 'male')")
+    assert share.sampling == pytest.approx(math.sqrt(0.4 * 0.6 / ROWS), rel=0.02)
+    (rows,) = ask(evidence, "share(sex = 'male')", target="rows")
+    assert (rows.sampling, rows.target, share.target) == (0.0, "rows", "population")
+
+
+def test_columns_that_were_not_counted_together_are_not_answered() -> None:
+    evidence = counted({(SEX,): 5.0, (ILL,): 5.0, (AGE,): 5.0})
+    answer = one(evidence, "share(ill = 'yes' and sex = 'male')")
+    assert math.isnan(answer.estimate)
+    assert math.isnan(answer.low)
+    assert "not in the span of what was released: sex and ill were not counted together" in answer.method
+    (made,) = ask(evidence, answer.question, made=lambda: Made(TABLE))
+    truth = ((VALUES["ill"] == 1) & (VALUES["sex"] == 1)).mean()
+    assert made.estimate == pytest.approx(truth)
+    assert math.isnan(made.high)
+    # What is a sum of functions of one column each needs no table of both.
+    assert not math.isnan(one(evidence, "count(sex = 'male')").low)
+
+
+def test_groups_that_nobody_is_known_to_be_in_are_said_to_be_so() -> None:
+    evidence = counted({(AGE, REGION): 4000.0}, seed=1)
+    answers = ask(evidence, 'mean(age) by "home region"')
+    assert all(math.isnan(a.low) or (a.low, a.high) == (18.0, 97.0) or a.low < a.high for a in answers)
+    assert any("no row is known to be in this group" in a.method or a.high == 97.0 for a in answers)
+
+
+def test_a_question_of_too_many_cells_is_refused() -> None:
+    wide = replace(counted({(SEX,): 1.0})._release, settings={"bins": 4096})
+    with pytest.raises(QuestionError, match="cells together"):
+        ask(
+            CountEvidence(replace(wide, fitted=())),
+            "share(age > 20 and income > 3 and visits > 1)",
+        )
+
+
+@pytest.mark.parametrize("mechanism", ["mst", "independent"])
+def test_a_release_can_be_asked_as_it_is_kept(mechanism: str) -> None:
+    pytest.importorskip("mbi")
+    evidence = CountEvidence(counts_from_bytes(released(kind="marginals", mechanism=mechanism)))
+    share = one(evidence, "share(ill = 'yes')")
+    assert abs(share.estimate - VALUES["ill"].mean()) < 5 * share.noise
+    pair = one(evidence, "share(ill = 'yes' and \"home region\" = 'b')")
+    assert math.isnan(pair.low) == (mechanism == "independent")  # MST keeps all pairs that were paid for
+
+
+def test_a_release_of_an_earlier_version_is_one_clear_line() -> None:
+    arrays = npz_arrays(counted({(SEX,): 1.0})._release.to_bytes(), "the release")
+    about = json.loads(arrays["about"].tobytes())
+    about["sigmas"] = about.pop("deviations")
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    with pytest.raises(DataError, match="made by an earlier version, which did not write down the noise"):
+        counts_from_bytes(npz_bytes(arrays))

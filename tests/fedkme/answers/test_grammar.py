@@ -1,0 +1,68 @@
+"""The language of questions: what is read, and what is refused at which character."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedkme.answers.grammar import Both, Column, ColumnTest, Either, Not, OneOf, parse
+from fedkme.answers.quantities import parts_of
+from fedkme.errors import QuestionError
+from tests.fedkme.answers.people import schema
+
+
+def test_the_questions_of_the_issue_are_read() -> None:
+    # Issue 16, item 3: "mean(age) by sex; share(ill = 'yes' and age > 60); histogram(income, 10); corr(a, b)"
+    mean, share, histogram, corr = parse(
+        "mean(age) by sex; share(ill = 'yes' and age > 60); histogram(income, 10); corr(age, income)"
+    )
+    assert (mean.call, mean.columns[0].name, mean.by) == ("mean", "age", Column("sex", 14))
+    ill, age = ColumnTest(Column("ill", 25), "=", "yes", 31), ColumnTest(Column("age", 41), ">", 60.0, 47)
+    assert share.condition == Both(ill, age)
+    assert (histogram.number, [c.name for c in corr.columns]) == (10.0, ["age", "income"])
+    assert share.text == "share(ill = 'yes' and age > 60)"
+
+
+def test_and_binds_more_closely_than_or_and_not_more_than_both() -> None:
+    (question,) = parse("COUNT(not a = 1 AND b = 2 or (c in (1, 2) and d not in ('x')))")
+    match question.condition:
+        case Either(Both(Not(ColumnTest()), ColumnTest()), Both(OneOf(_, values, _), Not(OneOf()))):
+            assert values == (1.0, 2.0)
+        case other:
+            pytest.fail(f"read as {other}")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("", None, "there is no question"),
+        ("mean age", 6, "'age' is not understood"),
+        ("average(age)", 1, "'average' is not understood"),
+        ("mean(age) by", 13, "the end is not understood"),
+        ("mean(agee)", 6, "Did you mean 'age'? Columns: age, income, visits, sex, home region, ill."),
+        ("share(sex = 'f')", 13, "Categories, between single quotes: female, male."),
+        ("share(sex > 'female')", 13, "have no order"),
+        ("share(age > 'old')", 13, "Give one between 18 and 97"),
+        ("share(income = 3)", 16, "Ask with < and >="),
+        ("mean(sex)", 6, "Ask for share(sex = 'female')"),
+        ("mean(age) by visits", 14, "Take one of sex, home region, ill"),
+        ("mean(age) by sex by ill", 18, "'by' stands twice"),
+        ("quantile(age, 1)", 10, "not between 0 and 1"),
+        ("histogram(age, 0)", 11, "0 bins"),
+        ("count(age # 3)", 11, "'#' is not understood"),
+        ("count(" + 60 * "(" + "age>3", 57, "nested too deeply"),
+        ("mean(age) mean(age)", 11, "';'"),
+        ("count(1e999 = age)", 7, "too large"),
+    ],
+)
+def test_what_is_not_understood_is_one_line_with_its_place(text: str, place: int | None, said: str) -> None:
+    with pytest.raises(QuestionError) as caught:
+        parts_of(parse(text), schema())
+    line = str(caught.value)
+    assert said in line
+    assert "\n" not in line
+    assert place is None or f"at character {place}:" in line
+
+
+def test_names_with_spaces_stand_between_double_quotes() -> None:
+    parts = parts_of(parse('mean(age) by "home region" where visits >= 2'), schema())
+    assert [part.group for part in parts] == [f"home region = {name}" for name in "abcd"]
