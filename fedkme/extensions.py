@@ -18,9 +18,9 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -44,7 +44,7 @@ def registered(group: str) -> Mapping[str, Any]:
         ExtensionError: a value cannot be imported, or two packages register the same name.
     """
     found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+    for entry in sorted(installed().select(group=group), key=lambda entry: entry.name):
         if (other := found.setdefault(entry.name, entry)) is not entry:
             raise ExtensionError(
                 f"{_package(other)} and {_package(entry)} both register '{entry.name}' in {group}",
@@ -155,6 +155,12 @@ class Kinds(Generic[ModelT]):
     def _wrong(self, where: tuple[str, ...], given: object, message: str = "") -> ValidationError:
         error = "missing" if not message else PydanticCustomError("kind", "{message}", {"message": message})
         return ValidationError.from_exception_data(self.noun, [{"type": error, "loc": where, "input": given}])
+
+
+@cache
+def installed() -> EntryPoints:
+    """Entry points of all packages: to find those of one group takes a file of each package, too."""
+    return cast(EntryPoints, entry_points())  # typed so from Python 3.12 on
 
 
 def _load(entry: EntryPoint) -> Any:

@@ -1,4 +1,4 @@
-"""`fedkme sim` and `fedkme report`."""
+"""`fedkme sim` and `fedkme report`; what a verb does is imported when it runs, not for its help."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
-from sim.config import load_simulation
-from sim.report.alive import alive
-from sim.report.progress import make_progress
-from sim.report.runs import past_runs, table_of
-from sim.report.write import print_summary, write_report
-from sim.run import simulate
 from sim.sweep.cli import sweep_command
-from sim.watch import SimulationWatch, watching
+
+if TYPE_CHECKING:
+    from sim.watch import SimulationWatch
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -68,6 +64,12 @@ def run(
 
     A run that stopped early keeps what it has, prints it, and exits with the number of what stopped it.
     """
+    from sim.config import load_simulation
+    from sim.report.alive import alive
+    from sim.report.progress import make_progress
+    from sim.report.write import print_summary
+    from sim.run import simulate
+
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
     progress = make_progress(sys.stderr)
@@ -85,6 +87,8 @@ def run(
 @contextlib.contextmanager
 def _page() -> Iterator[SimulationWatch]:
     """Serve a page of what goes on inside, and say where."""
+    from sim.watch import SimulationWatch, watching
+
     watch = SimulationWatch()
     with watching(watch) as address:
         typer.echo(f"watch it at {address}", err=True)
@@ -136,6 +140,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write report.html from what a run left, or from what a consumer of a deployment received."""
+    from sim.report.write import write_report
+
     written = _of_consumer(directory) if directory.suffix == ".toml" else write_report(directory)
     if as_json:
         print_json({"report": written})
@@ -161,6 +167,8 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the simulations of a folder, the newest last: what ran, how it ended, what it reached."""
+    from sim.report.runs import past_runs, table_of
+
     if folder != Path("runs") and not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}", "Name the folder that has the runs' folders.")
     found = past_runs(folder)

@@ -17,12 +17,12 @@ from sim.bench.costs import measure_costs
 from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
-from sim.bench.start import measure_start
+from sim.bench.startup import measure_startup
 
 _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "rounds": measure_rounds,
     "costs": measure_costs,
-    "start": measure_start,
+    "startup": measure_startup,
     "bids": measure_bids,
     "memory": measure_memory,
 }

@@ -30,7 +30,7 @@ class Benchmark(StrEnum):
 
     ROUNDS = "rounds"
     COSTS = "costs"
-    START = "start"
+    STARTUP = "startup"
     BIDS = "bids"
     MEMORY = "memory"
 
@@ -38,7 +38,7 @@ class Benchmark(StrEnum):
 _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
     Benchmark.COSTS: "What ledgers, journals, TLS and signed heads add to a round.",
-    Benchmark.START: "From the launch of all parties to round 1.",
+    Benchmark.STARTUP: "From the launch of all parties to round 1; an owner's memory.",
     Benchmark.BIDS: "One bid of an owner against one pass over its features.",
     Benchmark.MEMORY: "What an owner's process grows by.",
 }

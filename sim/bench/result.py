@@ -34,9 +34,9 @@ class BenchSettings(Settings):
     cost_owners: int = Field(10, ge=1)
     """K of `costs`."""
     start_owners: int = Field(10, ge=1)
-    """K of `start`."""
+    """K of `startup`."""
     repeats: int = Field(5, ge=1)
-    """Launches of `start`, blocks of `bids`."""
+    """Launches of `startup`, blocks of `bids`."""
     bid_rows: tuple[Positive, ...] = Field((1_000, 12_000, 60_000), min_length=1)
     """Rows m of `bids`."""
     memory_rows: int = Field(12_000, ge=1)

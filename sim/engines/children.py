@@ -15,6 +15,7 @@ from typing import Any
 
 from fedkme.errors import FedkmeError, PartyFailedError
 from fedkme.ops.supervision import LINE_LIMIT
+from sim.engines.template import ENVIRONMENT, Forked, Template
 
 Event = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ GRACE_S = 20.0
 class Child:
     """One party's process."""
 
-    def __init__(self, party: str, process: Process, hear: Callable[[Event], None]) -> None:
+    def __init__(self, party: str, process: Process | Forked, hear: Callable[[Event], None]) -> None:
         self.party = party
         self.failure: FedkmeError | None = None
         self._process = process
@@ -33,12 +34,19 @@ class Child:
         self._exit = asyncio.create_task(self._listen())
 
     @staticmethod
-    async def start(party: str, command: list[str], errors: Path, hear: Callable[[Event], None]) -> Child:
+    async def start(
+        party: str,
+        command: list[str],
+        errors: Path,
+        hear: Callable[[Event], None],
+        template: Template | None = None,
+    ) -> Child:
         """Start `python -m COMMAND --supervised`, with a file for its standard error.
 
-        `hear` gets each event that it reports.
+        `hear` gets each event that it reports. A template is forked; without one, an interpreter starts.
         """
-        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        if template is not None:
+            return Child(party, await template.fork(party, [*command, "--supervised"], errors), hear)
         with errors.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -49,7 +57,7 @@ class Child:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=file,
-                env=environment,
+                env=os.environ | ENVIRONMENT,
                 limit=LINE_LIMIT,
                 start_new_session=True,  # ctrl-C reaches the launcher alone
             )

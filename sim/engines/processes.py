@@ -32,6 +32,7 @@ from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.inprocess import policy_of
 from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
+from sim.engines.template import AVAILABLE, Template
 from sim.report.families.table import words_of
 from sim.report.progress import Progress
 from sim.scenarios import Scenario
@@ -66,6 +67,7 @@ class Launch(ABC):
         self.clock = LaunchTimes()
         self.directory = directory
         self.warn = warn
+        self._template: Template | None = None
         self.authority = Authority() if tls else None
         self._log = (directory / "log.jsonl").open("a", encoding="utf-8")
         self._children: dict[str, Child] = {}
@@ -102,11 +104,15 @@ class Launch(ABC):
         if "curator" in self._children:
             await self._children["curator"].stop()
         await asyncio.gather(*(child.stop() for child in self._children.values()))
+        if self._template is not None:
+            self._template.close()
 
     async def _start(self, scratch: Path) -> None:
+        if AVAILABLE:  # it imports while folders are written
+            self._template = Template(self._errors("template"))
         for party, command in self.parties(scratch).items():
             errors = self._errors(party)
-            self._children[party] = await Child.start(party, command, errors, self._hear)
+            self._children[party] = await Child.start(party, command, errors, self._hear, self._template)
         address = await self._until(self._address)
         for party, child in self._children.items():
             if party != "curator":

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedkme.verbs import AsJson, print_json
 from sim.arguments import ScenarioName
-from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
-from sim.sweep.progress import SweepProgress
-from sim.sweep.run import SweepResult, sweep
+
+if TYPE_CHECKING:
+    from sim.sweep.run import SweepResult
 
 
 def sweep_command(
@@ -38,6 +38,10 @@ def sweep_command(
     configuration and the package's version. A run that fails is a row with its code and cause, and the
     others go on; the exit status is then that code. Ctrl-C keeps what is there.
     """
+    from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds  # help needs none of it
+    from sim.sweep.progress import SweepProgress
+    from sim.sweep.run import sweep
+
     settings = SweepSettings(
         scenario=scenario,
         out=out,

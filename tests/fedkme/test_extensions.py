@@ -13,7 +13,7 @@ from curator.summary.auctions.base import AUCTIONS
 from curator.summary.settings import SummarySettings
 from fedkme.config import validate
 from fedkme.errors import ConfigError, ExtensionError
-from fedkme.extensions import registered
+from fedkme.extensions import installed, registered
 from fedkme.features.maps import MAPS
 from fedkme.privacy.settings import MEANS, TARGETS
 from fedkme.protocols import PROTOCOLS, names, variant
@@ -35,6 +35,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     """Puts packages on the path: their entry points, and one module each, which `{module}` stands for."""
 
     def forget() -> None:
+        installed.cache_clear()
         registered.cache_clear()
         vars(PROTOCOLS).pop("_rows", None)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sim.engines.children import Child, Event
+from sim.engines.template import Template
 from tests.parties import WAIT_S
 from tests.system.launches import Start, start
 
@@ -19,8 +20,14 @@ def parties(monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
     started: dict[str, Child] = {}
     begin = Child.start
 
-    async def remember(party: str, command: list[str], errors: Path, hear: Callable[[Event], None]) -> Child:
-        started[party] = await begin(party, command, errors, hear)
+    async def remember(
+        party: str,
+        command: list[str],
+        errors: Path,
+        hear: Callable[[Event], None],
+        template: Template | None = None,
+    ) -> Child:
+        started[party] = await begin(party, command, errors, hear, template)
         return started[party]
 
     monkeypatch.setattr(Child, "start", staticmethod(remember))

@@ -143,11 +143,13 @@ def alive(pid: int) -> bool:
 
 
 def processes_that_name(path: Path) -> list[int]:
-    """Every process with a path in its arguments."""
+    """Every process with a path in its arguments or its environment."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and str(path).encode() in (entry / "cmdline").read_bytes():
+            if entry.name.isdigit() and any(
+                str(path).encode() in (entry / file).read_bytes() for file in ("cmdline", "environ")
+            ):
                 found.append(int(entry.name))
         except OSError:
             continue  # it ended while we looked

@@ -34,7 +34,7 @@ TINY = BenchSettings(
 RATIOS = {
     Benchmark.ROUNDS: ["ratio", "block ratio min", "block ratio median", "block ratio max"],
     Benchmark.COSTS: ["ratio"],
-    Benchmark.START: ["with imports / bare"],
+    Benchmark.STARTUP: ["to round 1 / bare", "whole run CPU s", "sim run --help s"],
     Benchmark.BIDS: [
         "all changed / float32",
         "5 changed / float32",

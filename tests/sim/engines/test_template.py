@@ -1,0 +1,107 @@
+"""Parties that are forked from a template."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import ConfigError, PartyFailedError
+from sim.engines.children import Child, Event
+from sim.engines.template import AVAILABLE, Template
+
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="parties are forked on Linux alone")
+ABSENT = ["owner", "join", "absent.toml"]
+
+
+@pytest.fixture
+async def template(tmp_path: Path) -> AsyncIterator[Template]:
+    made = Template(tmp_path / "template.txt")
+    yield made
+    made.close()
+
+
+def nothing(event: Event) -> None:
+    """Hear nothing."""
+
+
+def threads_of(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+async def waiting(template: Template, folder: Path) -> Child:
+    """Fork an owner that waits to be told an address."""
+    (folder / "schema.toml").write_text('[[columns]]\nname = "x"\nkind = "numeric"\nbounds = [0, 1]\n')
+    (folder / "rows.csv").write_text("x\n0.5\n")
+    (folder / "owner.toml").write_text(
+        'name = "north"\ncurator = "-"\nplaintext = true\ndata = "rows.csv"\nschema_file = "schema.toml"\n'
+    )
+    loaded = asyncio.Event()
+
+    def hear(event: Event) -> None:
+        if event["event"] == "loaded":
+            loaded.set()
+
+    command = ["owner", "join", str(folder / "owner.toml")]
+    child = await Child.start("north", command, folder / "north.txt", hear, template)
+    ends = asyncio.ensure_future(child.ended())
+    begins = asyncio.ensure_future(loaded.wait())
+    await asyncio.wait((ends, begins), return_when=asyncio.FIRST_COMPLETED)
+    assert loaded.is_set(), child.failure
+    return child
+
+
+async def test_each_fork_is_a_party_with_an_end_of_its_own(template: Template, tmp_path: Path) -> None:
+    heard: list[Event] = []
+    children = [
+        await Child.start(name, ABSENT, tmp_path / f"{name}.txt", heard.append, template)
+        for name in ("north", "south")
+    ]
+    assert [await child.ended() for child in children] == [ConfigError.code] * 2
+    assert all(isinstance(child.failure, ConfigError) for child in children)
+    assert [event["party"] for event in heard if event["event"] == "imported"] == ["north", "south"]
+    assert len({template.pid, *(child.pid for child in children)}) == 3
+
+
+async def test_nothing_but_the_forking_thread_is_there_to_be_lost(template: Template, tmp_path: Path) -> None:
+    child = await Child.start("north", ABSENT, tmp_path / "north.txt", nothing, template)
+    await child.ended()
+    assert threads_of(template.pid) == 1
+
+
+async def test_a_party_that_is_killed_has_the_signal_as_its_end(template: Template, tmp_path: Path) -> None:
+    child = await waiting(template, tmp_path)
+    os.kill(child.pid, signal.SIGKILL)
+    assert await child.ended() == -signal.SIGKILL
+
+
+async def test_a_party_ends_when_its_input_does(template: Template, tmp_path: Path) -> None:
+    child = await waiting(template, tmp_path)
+    await child.stop()
+    assert await child.ended() > 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(child.pid, 0)
+
+
+async def test_no_party_outlives_a_template_that_is_killed(template: Template, tmp_path: Path) -> None:
+    child = await waiting(template, tmp_path)
+    os.kill(template.pid, signal.SIGKILL)
+    assert await child.ended() == -signal.SIGKILL
+    with pytest.raises(PartyFailedError, match="template"):
+        await Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
+
+
+async def test_a_party_is_ours_whatever_lies_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "owner.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    with contextlib.closing(Template(tmp_path / "template.txt")) as template:
+        child = await Child.start("a", ABSENT, tmp_path / "errors", nothing, template)
+        assert await child.ended() != 0
+    assert not (tmp_path / "executed").exists()
