@@ -19,9 +19,9 @@ from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
-from fedkme.cells.directions import Menu, pick_rule
+from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
-from fedkme.cells.menu import make_menu
+from fedkme.cells.menu import has_axes, make_menu
 from fedkme.cells.plan import bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -31,7 +31,7 @@ from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocol import Invitation, Security, SumTerms
 from fedkme.protocols import SKETCH
 from fedkme.sums.values import CellCounts, SumQuery
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Schema
 
 MOST_OWNER_ROWS = 2**31
 """Sizes of owners are not known yet when cells of seeds are made: D_v's alone limits their number."""
@@ -160,15 +160,14 @@ async def of_owners(
 
 def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) -> tuple[int, float]:
     """Number of directions that D_v picks, and the share of its epsilon for each."""
-    cells, categories = settings.cells, any(isinstance(column, Category) for column in schema.columns)
+    cells, axes = settings.cells, has_axes(spec_for(schema, 0, settings.cells.dimension))
     of_target = validation_epsilon(settings, request.count_deviation)
-    picks, share = pick_rule(request.validation_rows, of_target, categories)
+    picks, share = pick_rule(request.validation_rows, of_target, axes)
     if request.count_deviation:  # counts of another law cost no pure epsilon that picks could have a share of
         picks = 0
-    return (
-        picks if cells.picks is None else cells.picks,
-        share if cells.pick_share is None else cells.pick_share,
-    )
+    picks = picks if cells.picks is None else cells.picks
+    least = min(share, MOST_OF_PICKS / max(picks, 1))
+    return picks, least if cells.pick_share is None else cells.pick_share
 
 
 async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells) -> PublicCells:

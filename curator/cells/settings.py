@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, MOST_SHARE, USUAL_PICKS
+from fedkme.cells.directions import MOST_OF_PICKS, MOST_PICKS, USUAL_PICKS
 from fedkme.config import Settings
 from fedkme.protocol import Fill
 
@@ -33,10 +33,11 @@ class CellsSettings(Settings):
     sketch. None: where owners are many and small, by sizes that they say when they join."""
     picks: int | None = Field(None, ge=0, le=MOST_PICKS)
     """Directions that D_v chooses for the first sign bits of a sketch's code book (docs/decisions/020), where
-    owners count by themselves. None: two where the schema has categories and D_v enough rows, else 0."""
+    owners count by themselves. None: two where rows are not projected (`dimension` is no less than their
+    columns, encoded) and epsilon |D_v| is at least 75, else 0."""
     pick_share: float | None = Field(None, gt=0, le=0.5)
     """Share of D_v's epsilon for each; its histogram gets the rest. None: 25 / (epsilon |D_v|), at most
-    .15."""
+    .25, and at most half of it for all."""
     dimension: int = Field(128, ge=2, le=512)
     """Coordinates that a code book measures rows in."""
 
@@ -45,7 +46,7 @@ class CellsSettings(Settings):
         if self.coalitions and self.code_book == "seeds":
             raise ValueError("coalitions count right after a sketch, and the code book is of public seeds")
         picks = USUAL_PICKS if self.picks is None else self.picks
-        if picks * (self.pick_share or MOST_SHARE) > MOST_OF_PICKS:
+        if picks * (self.pick_share or 0.0) > MOST_OF_PICKS:
             raise ValueError(
                 "directions that D_v picks may have half of its epsilon, and the rest is for counts"
             )

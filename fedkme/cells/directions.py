@@ -6,7 +6,8 @@ o of the code book
     f(z) = clip((u'(z - o) - c) / w, -1, 1) / 2,        score(u) = | sum over D_v of f(z) - m e |:
 
 how far D_v is from the pool along u, in rows. For an axis of a category w is so small that f is the sign bit
-less 1/2, and e is the pool's share of ones less 1/2; for other directions e is 0, as at the pool's mean.
+less 1/2, and e is the pool's share of ones less 1/2; a cut in a number's tail is one too, with the share that
+a normal law has there (fedkme.cells.menu); for other directions e is 0, as at the pool's mean.
 
 Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity: 1 for every direction at
 once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
@@ -50,8 +51,10 @@ MOST_PICKS = 4
 MOST_OF_PICKS = 0.5
 """Share of D_v's epsilon that all picks may cost."""
 USUAL_PICKS = 2
-MOST_SHARE = 0.15
+MOST_SHARE = 0.25
 """Share of D_v's epsilon for a pick where nobody says another, at most."""
+LEAST_REACH = 75.0
+"""Rows of D_v times its epsilon from which on picks are worth what they cost."""
 ENOUGH = 25.0
 """Rows times epsilon for a pick that is seldom chance: a direction in which all of D_v is far has odds of
 e^12 over one in which none is."""
@@ -157,16 +160,17 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
         raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
 
 
-def pick_rule(rows: int, epsilon: float, categories: bool) -> tuple[int, float]:
+def pick_rule(rows: int, epsilon: float, axes: bool) -> tuple[int, float]:
     """Number of picks and the share of epsilon for each, of public facts, where nobody says them.
 
     Args:
         rows: m, of D_v.
         epsilon: of D_v in all.
-        categories: the schema has some.
+        axes: rows are not projected, and a menu has their columns (fedkme.cells.menu).
     """
-    share = ENOUGH / max(rows * epsilon, 1e-9)
-    return (USUAL_PICKS if categories and share <= MOST_SHARE else 0), min(share, MOST_SHARE)
+    reach = rows * epsilon
+    picks = USUAL_PICKS if axes and reach >= LEAST_REACH else 0
+    return picks, min(ENOUGH / max(reach, 1e-9), MOST_SHARE)
 
 
 def menu_of(plan: CellsPlan) -> Menu | None:

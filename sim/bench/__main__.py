@@ -14,6 +14,7 @@ from dataclasses import asdict
 from fedkme.errors import FedkmeError
 from sim.bench.bids import measure_bids
 from sim.bench.costs import measure_costs
+from sim.bench.market.sums import measure_sums
 from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
@@ -25,6 +26,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "startup": measure_startup,
     "bids": measure_bids,
     "memory": measure_memory,
+    "sums": measure_sums,
 }
 
 if __name__ == "__main__":

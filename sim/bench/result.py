@@ -41,6 +41,8 @@ class BenchSettings(Settings):
     """Rows m of `bids`."""
     memory_rows: int = Field(12_000, ge=1)
     """Rows of `memory`."""
+    sum_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200), min_length=1)
+    """K of `sums`."""
 
 
 _MOST_COLUMNS = 6

@@ -22,20 +22,24 @@ def picked(
     return picking(settings, request, schema)
 
 
-def test_two_are_picked_where_there_are_categories_and_rows_enough() -> None:
+def test_two_are_picked_where_rows_are_not_projected_and_are_enough() -> None:
     epsilon = SummarySettings(protocol="cells").privacy.of_row
     count, share = picked()
     assert count == 2
     assert share == pytest.approx(25 / (250 * epsilon))
-    least = math.ceil(25 / (0.15 * epsilon))
-    assert (picked(rows=least)[0], picked(rows=least - 1)[0]) == (2, 0)
-    assert picked(Schema(columns=(AGE,)))[0] == 0
+    least = math.ceil(75 / epsilon)
+    assert picked(rows=least) == (2, 0.25)
+    assert picked(rows=least - 1)[0] == 0
+    assert picked(Schema(columns=(AGE, AGE.model_copy(update={"name": "pay"}))))[0] == 2
+    assert picked(dimension=3)[0] == 0  # rows are projected
+    assert picked(Schema(columns=(Numeric(name="x", bounds=(0, 1), count=9),)))[0] == 0  # images
     assert picked(deviation=4.0)[0] == 0  # counts that are no pure epsilon
 
 
 def test_settings_that_name_picks_or_their_share_are_followed() -> None:
     assert picked(picks=0)[0] == 0
     assert picked(Schema(columns=(AGE,)), picks=1, pick_share=0.2) == (1, 0.2)
+    assert picked(rows=80, picks=4) == (4, 0.125)
     assert picked(pick_share=0.05) == (2, 0.05)
     with pytest.raises(ValueError, match="half of its epsilon"):
         picked(pick_share=0.3)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fedkme.cells import sketch
 from fedkme.cells.codebook import CodeBook, code_book_from_json, sketch_book
 from fedkme.cells.directions import (
+    MOST_OFFERED,
     Menu,
     chosen_book,
     histogram_of,
@@ -100,6 +101,42 @@ def test_a_rare_category_is_as_far_as_it_is() -> None:
     assert like_the_pool[place] < 0.02 * len(POOL)
     bits = (Projection(book.spec, SCHEMA)(POOL) - book.arrays["origin"])[:, 4] > menu.cuts[place]
     assert np.array_equal(bits, POOL[:, 4] > 0)
+
+
+def test_what_lies_beyond_a_threshold_is_picked_by_cuts_of_its_number() -> None:
+    # Decision 031: of D_v over 95 in a pool of 0 to 100 all are beyond one deviation, 16 % of a normal law.
+    menu, book = offered(share=0.25)
+    rows = people(4_000, 3)
+    elders = rows[rows[:, 0] > 0.95]
+    noise, event = simulated(5, "consumer", "picks"), menu.event(2.0)
+    score = scores(menu, book, elders)
+    first, second = pick(menu, score, len(elders), event, noise)
+    q = menu.leading.shape[1]
+    assert [menu.axes[place - q] for place in (first, second)] == [0, 0]
+    assert menu.cuts[first] != menu.cuts[second]
+    assert score[first] > 0.75 * len(elders)
+    chosen = chosen_book(book, menu, (first, second))
+    beyond = chosen.cells_of(POOL) & 3 == 3
+    assert 0.02 < beyond.mean() < 0.3
+    assert (chosen.cells_of(elders) & 3 == 3).mean() > 0.9
+    # Nothing is offered beyond the domain, and a D_v like the pool is near everywhere.
+    z = Projection(book.spec, SCHEMA)(people(20_000, 4))[:, 0] - book.arrays["origin"][0]
+    places = [q + i for i, axis in enumerate(menu.axes) if axis == 0]
+    assert all(z.min() < menu.cuts[place] < z.max() for place in places)
+    assert scores(menu, book, rows).max() < 0.2 * len(rows)
+
+
+def test_a_menu_of_many_numbers_has_room_for_all() -> None:
+    wide = Schema(columns=tuple(Numeric(name=f"x{n}", bounds=(0, 1)) for n in range(120)))
+    rows = np.random.default_rng(0).random((500, 120))
+    spec = spec_for(wide, 3)
+    total = sketch.coordinates(rows, None, Projection(spec, wide), None)
+    noisy = sketch.release(total, 500, 120, None, 4.0, simulated(1, "curator", "sketch"))
+    menu = make_menu(noisy, sketch_book(noisy, 3, spec, wide), wide, 2, 0.1)
+    assert menu is not None
+    assert set(menu.axes) == set(range(120))
+    assert 500 < len(menu) <= MOST_OFFERED
+    assert menu_from_json(menu.to_json()).axes == menu.axes
 
 
 @pytest.mark.parametrize("own", [False, True])

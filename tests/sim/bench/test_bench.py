@@ -30,6 +30,7 @@ TINY = BenchSettings(
     repeats=1,
     bid_rows=(50,),
     memory_rows=100,
+    sum_owners=(4,),
 )
 RATIOS = {
     Benchmark.ROUNDS: ["ratio", "block ratio min", "block ratio median", "block ratio max"],
@@ -42,6 +43,7 @@ RATIOS = {
         "5 changed / int16",
     ],
     Benchmark.MEMORY: ["peak allocated ratio", "kept allocated ratio"],
+    Benchmark.SUMS: ["secure / trusted"],
 }
 
 
