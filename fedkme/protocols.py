@@ -179,6 +179,12 @@ _ROWS = (
         settings="fedkme.releases.settings:MerfSettings",
         method="curator.releases.methods.merf:Merf",
     ),
+    release_protocol(
+        "moments",
+        "rows sampled from noisy second moments by class",
+        settings="fedkme.releases.settings:MomentsSettings",
+        method="curator.releases.methods.moments:Moments",
+    ),
     Protocol("sketch", "sums", _SUMS, "sketch of owners' rows for public cells", rows="none"),
 )
 

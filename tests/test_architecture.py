@@ -52,6 +52,7 @@ LAYERS = (
     "directives",
     "releases",
     "answers",
+    "moments",
     "ledgers",
     "pages",
     "watch",

@@ -69,6 +69,10 @@ class SumOracle(Protocol):
         """
         ...
 
+    async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """Ask as `joint` does; the answer is on disk when this returns, as the next question needs it."""
+        ...
+
     @property
     def noise(self) -> NoiseSource:
         """The curator's, for a mechanism that adds its own."""

@@ -15,7 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.releases.joint import JointRelease
 from fedkme.errors import StoreError
+from fedkme.features.sums import ReleasedEmbedding
+from fedkme.privacy.events import Gaussian
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.npz import npz_arrays, npz_bytes
 
@@ -31,7 +35,8 @@ class NoisyAnswer:
         number: under which owners were asked last.
         drawn: numbers of the curator's noise that were drawn so far.
         owners: whose rows are in it.
-        tables: noisy counts, and last the deviation of the noise in each table.
+        tables: noisy counts, and last the deviation of the noise in each table; or noisy sums and what is known of
+            their noise.
     """
 
     question: str
@@ -92,5 +97,22 @@ class Answers:
 
 
 def question_of(vector: SumVector, sigmas: Sequence[float]) -> str:
-    """Digest of a question for tables with noise."""
+    """Digest of a question with its noise."""
     return hashlib.sha256(f"{vector.digest} {[float(sigma) for sigma in sigmas]}".encode()).hexdigest()
+
+
+def answer_tables(made: JointRelease) -> Tables:
+    """A release of embeddings alone as tables: their means, deviations and N, the event's multiplier."""
+    known = [*(each.sigma for each in made.embeddings), float(made.embeddings[0].rows)]
+    multiplier = [made.event.noise_multiplier] if isinstance(made.event, Gaussian) else []
+    return [*(each.mean for each in made.embeddings), np.array(known), np.array(multiplier)]
+
+
+def answered_release(tables: Tables, query: SumQuery) -> JointRelease:
+    """Read what `answer_tables` made of the answer to a question."""
+    *means, known, multiplier = tables
+    embeddings = tuple(
+        ReleasedEmbedding(spec, query.layout, mean, float(sigma), int(known[-1]))
+        for spec, mean, sigma in zip(query.specs, means, known, strict=False)
+    )
+    return JointRelease(embeddings, None, Gaussian(float(multiplier[0])) if len(multiplier) else None)

@@ -19,7 +19,7 @@ from curator.owners.roster import Fault
 from curator.releases import joint
 from curator.releases.joint import JointRelease
 from curator.releases.method import NoisyTable
-from curator.sums.answers import Answers, NoisyAnswer, question_of
+from curator.sums.answers import Answers, NoisyAnswer, answer_tables, answered_release, question_of
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
 from curator.sums.session import SumSession
@@ -153,6 +153,20 @@ class OwnerSums:
             return await self._with_shares(query, release, self._security)
         vector = await beside(SumVector, query, self._schema)  # maps may be large
         return await self._with_noise(vector, await self._round.plain_total(vector), release)
+
+    async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """Ask as `joint` does, and keep the answer before the next question follows from it."""
+        sigmas = () if release is None else release.sigmas
+        question = question_of(SumVector(query, self._schema), sigmas)
+
+        async def ask() -> NoisyAnswer:
+            made = await self.joint(query, release)
+            if self._security is None:
+                self.drawn += sum(each.mean.size for each in made.embeddings) if release else 0
+            owners = self._round.contributors
+            return NoisyAnswer(question, self._round.number, self.drawn, owners, answer_tables(made))
+
+        return answered_release(await self.answers.of(question, ask), query)
 
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
         """Second moments of all rows with noise, docs/decisions/008.

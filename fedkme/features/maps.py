@@ -96,6 +96,8 @@ _OWN = {
     "hermite-sum": "fedkme.features.hermite:HermiteSumSpec",
     "hermite-product": "fedkme.features.hermite:HermiteProductSpec",
     "points": "fedkme.features.kernel_points:PointsSpec",
+    "shells": "fedkme.moments.features:ShellsSpec",
+    "second-moments": "fedkme.moments.features:SecondMomentsSpec",
 }
 MAPS: Kinds[MapSpec] = Kinds(MapSpec, "feature map", "kind", partial(beside, _OWN, FEATURE_MAPS))
 """Specs of every feature map by its kind."""

@@ -303,6 +303,18 @@ class MarginalsSettings(ReleaseSettings):
     """Iterations of the last fit."""
 
 
+class MomentsSettings(ReleaseSettings):
+    """Noisy second moments of public coordinates by class; rows are sampled from them (docs/decisions/026).
+
+    `rows`: synthetic rows, by default as many as owners have.
+    """
+
+    kind: Literal["moments"] = "moments"
+    coordinates: int | None = Field(None, ge=1, le=1024)
+    """Public coordinates whose second moments are asked for; none: by the number of rows, the budget and the
+    classes."""
+
+
 METHODS: Kinds[ReleaseSettings] = Kinds(ReleaseSettings, "method", "kind", partial(configured, "sums"))
 """Settings of every method by its name."""
 AnyRelease = Annotated[SerializeAsAny[ReleaseSettings], METHODS]

@@ -10,9 +10,9 @@ from fedkme.sums.vector import SumVector
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
 """Cost of a run for which nothing was planned."""
-_TOLD_TO_OWNERS = (SKETCH, "marginals")
+_TOLD_TO_OWNERS = (SKETCH, "marginals", "moments")
 """Protocols by which owners hear of each other's rows: a code book that is made of a sketch is told to all,
-and which marginals are asked for next follows from those before."""
+which marginals are asked for next follows from those before, and so do centre and scales of moments."""
 SUMS = "sums "
 """Begin of the nonces of lines of vectors."""
 

@@ -16,11 +16,12 @@ from consumer.releases.released import Released, load_release
 from fedkme.answers.answer import Target
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
-from fedkme.errors import DataError
+from fedkme.errors import ConfigError, DataError
+from fedkme.moments.discriminant import Discriminant, Shape, discriminant_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
-from sim.api.frames import frame_of
+from sim.api.frames import Rows, frame_of, table_of
 from sim.api.pages import framed
 from sim.api.statements import frame_of_statements
 from sim.report.write import read_object
@@ -45,6 +46,37 @@ class ReleaseAnswer:
     value: float
     error: float | None
     how: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClassifier:
+    """Classifier by the Gaussians of a release of moments.
+
+    Attributes:
+        discriminant: the same over arrays of the schema's columns.
+    """
+
+    discriminant: Discriminant
+
+    def predict(self, rows: Rows) -> pd.Series[str]:
+        """The likeliest class of each row, by name.
+
+        Raises:
+            DataError: rows that do not fit the schema.
+        """
+        return self.predict_proba(rows).idxmax(axis=1).astype(str)
+
+    def predict_proba(self, rows: Rows) -> pd.DataFrame:
+        """Probability of each class, a column each, with the released shares as the prior.
+
+        Raises:
+            DataError: rows that do not fit the schema.
+        """
+        schema = self.discriminant.features.schema
+        table = table_of(rows, schema.model_copy(update={"label": None}), "rows to classify", private=False)
+        chances = np.exp(self.discriminant.log_posterior(table.values))
+        index = rows.index if isinstance(rows, pd.DataFrame) else None
+        return pd.DataFrame(chances, columns=list(schema.classes), index=index)
 
 
 class Card(str):
@@ -147,6 +179,22 @@ class ReleaseResult:
         released = self.released
         found = expectation(released.release, released.on_rows(partial(self._answers, question)))
         return ReleaseAnswer(found.value, found.error, "weighted points, with the noise of the release")
+
+    def classifier(self, shape: Shape = "quadratic") -> ReleaseClassifier:
+        """A classifier straight from the released moments: no rows are made, nothing is trained.
+
+        Args:
+            shape: `quadratic`, a covariance for each class, or `linear`, one for all.
+
+        Raises:
+            ConfigError: the release is not of moments, or its schema has no label.
+        """
+        if self.method != "moments":
+            raise ConfigError(
+                f"a release of {self.method} has no moments to classify by",
+                "Train a model on its `rows`, or ask for a release of moments.",
+            )
+        return ReleaseClassifier(discriminant_of(self.released.stored, shape))
 
     @cached_property
     def _asked(self) -> AskedFolder:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fedkme.errors import ConfigError
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.consumers import asks, landmarks, picks
-from sim.attacks.curators import payouts, pooled
+from sim.attacks.curators import moments, payouts, pooled
 from sim.attacks.finding import Subject
 from sim.attacks.owners import books, coalitions, limits, timing
 
@@ -35,6 +35,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "cells-orders": cells_run.orders,
     "cells-time": timing.answer_times,
     "pooled-sums": pooled.pooled_sums,
+    "moments": moments.moments,
     "aim": pooled.adaptive_marginals,
     "distributed-noise": pooled.distributed_noise,
     "dp-sgd": pooled.dp_sgd,

@@ -15,6 +15,7 @@ import typer
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, print_json
+from sim.evaluation import direct
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
 from sim.experiments.seeds import require
@@ -127,6 +128,10 @@ def _by_method(module: ModuleType, names: Iterable[str]) -> dict[str, Run]:
     return {f"{method}-{name}": partial(run, name, method) for name in names for method in METHODS}
 
 
+def _direct(name: str, file: Path, quick: bool) -> None:
+    direct.run(name, _data(), quick, file)
+
+
 def _encoded(name: str, file: Path, quick: bool) -> None:
     from sim.experiments import encoded_images  # jax: only where it is needed
 
@@ -162,6 +167,7 @@ RUNS: Mapping[str, Run] = {
     "adult-marginals": partial(_table, ("--only", "marginals")),
     **_by_method(scores, SOURCES),
     **_by_method(images, images.FILES),
+    **{f"moments-{name}": partial(_direct, name) for name in direct.NAMES},
     **{f"encoded-{name}": partial(_encoded, name) for name in images.FILES},
     "mixture-nll": _mixtures,
     "cells": _cells,

@@ -218,6 +218,7 @@ _RELEASES: Mapping[str, Values] = {
         "code": 2,
     },
     "merf": {"features": 32, "gamma": 1.0, "steps": 1, "batch": 4, "hidden": (4,), "code": 2},
+    "moments": {"coordinates": 2},
     "marginals": {"bins": 2, "ways": 2, "iterations": 2, "mechanism": "aim"},
 }
 RELEASE_EPSILON = 30.0

@@ -14,6 +14,7 @@ from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.sums import ROW_UNIT
 from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp
 from fedkme.secagg.noise import SMOOTHING
+from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from sim.replay.cases import Case
 from sim.replay.declared import infinite
@@ -147,12 +148,8 @@ def _weak_release(
         return
     allowed = sum(event.count / event.noise_multiplier**2 for event in events if isinstance(event, Gaussian))
     spent = sum(choice.parameters["cost"] for choice in choices)
-    query = next(
-        body.query
-        for owner in sorted(played.recorder.exchanged)
-        for exchanged in played.recorder.exchanged[owner]
-        if isinstance(body := exchanged.directive.body, Embed | Proposal)
-    )
+    queries = _queries(played)
+    query = queries[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
         spent += sum(2.0 / draw.scale**2 for draw in draws)
     elif query.sketch is not None:
@@ -160,15 +157,26 @@ def _weak_release(
         first, *counts = draws  # where coalitions count, in the same stream
         spent += (vector.diameter / first.scale) ** 2 + sum(2.0 / draw.scale**2 for draw in counts)
     else:
-        vector = SumVector(replace(query, weights=()), SCHEMA if case.labels else UNLABELLED)
-        units = [ROW_UNIT] * len(vector.maps) + [1.0] * query.counts
-        blocks = list(zip(vector.distances, units, draws, strict=False))
+        schema = SCHEMA if case.labels else UNLABELLED
+        moves = [
+            (distance, 1.0 if block == len(each.specs) else ROW_UNIT)
+            for each in queries
+            for block, distance in enumerate(SumVector(replace(each, weights=()), schema).distances)
+        ]
+        blocks = [(distance, unit, draw) for (distance, unit), draw in zip(moves, draws, strict=False)]
         spent += max(
             sum((getattr(block, way) / unit / draw.scale) ** 2 for block, unit, draw in blocks)
             for way in ("within", "across")
         )
     if spent > allowed * _ROUNDING:
         yield f"noise allows moves of {math.sqrt(spent / allowed):.4g} times what the plan says"
+
+
+def _queries(played: Played) -> list[SumQuery]:
+    """Questions that an owner was asked, each once, in their order."""
+    owner = min(name for name, exchanged in played.recorder.exchanged.items() if exchanged)
+    bodies = [exchanged.directive.body for exchanged in played.recorder.exchanged[owner]]
+    return list(dict.fromkeys(body.query for body in bodies if isinstance(body, Embed | Proposal)))
 
 
 def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:

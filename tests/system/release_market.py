@@ -33,6 +33,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "balog2": ("features=40", "gamma=2.0", "points=5", "restarts=1", "steps=4", "candidates=8", "climbs=2"),
     "merf": ("features=40", "gamma=2.0", *_NETWORK),
     "hermite": ("epochs=2", "sum_order=8", "product_order=3", *_NETWORK),
+    "moments": ("rows=60",),
 }
 """Each method as small as it can be."""
 BALOG1: Mapping[str, Any] = {

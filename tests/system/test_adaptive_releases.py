@@ -24,6 +24,7 @@ from fedkme.sums.values import SumQuery
 from tests.system.release_market import OWNERS, Held, ReleaseMarket, release_market
 
 MST: Mapping[str, Any] = {"kind": "marginals", "mechanism": "mst", "epsilon": 5.0, "seed": 3}
+MOMENTS: Mapping[str, Any] = {"kind": "moments", "epsilon": 20.0, "seed": 3}
 ROWS = 150
 
 
@@ -94,6 +95,31 @@ async def test_answers_are_drawn_once_however_often_the_curator_dies(
     for name in OWNERS:
         lines = [entry.disclosure for entry in read_ledger(tmp_path / f"{name}.jsonl")]
         assert sum(line.nonce.startswith("sums ") for line in lines) == 3
+        assert sum(line.observer == OTHERS for line in lines) == 1
+
+
+@pytest.mark.parametrize("security", [None, SecuritySettings()], ids=["trusted", "secure"])
+async def test_scales_of_moments_are_drawn_once_when_the_curator_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings | None
+) -> None:
+    # Decision 026: the second question of moments follows from noisy answers to the first.
+    async with release_market(tmp_path, security, simulation_seed=None) as at:
+        come(at)
+        with monkeypatch.context() as patch:
+            before = Asked(patch, 2)
+            asking = at.asks(**MOMENTS)
+            await before.held.reached()
+            await at.crash(at.image())
+        after = Asked(monkeypatch, 0)
+        await at.start()
+        await asking
+    assert (tmp_path / "consumer" / "synthetic.npz").exists()
+    assert [asked for asked, _ in before.questions] == [1, 2]
+    assert before.questions[-1:] == after.questions
+    assert not faults(tmp_path)
+    for name in OWNERS:
+        lines = [entry.disclosure for entry in read_ledger(tmp_path / f"{name}.jsonl")]
+        assert sum(line.nonce.startswith("sums ") for line in lines) == 2
         assert sum(line.observer == OTHERS for line in lines) == 1
 
 

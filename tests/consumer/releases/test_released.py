@@ -56,6 +56,9 @@ class Curator:
         noise = simulated(5, "curator", "release")
         return joint.release(vector.maps, sums, query.layout, self.rows, release, noise, query.counts)
 
+    async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        return await self.joint(query, release)
+
     async def exact(self, query: SumQuery) -> JointRelease:
         return await self.joint(query, None)
 

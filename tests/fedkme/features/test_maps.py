@@ -25,6 +25,7 @@ from fedkme.features.hermite import (
 )
 from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
 from fedkme.features.maps import MAPS, EmbeddingMap, MapSpec, spec_from_json
+from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.testing import MIXED as SCHEMA
 from fedkme.testing import FeatureMapContract, corners, random_table
@@ -53,6 +54,13 @@ SPECS: list[MapSpec] = [
     HermiteProductSpec(order=30, length=0.1, columns=(3,)),
     PointsSpec.of(model_points(15, 5), 0.7),
     PointsSpec.of(model_points(3, 5), 0.7, whitening=np.array([[2.0, -1.0, 0.5], [0.0, 1.0, 3.0]])),
+]
+
+
+SPECS += [
+    ShellsSpec(shells=1),
+    ShellsSpec(shells=4),
+    SecondMomentsSpec(chosen=(0, 2, 5), centre=(0.5, 0.1, 0.7), scale=(0.3, 0.2, 4.0)),
 ]
 
 

@@ -26,7 +26,7 @@ OF_OBJECTS = {
     },
     fk.ReleaseResult: {
         *("rows", "weights", "card", "ask", "privacy", "metrics", "method", "why", "report", "folder"),
-        *("released", "schema"),
+        *("released", "schema", "classifier"),
     },
     fk.SweepTable: {"rows", "failures", "report", "folder", "keys"},
     fk.Consumer: {"summary", "release", "last"},

@@ -1,0 +1,159 @@
+"""Moments as a release: noisy sums of u u' by class, rows sampled from them, and nothing that is trained.
+
+Relation: replace one row (with its label) of one owner by another, N public. Unit: one row. Two questions of
+one Gaussian release, multiplier m: the first, `SCALE_SHARE` of 1/m^2, asks for mean and variance of all
+public coordinates by shell; the second, the rest, for second moments by class of those that vary most.
+
+Sensitivity of each: sqrt 2 (1 + t), reached (*proof*: fedkme/moments/features.py); labels and counts are
+free. The second is chosen by noisy answers to the first: adaptive composition of Gaussian mechanisms, whose
+1/m^2 add up (Dong, Roth, Su 2019, corollary 3.3). The second question tells owners centre and scales that
+follow from others' rows: they see (epsilon, delta) too, and the ledger says so (fedkme/sums/disclosures.py).
+
+The number of coordinates is public, sqrt(9 N / (m C)): the noise of an eigenvalue, about m sqrt(k) C / N,
+then stays well below the variance 1/k of an average coordinate. docs/decisions/026.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+
+from typing_extensions import override
+
+from curator.releases.files import card_of, distance_to_release, synthetic_files
+from curator.releases.joint import JointRelease
+from curator.releases.method import Finished, SumOracle, Tell
+from curator.releases.methods.base import EmbeddingMethod, Question, as_seed
+from curator.releases.moments import rows_of
+from fedkme.errors import NotEnoughRowsError
+from fedkme.features.maps import EmbeddingMap
+from fedkme.features.sums import Layout
+from fedkme.moments.features import MOST_COORDINATES, SecondMomentsSpec, ShellMoments, ShellsSpec
+from fedkme.moments.scales import Scales, scales_of, second_question
+from fedkme.privacy.events import Event, Gaussian
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from fedkme.privacy.sums import PooledRelease, embedding_query
+from fedkme.releases.file import StoredRelease, to_bytes
+from fedkme.releases.settings import MomentsSettings
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+NAME = "noisy second moments by class"
+SCALE_SHARE = 0.1
+"""Part of the budget, of 1/m^2, for the first question."""
+_MARGIN = 1.0 + 1e-9
+"""Factor of the multipliers of both questions, so that rounding leaves them within the plan."""
+_LARGEST = 2**20
+"""Numbers of the second question, at most."""
+
+
+class Moments(EmbeddingMethod[MomentsSettings]):
+    """Mean and variance of every coordinate, then second moments by class: rows, and a classifier."""
+
+    def __init__(
+        self, settings: MomentsSettings, schema: Schema, seeds: Table | None, public_seed: int
+    ) -> None:
+        seed = as_seed(settings, public_seed)
+        super().__init__(settings.model_copy(update={"seed": seed}), schema)
+        self._layout = Layout(len(schema.classes) or None)
+        self._first = Question((ShellsSpec().make(schema),), Layout(), False, None)
+        self._first.check(schema)
+        self.question(1, settings.of_row).check(schema)
+
+    @override
+    def question(self, rows: int, epsilon: float) -> Question:
+        """Second question about N rows, as large as it will be; what it is centred by comes later."""
+        width = self._width(rows, epsilon)
+        spec = SecondMomentsSpec(chosen=tuple(range(width)), centre=(0.0,) * width, scale=(1.0,) * width)
+        return self._asking(spec, epsilon)
+
+    @override
+    async def ask(self, oracle: SumOracle) -> bytes:
+        """Ask both questions; the answer to the first is kept before the second follows from it."""
+        if (rows := oracle.rows) < 1:
+            raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
+        planned = await asyncio.to_thread(self._usable, rows, oracle.noise_ratio)
+        epsilon = self.settings.of_row
+        (features,) = self._first.maps
+        assert isinstance(features, ShellMoments)
+        first = replace(self._first, release=_part(features, Layout(), epsilon, self._delta, SCALE_SHARE))
+        told = await oracle.followed(first.query, first.release)
+        (embedding,) = told.embeddings
+        scales = scales_of(embedding.mean[:, 0], embedding.sigma, features)
+        (size,) = (each.spec for each in planned.maps)
+        assert isinstance(size, SecondMomentsSpec)
+        affordable = self._affordable(rows, epsilon)
+        spec = second_question(scales, features, len(size.chosen), affordable)
+        second = await asyncio.to_thread(self._asking, spec, epsilon)
+        released = await oracle.joint(second.query, second.release)
+        return await asyncio.to_thread(self._both, told, released, scales, oracle.owners)
+
+    @override
+    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+        count = self.settings.rows or stored.rows
+        tell("sampling", f"{count} rows from the moments of {len(stored.public['mean'])} coordinates", 0.0)
+        table = rows_of(stored).sample(count, self.settings.seed or 0)
+        tell("sampling", "comparing them with the release", 0.9)
+        card = card_of(stored, NAME, count, distance_to_release(stored, table))
+        tell("sampling", f"{count} rows", 1.0)
+        return Finished(synthetic_files(table, card), count)
+
+    @property
+    def _delta(self) -> float:
+        return self.settings.delta
+
+    def _width(self, rows: int, epsilon: float) -> int:
+        """Coordinates of the second question about N rows."""
+        width = self.schema.encoded_width
+        if self.settings.coordinates is not None:
+            return min(width, self.settings.coordinates)
+        columns = self._layout.columns
+        if not math.isinf(affordable := self._affordable(rows, epsilon)):
+            width = min(width, max(2, round(affordable)))
+        return min(width, MOST_COORDINATES, math.isqrt(2 * _LARGEST // columns) - 2)
+
+    def _affordable(self, rows: int, epsilon: float) -> float:
+        """Coordinates that the noise allows, sqrt(9 N / (m C)); inf without noise."""
+        if math.isinf(epsilon):
+            return math.inf
+        noise = gaussian_sigma(epsilon, self._delta)
+        return 3.0 * math.sqrt(rows / (noise * self._layout.columns))
+
+    def _asking(self, spec: SecondMomentsSpec, epsilon: float) -> Question:
+        features = spec.make(self.schema)
+        release = _part(features, self._layout, epsilon, self._delta, 1.0 - SCALE_SHARE)
+        return Question((features,), self._layout, False, release)
+
+    def _both(self, first: JointRelease, second: JointRelease, scales: Scales, owners: int) -> bytes:
+        """The release: the second answer, and beside it all that was taken from the first."""
+        event = None if first.event is None or second.event is None else _sum(first.event, second.event)
+        stored = StoredRelease(
+            self.protocol,
+            self.settings.model_dump(mode="json"),
+            self.schema,
+            second.embeddings,
+            None,
+            event,
+            self._delta,
+            owners,
+            {"mean": scales.mean, "variance": scales.variance},
+        )
+        return to_bytes(stored)
+
+
+def _part(
+    features: EmbeddingMap, layout: Layout, epsilon: float, delta: float, share: float
+) -> PooledRelease | None:
+    """Calibration of a question that has a share of 1/m^2; None without noise."""
+    if math.isinf(epsilon):
+        return None
+    multiplier = gaussian_sigma(epsilon, delta) / math.sqrt(share) * _MARGIN
+    return PooledRelease((embedding_query(features, layout),), gaussian_epsilon(multiplier, delta), delta)
+
+
+def _sum(first: Event, second: Event) -> Gaussian:
+    """Both releases as one."""
+    assert isinstance(first, Gaussian)
+    assert isinstance(second, Gaussian)
+    return Gaussian((first.noise_multiplier**-2 + second.noise_multiplier**-2) ** -0.5)

@@ -1,0 +1,200 @@
+"""Rows of released moments: Gaussian by class in public coordinates, put back into the columns of a schema.
+
+The second moments know the chosen coordinates; the others vary around their mean by the variance that the
+first question told. In model space a number is a normal one, cut at its public bounds, whose mean and
+variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly 0); a category is
+the largest of its codes, with offsets under which names have the released shares. Everything is
+post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from fedkme.errors import DataError
+from fedkme.features.domain import Dimension, Domain
+from fedkme.moments.features import SecondMoments, SecondMomentsSpec
+from fedkme.moments.gaussians import Gaussians, gaussians_of
+from fedkme.moments.scales import Scales
+from fedkme.releases.file import StoredRelease
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+FloatArray = NDArray[np.float64]
+
+_MOST_STRETCH = 3.0
+"""Most by which rows are stretched for what clipping took from them."""
+_LEAST_SHARE = 1e-3
+"""Least share of a name in a class, over an even one."""
+_OFFSET_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class MomentRows:
+    """Law of the rows of a release.
+
+    Attributes:
+        schema: of the rows.
+        features: map of the second question.
+        scales: what the first one told.
+        gaussians: of the classes.
+    """
+
+    schema: Schema
+    features: SecondMoments
+    scales: Scales
+    gaussians: Gaussians
+
+    def sample(self, count: int, seed: int) -> Table:
+        """Rows in the schema's columns and units; classes as often as they were released."""
+        generator = np.random.default_rng(np.random.SeedSequence([seed, 6]))
+        shares = self.gaussians.shares
+        labels = np.sort(generator.choice(len(shares), count, p=shares)).astype(np.int64)
+        values = np.empty((count, self.schema.width))
+        for label in np.unique(labels):
+            members = labels == label
+            values[members] = self._of_class(int(label), int(members.sum()), generator)
+        order = generator.permutation(count)
+        return Table(values[order], labels[order] if self.schema.classes else None)
+
+    def _of_class(self, label: int, count: int, generator: np.random.Generator) -> FloatArray:
+        """Rows of one class, (count, c)."""
+        mean, root = self._law(label)
+        drawn = mean + generator.standard_normal((count, root.shape[0])) @ root
+        known = (root**2).sum(axis=0)
+        gain = self._gain(known)
+        rest = generator.standard_normal((count, len(self._rest))) * self._rest
+        drawn += gain * self.features.coordinates.to_model(rest)
+        variance = known + gain**2 * self._rest_variance
+        domain = Domain(self.schema)
+        numbers = domain.numbers
+        if len(numbers):
+            drawn[:, numbers] = _cut(drawn[:, numbers], mean[numbers], variance[numbers])
+        for dimension in domain.dimensions:
+            if dimension.levels:
+                _name(drawn, mean, dimension)
+        return self.schema.decode(drawn)
+
+    def _law(self, label: int) -> tuple[FloatArray, FloatArray]:
+        """Mean of a class in model space, (n,), and rows whose outer products add up to the covariance."""
+        spec, coordinates = self._spec, self.features.coordinates
+        chosen, scale = np.asarray(spec.chosen), np.asarray(spec.scale) * self._stretch
+        mean = self.scales.mean.copy()
+        mean[chosen] = np.asarray(spec.centre) + scale * self.gaussians.means[label]
+        root = np.zeros((len(chosen), coordinates.width))
+        root[:, chosen] = np.linalg.cholesky(self.gaussians.covariances[label]).T * scale
+        return coordinates.to_model(mean[None])[0], coordinates.to_model(root)
+
+    def _gain(self, known: FloatArray) -> FloatArray:
+        """Factor of what the second question leaves out, (n,): in a block it is spread as the variance is."""
+        gain, rest = np.ones_like(known), self._rest_variance
+        for block in self.features.coordinates.turned:
+            total = float((known[block] * rest[block]).sum())
+            if total > 0:
+                gain[block] = np.sqrt(known[block] * float(rest[block].sum()) / total)
+        return gain
+
+    @property
+    def _spec(self) -> SecondMomentsSpec:
+        spec = self.features.spec
+        assert isinstance(spec, SecondMomentsSpec)
+        return spec
+
+    @cached_property
+    def _stretch(self) -> float:
+        """Factor that undoes the shrinking by clipping: the mean of |z|^2 before it is known."""
+        made, chosen = self.gaussians, np.asarray(self._spec.chosen)
+        before = float((self.scales.variance[chosen] / np.asarray(self._spec.scale) ** 2).sum())
+        squared = np.trace(made.covariances, axis1=1, axis2=2) + (made.means**2).sum(axis=1)
+        return float(np.clip((before / float(made.shares @ squared)) ** 0.5, 1.0, _MOST_STRETCH))
+
+    @cached_property
+    def _rest(self) -> FloatArray:
+        """Deviations of the coordinates that the second question leaves out, (n,); 0 for the chosen."""
+        rest = np.sqrt(self.scales.variance)
+        rest[np.asarray(self._spec.chosen)] = 0.0
+        return rest
+
+    @cached_property
+    def _rest_variance(self) -> FloatArray:
+        """Variance that they add to each column of model space, (n,)."""
+        squares = self.features.coordinates.to_model(np.diag(self._rest)) ** 2
+        return np.asarray(squares.sum(axis=0))
+
+
+def rows_of(stored: StoredRelease) -> MomentRows:
+    """The law of a release's rows.
+
+    Raises:
+        DataError: it is no release of moments.
+    """
+    features = stored.embeddings[0].map_spec.make(stored.schema)
+    if not isinstance(features, SecondMoments) or not {"mean", "variance"} <= set(stored.public):
+        raise DataError("the release has no moments", "Fetch it again.")
+    scales = Scales(stored.public["mean"], stored.public["variance"])
+    return MomentRows(stored.schema, features, scales, gaussians_of(stored.embeddings[0]))
+
+
+def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Numbers in [0, 1] of normal ones, with the same mean and variance after the cut."""
+    mean = np.clip(mean, 1e-4, 1.0 - 1e-4)
+    variance = np.clip(variance, 1e-10, 0.98 * mean * (1.0 - mean))
+    middle, deviation = _uncut(mean, variance)
+    centred = drawn - drawn.mean(axis=0)
+    standard = centred / np.maximum(centred.std(axis=0), 1e-12)
+    return np.asarray(np.clip(middle + deviation * standard, 0.0, 1.0))
+
+
+def _uncut(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and deviation of normal numbers that have these moments after a cut at 0 and 1, by bisection."""
+    low, high = np.full_like(mean, np.log(1e-5)), np.full_like(mean, np.log(30.0))
+    for _ in range(32):
+        half = 0.5 * (low + high)
+        deviation = np.exp(half)
+        middle = _middle(mean, deviation)
+        first, second = _cut_moments(middle, deviation)
+        above = second - first**2 > variance
+        low, high = np.where(above, low, half), np.where(above, half, high)
+    return middle, deviation
+
+
+def _middle(mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Mean of normal numbers of this deviation whose mean after the cut is given."""
+    low, high = -8.0 * deviation, 1.0 + 8.0 * deviation
+    for _ in range(32):
+        half = 0.5 * (low + high)
+        above = _cut_moments(half, deviation)[0] > mean
+        low, high = np.where(above, low, half), np.where(above, half, high)
+    return half
+
+
+def _cut_moments(middle: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """E[c] and E[c^2] of c = N(middle, deviation^2) cut at 0 and 1."""
+    a, b = -middle / deviation, (1.0 - middle) / deviation
+    at_a, at_b = (np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi) for x in (a, b))
+    inside, over = ndtr(b) - ndtr(a), ndtr(-b)
+    first = middle * inside + deviation * (at_a - at_b) + over
+    second = (middle**2 + deviation**2) * inside + over
+    second += deviation * (at_a * middle - at_b * (middle + 1.0))
+    return first, second
+
+
+def _name(drawn: FloatArray, mean: FloatArray, dimension: Dimension) -> None:
+    """Leave one code of a category in each row, so that names have the shares that `mean` tells; in place."""
+    block = slice(dimension.start, dimension.start + dimension.levels)
+    shares = np.maximum(mean[block] * np.sqrt(2.0), _LEAST_SHARE / dimension.levels)
+    shares /= shares.sum()
+    codes = drawn[:, block]
+    offsets, unit = np.zeros(dimension.levels), max(float(codes.std()), 1e-6)
+    for step in range(_OFFSET_STEPS):
+        found = np.bincount((codes + offsets).argmax(axis=1), minlength=dimension.levels) / len(codes)
+        pace = unit / (1.0 + 0.2 * step)
+        offsets += pace * (shares - found) / np.sqrt(shares * (1.0 - shares) + 1e-6)
+    chosen = (codes + offsets).argmax(axis=1)
+    codes[:] = 0.0
+    codes[np.arange(len(codes)), chosen] = np.sqrt(0.5)

@@ -1,0 +1,1 @@
+"""Moments as a release: from noisy sums to a Gaussian for each class, and a classifier of those."""

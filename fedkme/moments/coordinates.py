@@ -1,0 +1,107 @@
+"""Public coordinates of model space: an orthonormal map that the schema alone decides.
+
+A long block of like numbers, such as the pixels of an image or the samples of a signal, is turned by the
+discrete cosine transform (of two dimensions where its length is a square), so that few coordinates carry most
+of it; every other column of model space stays as it is. Nothing is read from a row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.tables.schema import Numeric, Schema
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+LONG_BLOCK = 64
+"""Like numbers, from so many on, are taken for a signal or an image."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Neighbouring columns of model space that are transformed together, and the basis, (size, size)."""
+
+    start: int
+    basis: FloatArray | None
+    size: int
+
+
+class Coordinates:
+    """The orthonormal map of a schema's model space, n columns to n coordinates.
+
+    Attributes:
+        width: n.
+        bands: coordinates that are expected to vary alike, in groups: the octaves of a block's frequencies,
+            the lowest first; all coordinates of no block are one band of a group of its own.
+        rank: (n,) place of each coordinate in its block by frequency, 0 outside of blocks.
+        turned: columns of model space of each block that is transformed.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.width = schema.encoded_width
+        self.bands: list[list[IntArray]] = []
+        self.rank = np.zeros(self.width, dtype=np.intp)
+        self.turned: list[slice] = []
+        self._blocks: list[_Block] = []
+        start, alone = 0, list[int]()
+        for column in schema.columns:
+            size = column.encoded_width
+            if isinstance(column, Numeric) and column.count >= LONG_BLOCK:
+                self._add(start, size)
+            else:
+                self._blocks.append(_Block(start, None, size))
+                alone += range(start, start + size)
+            start += size
+        if alone:
+            self.bands.append([np.array(alone)])
+
+    def _add(self, start: int, size: int) -> None:
+        basis, frequency = _cosines(size)
+        order = np.argsort(frequency, kind="stable")
+        self._blocks.append(_Block(start, basis[:, order], size))
+        self.rank[start : start + size] = np.arange(size)
+        self.turned.append(slice(start, start + size))
+        edges = [0, *(2**power - 1 for power in range(1, size.bit_length() + 1) if 2**power - 1 < size), size]
+        self.bands.append([np.arange(start + low, start + high) for low, high in itertools.pairwise(edges)])
+
+    def of_model(self, points: Any, xp: Any = np) -> Any:
+        """Coordinates of points of model space, (k, n) -> (k, n), in their dtype."""
+        parts = []
+        for block in self._blocks:
+            columns = points[:, block.start : block.start + block.size]
+            turned = block.basis is not None
+            parts.append(columns @ xp.asarray(block.basis, dtype=points.dtype) if turned else columns)
+        return parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=1)
+
+    def to_model(self, coordinates: FloatArray) -> FloatArray:
+        """Points of model space, the inverse of `of_model`."""
+        parts = []
+        for block in self._blocks:
+            columns = coordinates[:, block.start : block.start + block.size]
+            parts.append(columns if block.basis is None else columns @ block.basis.T)
+        return np.concatenate(parts, axis=1)
+
+
+def _cosines(size: int) -> tuple[FloatArray, FloatArray]:
+    """An orthonormal cosine basis of so many numbers, one a column, and the squared frequency of each."""
+    side = math.isqrt(size)
+    if side * side != size:
+        return _line(size), np.arange(size, dtype=np.float64) ** 2
+    line, frequency = _line(side), np.arange(side, dtype=np.float64) ** 2
+    plane: FloatArray = np.einsum("ik,jl->ijkl", line, line).reshape(size, size)
+    both: FloatArray = np.add.outer(frequency, frequency).ravel()
+    return plane, both
+
+
+def _line(size: int) -> FloatArray:
+    places = np.arange(size)
+    basis: FloatArray = math.sqrt(2.0 / size) * np.cos(np.pi / size * np.outer(places + 0.5, places))
+    basis[:, 0] = size**-0.5
+    return basis

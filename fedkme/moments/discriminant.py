@@ -1,0 +1,84 @@
+"""A discriminant straight from released moments: no rows are made and nothing is trained."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError
+from fedkme.features.domain import Domain
+from fedkme.moments.features import SecondMoments
+from fedkme.moments.gaussians import Gaussians, gaussians_of
+from fedkme.releases.file import StoredRelease
+
+FloatArray = NDArray[np.float64]
+Shape = Literal["quadratic", "linear"]
+"""A covariance for each class, or one for all."""
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Discriminant:
+    """Classifier by the Gaussians of the classes; their shares are the prior.
+
+    Attributes:
+        features: the map whose z is looked at.
+        gaussians: of the classes.
+        shape: whether each class has its own covariance.
+    """
+
+    features: SecondMoments
+    gaussians: Gaussians
+    shape: Shape = "quadratic"
+
+    def log_posterior(self, values: NDArray[Any]) -> FloatArray:
+        """Logarithms of the probabilities of classes, (m, C), of rows of the schema, (m, c).
+
+        Raises:
+            DataError: rows that do not fit the schema.
+        """
+        domain, found = Domain(self.features.schema), []
+        for start in range(0, max(len(values), 1), _BLOCK):
+            found.append(self._scores(self.features.z(domain.encode(values[start : start + _BLOCK]))))
+        scores = np.concatenate(found)
+        top = scores.max(axis=1, keepdims=True)
+        logs: FloatArray = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        return logs
+
+    def predict(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """The likeliest class of each row, (m,)."""
+        return np.asarray(self.log_posterior(values).argmax(axis=1), np.int64)
+
+    def _scores(self, z: FloatArray) -> FloatArray:
+        """Logarithm of share times density, up to a constant, (m, C)."""
+        made = self.gaussians
+        scores = np.empty((len(z), len(made.shares)))
+        for place, (share, mean, own) in enumerate(
+            zip(made.shares, made.means, made.covariances, strict=True)
+        ):
+            root = np.linalg.cholesky(own if self.shape == "quadratic" else made.pooled)
+            white = np.linalg.solve(root, (z - mean).T)
+            volume = float(np.log(np.diagonal(root)).sum())
+            scores[:, place] = math.log(share) - volume - 0.5 * (white**2).sum(axis=0)
+        return scores
+
+
+def discriminant_of(stored: StoredRelease, shape: Shape = "quadratic") -> Discriminant:
+    """The classifier of a release.
+
+    Raises:
+        ConfigError: it is no release of moments, or its schema has no label.
+    """
+    features = stored.embeddings[0].map_spec.make(stored.schema)
+    if not isinstance(features, SecondMoments):
+        raise ConfigError(
+            f"a release of {stored.protocol} has no moments to classify by",
+            "Train a model on its synthetic rows, or ask for a release of moments.",
+        )
+    if not stored.schema.classes:
+        raise ConfigError("the schema of this release has no label", "Give the schema a [label].")
+    return Discriminant(features, gaussians_of(stored.embeddings[0]), shape)

@@ -1,0 +1,183 @@
+"""Moments of a row as a feature map: u u' for u = (alpha, z), z being public coordinates of norm 1 at most.
+
+With t = alpha^2 and |z| <= 1 by clipping, the coordinates of phi(x) are those of the symmetric matrix u u',
+
+    phi = (t,  sqrt(2 t) z_i,  z_i^2,  sqrt(2) z_i z_j for i < j),        <phi(x), phi(y)> = (t + z.y)^2.
+
+**Sensitivity.** Replace one row (with its label) by another, N public: the sum by class moves by at most
+sqrt(2) (1 + t) in L2, and this is reached. Labels and class counts cost nothing.
+*Proof.* |phi|^2 = (t + |z|^2)^2 <= (1 + t)^2, and <phi(x), phi(y)> >= 0 as a square; for two classes the
+parts lie in two columns and their product is 0. So |f - f'|^2 <= |f|^2 + |f'|^2 <= 2 (1 + t)^2. It is reached
+by unit vectors with z.y = -t, and by any two of different classes.
+
+**Cells.** Cells of a public partition of the domain, each with columns of its own, change nothing: products
+between two cells are 0. `ShellsSpec` uses that: rows are scaled by the radius of the shell that they lie in,
+so one question finds the scale of rows. It leaves the z_i z_j out, a projection, which lengthens no vector.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat, model_validator
+from typing_extensions import override
+
+from fedkme.errors import ConfigError
+from fedkme.features.maps import EmbeddingMap, MapSpec
+from fedkme.moments.coordinates import Coordinates
+from fedkme.tables.schema import Schema
+
+FloatArray = NDArray[np.float64]
+
+T = 0.5
+"""alpha^2: a public constant; errors of what is made of moments are flat around it."""
+MOST_COORDINATES = 1024
+"""Coordinates of a second-moment map: half a million numbers for each class."""
+
+
+class ShellsSpec(MapSpec):
+    """Counts, first moments and squares of all coordinates, by the shell around the middle of the domain."""
+
+    kind: Literal["shells"] = "shells"
+    shells: int = Field(default=5, ge=1, le=32)
+    """Shells; the radius of each is half that of the one around it, and the innermost is a ball."""
+
+    @override
+    def make(self, schema: Schema) -> ShellMoments:
+        return ShellMoments(self, schema)
+
+    @override
+    def numbers(self, schema: Schema) -> tuple[int, int]:
+        width = schema.encoded_width
+        return width**2, self.shells * (1 + 2 * width)
+
+
+class SecondMomentsSpec(MapSpec):
+    """Second moments of some coordinates, about a public centre and within a public radius."""
+
+    kind: Literal["second-moments"] = "second-moments"
+    chosen: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+    """Public coordinates that take part, ascending (fedkme.moments.coordinates)."""
+    centre: tuple[FiniteFloat, ...]
+    """Point at which z is 0: a number for each of them."""
+    scale: tuple[Annotated[FiniteFloat, Field(gt=1e-9, lt=1e9)], ...]
+    """Divisors of (coordinate - centre), likewise; where |z| would be above 1, a row is taken for its
+    direction."""
+
+    @model_validator(mode="after")
+    def _together(self) -> SecondMomentsSpec:
+        width = len(self.chosen)
+        if len(self.centre) != width or len(self.scale) != width or width > MOST_COORDINATES:
+            raise ValueError(f"it has a number for each chosen coordinate, {MOST_COORDINATES} at most")
+        if any(a >= b for a, b in zip(self.chosen, self.chosen[1:], strict=False)):
+            raise ValueError("coordinates are named once each, in order")
+        return self
+
+    @override
+    def make(self, schema: Schema) -> SecondMoments:
+        return SecondMoments(self, schema)
+
+    @override
+    def numbers(self, schema: Schema) -> tuple[int, int]:
+        width = len(self.chosen)
+        return schema.encoded_width**2, (width + 1) * (width + 2) // 2
+
+
+class _Moments(EmbeddingMap):
+    """Base of both maps.
+
+    Attributes:
+        coordinates: the public coordinates.
+        norm_bound: 1 + t.
+        spread: sqrt(2) (1 + t); see the head of the module.
+    """
+
+    def __init__(self, spec: MapSpec, schema: Schema) -> None:
+        super().__init__(spec, schema)
+        self.coordinates = Coordinates(schema)
+        self.norm_bound = 1.0 + T
+        self.spread = math.sqrt(2.0) * (1.0 + T)
+
+
+class ShellMoments(_Moments):
+    """Features of each shell: (t, sqrt(2 t) w, w_i^2) of the rows in it, |w| at most 1; zeros elsewhere.
+
+    Attributes:
+        dimension: J = shells (1 + 2 n).
+        middle: (n,) coordinates of the middle of the domain.
+        radii: (shells,) outer radius of each shell; the first holds the whole domain.
+    """
+
+    def __init__(self, spec: ShellsSpec, schema: Schema) -> None:
+        super().__init__(spec, schema)
+        self.dimension = spec.shells * (1 + 2 * schema.encoded_width)
+        middle, reach = _middle(self)
+        self.middle: FloatArray = self.coordinates.of_model(middle[None])[0]
+        self.radii = reach * 0.5 ** np.arange(spec.shells)
+
+    @override
+    def of_model(self, points: Any, xp: Any = np) -> Any:
+        away = self.coordinates.of_model(points, xp) - xp.asarray(self.middle, dtype=points.dtype)
+        length = xp.sqrt((away**2).sum(axis=1, keepdims=True))
+        inside = [length <= radius for radius in self.radii[1:]]
+        parts = []
+        for place, radius in enumerate(self.radii):
+            member = xp.ones_like(length, dtype=bool) if place == 0 else inside[place - 1]
+            if place < len(inside):
+                member = member & ~inside[place]
+            w = xp.where(member, away / xp.maximum(radius, length), 0.0)
+            parts += [xp.where(member, T, 0.0), math.sqrt(2.0 * T) * w, w**2]
+        return xp.concatenate(parts, axis=1).astype(points.dtype)
+
+
+class SecondMoments(_Moments):
+    """phi of the chosen coordinates: t, then the z_i, then the z_i z_j by rows of the upper triangle.
+
+    Attributes:
+        dimension: J = (k + 1)(k + 2)/2.
+    """
+
+    def __init__(self, spec: SecondMomentsSpec, schema: Schema) -> None:
+        super().__init__(spec, schema)
+        width = len(spec.chosen)
+        if spec.chosen[-1] >= schema.encoded_width:
+            raise ConfigError(
+                f"moments of coordinate {spec.chosen[-1]} of a schema with {schema.encoded_width}",
+                f"Coordinates are counted from 0 to {schema.encoded_width - 1}.",
+            )
+        self.dimension = (width + 1) * (width + 2) // 2
+        self._chosen = np.asarray(spec.chosen)
+        self._centre, self._scale = np.asarray(spec.centre), np.asarray(spec.scale)
+        self._rows, self._columns = np.triu_indices(width)
+        self._weights = np.where(self._rows == self._columns, 1.0, math.sqrt(2.0))
+
+    def z(self, points: Any, xp: Any = np) -> Any:
+        """The chosen coordinates of points of model space, centred and clipped, (m, n) -> (m, k)."""
+        turned = self.coordinates.of_model(points, xp)[:, self._chosen]
+        away = (turned - xp.asarray(self._centre, dtype=points.dtype)) / xp.asarray(
+            self._scale, dtype=points.dtype
+        )
+        length = xp.sqrt((away**2).sum(axis=1, keepdims=True))
+        return away / xp.maximum(length, 1.0)
+
+    @override
+    def of_model(self, points: Any, xp: Any = np) -> Any:
+        z = self.z(points, xp)
+        products = z[:, self._rows] * z[:, self._columns] * xp.asarray(self._weights, dtype=z.dtype)
+        ones = xp.full((len(points), 1), T, dtype=z.dtype)
+        return xp.concatenate([ones, math.sqrt(2.0 * T) * z, products], axis=1)
+
+
+def _middle(features: EmbeddingMap) -> tuple[FloatArray, float]:
+    """The middle of the domain in model space, (n,), and how far a row can be from it."""
+    middle = np.full(features.schema.encoded_width, 0.5)
+    squared = 0.25 * len(features.domain.numbers)
+    for dimension in features.domain.dimensions:
+        if dimension.levels:
+            share = 1.0 / dimension.levels
+            middle[dimension.start : dimension.start + dimension.levels] = math.sqrt(0.5) * share
+            squared += 0.5 * (1.0 - share)
+    return middle, math.sqrt(max(squared, 1e-12)) * (1.0 + 1e-9)

@@ -1,0 +1,119 @@
+"""Mean and variance of every public coordinate, as the first question of a release of moments tells them.
+
+All of it is post-processing of noisy sums. From it follows the second question: which coordinates take part,
+and how each is centred and scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.moments.features import SecondMomentsSpec, ShellMoments, T
+
+FloatArray = NDArray[np.float64]
+
+_OCCUPIED = 3.0  # a shell counts where its noisy count is so many deviations of its noise above 0
+_LEAST = 1e-4  # of the mean variance: no coordinate is taken for constant
+_MOST_SCALE = 1e8
+_MOST_REACH = 6.0  # 1 over the mean of |z|^2: rows of a normal law in a few dimensions are hardly clipped
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """Answer to the first question, in coordinates of the schema (fedkme.moments.coordinates).
+
+    Attributes:
+        mean: (n,) of all rows.
+        variance: (n,) above 0, smoothed over coordinates that are expected to vary alike.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+def scales_of(released: FloatArray, sigma: float, features: ShellMoments) -> Scales:
+    """Mean and variance by shell, added over the shells that hold more than noise.
+
+    Args:
+        released: sum of phi over all rows by N, (J,).
+        sigma: deviation of the noise in each.
+        features: phi.
+    """
+    width = len(features.middle)
+    table = released.reshape(len(features.radii), 1 + 2 * width)
+    counts, first, squares = table[:, 0] / T, table[:, 1 : width + 1], table[:, width + 1 :]
+    held = counts > _OCCUPIED * sigma / T
+    if not held.any():
+        held[0] = True  # noise alone: nothing is known but the domain
+    radii = np.where(held, features.radii, 0.0)
+    away = radii @ first / math.sqrt(2.0 * T)
+    noise = sigma**2 / (2.0 * T) * float((radii**2).sum())
+    raw = radii**2 @ squares - away**2 + noise
+    return Scales(
+        features.middle + away, _smoothed(raw, sigma * math.sqrt(float((radii**4).sum())), features)
+    )
+
+
+def second_question(
+    scales: Scales, features: ShellMoments, width: int, affordable: float
+) -> SecondMomentsSpec:
+    """The coordinates of most variance, each scaled by the fourth root of its variance.
+
+    Args:
+        scales: of all coordinates.
+        features: phi of the first question.
+        width: coordinates that take part.
+        affordable: as many as the noise allows. At as many the mean of |z|^2 is 1 before clipping: about half
+            of the rows are clipped, where noise and what clipping loses are balanced. With fewer coordinates
+            there is less noise to balance, in their number to 1.5, and less is clipped.
+    """
+    reach = min(max(affordable / width, 1.0) ** 1.5, _MOST_REACH)
+    order = np.lexsort((features.coordinates.rank, -scales.variance))
+    chosen = np.sort(order[:width])
+    root = np.sqrt(scales.variance[chosen])
+    scale = np.sqrt(root) * math.sqrt(reach * float(root.sum()))
+    return SecondMomentsSpec(
+        chosen=tuple(chosen.tolist()),
+        centre=tuple(scales.mean[chosen].tolist()),
+        scale=tuple(np.minimum(scale, _MOST_SCALE).tolist()),
+    )
+
+
+def _smoothed(raw: FloatArray, noise: float, features: ShellMoments) -> FloatArray:
+    """Variances without most of their noise, above 0.
+
+    Means of the bands of a block do not rise with the frequency; each coordinate is drawn to its band's as
+    far as noise explains how they differ.
+
+    Args:
+        raw: (n,) with the noise in them.
+        noise: deviation of the noise in each.
+        features: has the bands.
+    """
+    found = np.empty_like(raw)
+    least = _LEAST * max(float(raw.mean()), 1e-9)
+    for bands in features.coordinates.bands:
+        means = _falling([float(raw[band].mean()) for band in bands], [len(band) for band in bands])
+        for band, mean in zip(bands, means, strict=True):
+            away = raw[band] - mean
+            squared = float((away**2).mean())
+            kept = max(0.0, 1.0 - noise**2 / squared) if squared > 0 else 0.0
+            found[band] = np.maximum(mean + kept * away, max(least, min(mean, 0.5 * noise)))
+    return found
+
+
+def _falling(means: list[float], sizes: list[int]) -> list[float]:
+    """The nearest means that do not rise, each as heavy as its size (pool adjacent violators)."""
+    pools: list[tuple[float, int, int]] = []  # mean, size, how many bands
+    for mean, size in zip(means, sizes, strict=True):
+        count = 1
+        while pools and pools[-1][0] < mean:
+            other, weight, bands = pools.pop()
+            mean = (mean * size + other * weight) / (size + weight)
+            size, count = size + weight, count + bands
+        pools.append((mean, size, count))
+    return [mean for mean, _, count in pools for _ in range(count)]

@@ -1,0 +1,89 @@
+"""Rows of released moments (docs/decisions/026)."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from curator.releases.method import make_method
+from curator.releases.moments import _cut_moments, _uncut, rows_of
+from fedkme.errors import DataError
+from fedkme.releases.file import StoredRelease, from_bytes
+from fedkme.releases.settings import release_settings
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from fedkme.testing import OwnersInMemory
+from tests.curator.releases.test_methods import MIXED, method_of, rows
+
+
+@cache
+def stored(epsilon: float = 3.0) -> StoredRelease:
+    method, schema = method_of("moments", epsilon=epsilon)
+    return from_bytes(asyncio.run(method.ask(OwnersInMemory(rows(schema, 8000), schema, 3))))
+
+
+def drawn() -> tuple[Table, Table]:
+    return rows_of(stored()).sample(8000, 3), rows(MIXED, 8000)
+
+
+def test_names_have_the_released_shares() -> None:
+    made, real = drawn()
+    for name in range(3):
+        assert (made.values[:, 1] == name).mean() == pytest.approx(
+            (real.values[:, 1] == name).mean(), abs=0.03
+        )
+
+
+def test_classes_and_columns_have_their_moments() -> None:
+    made, real = drawn()
+    assert made.labels is not None
+    assert real.labels is not None
+    assert made.labels.mean() == pytest.approx(real.labels.mean(), abs=0.03)
+    for column in (0, 2):
+        for label in (0, 1):
+            mine, theirs = (t.values[t.labels == label, column] for t in (made, real))
+            assert mine.mean() == pytest.approx(theirs.mean(), abs=0.15 * theirs.std())
+            assert mine.std() == pytest.approx(theirs.std(), rel=0.4)  # shrunk to the pooled
+
+
+def test_the_same_seed_draws_the_same_rows() -> None:
+    law = rows_of(stored())
+    assert law.sample(50, 1).digest() == law.sample(50, 1).digest()
+    assert law.sample(50, 1).digest() != law.sample(50, 2).digest()
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(0.5, 0.02), (0.05, 0.02), (0.01, 0.005), (0.9, 0.05)])
+def test_numbers_have_their_mean_and_variance_after_the_cut(mean: float, variance: float) -> None:
+    middle, deviation = _uncut(np.array([mean]), np.array([variance]))
+    first, second = _cut_moments(middle, deviation)
+    assert float(first[0]) == pytest.approx(mean, abs=1e-5)
+    assert float((second - first**2)[0]) == pytest.approx(variance, rel=1e-3)
+
+
+def test_moments_of_a_cut_number_are_those_of_its_quantiles() -> None:
+    grid = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    for middle, deviation in ((0.2, 0.3), (-0.5, 0.6), (1.1, 0.2)):
+        cut = np.clip(middle + deviation * grid, 0, 1)
+        first, second = _cut_moments(np.array([middle]), np.array([deviation]))
+        assert float(first[0]) == pytest.approx(cut.mean(), abs=1e-4)
+        assert float(second[0]) == pytest.approx((cut**2).mean(), abs=1e-4)
+
+
+def test_another_release_has_no_such_rows() -> None:
+    made = stored()
+    bare = StoredRelease("moments", {}, made.schema, made.embeddings, None, None, 1e-5, 1)
+    with pytest.raises(DataError, match="no moments"):
+        rows_of(bare)
+
+
+def test_a_schema_of_categories_alone_makes_rows() -> None:
+    schema = Schema(columns=MIXED.columns[1:2], label=MIXED.label)
+    generator = np.random.default_rng(0)
+    table = Table(generator.integers(0, 3, (3000, 1)), generator.integers(0, 2, 3000))
+    method = make_method(release_settings({"kind": "moments", "rows": 90}), schema, None, 3)
+    release = asyncio.run(method.ask(OwnersInMemory(table, schema, 2)))
+    assert method.finish(release, lambda *_: None).rows == 90
