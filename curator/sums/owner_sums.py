@@ -157,7 +157,7 @@ class OwnerSums:
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """Ask as `joint` does, and keep the answer before the next question follows from it."""
         sigmas = () if release is None else release.sigmas
-        question = question_of(SumVector(query, self._schema), sigmas)
+        question = question_of(await beside(SumVector, query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
             made = await self.joint(query, release)

@@ -15,7 +15,6 @@ then stays well below the variance 1/k of an average coordinate. docs/decisions/
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import replace
 
@@ -31,6 +30,7 @@ from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
 from fedkme.moments.features import MOST_COORDINATES, SecondMomentsSpec, ShellMoments, ShellsSpec
 from fedkme.moments.scales import Scales, scales_of, second_question
+from fedkme.ops.threads import beside
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.sums import PooledRelease, embedding_query
@@ -73,7 +73,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         """Ask both questions; the answer to the first is kept before the second follows from it."""
         if (rows := oracle.rows) < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        planned = await asyncio.to_thread(self._usable, rows, oracle.noise_ratio)
+        planned = await beside(self._usable, rows, oracle.noise_ratio)
         epsilon = self.settings.of_row
         (features,) = self._first.maps
         assert isinstance(features, ShellMoments)
@@ -85,9 +85,9 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         assert isinstance(size, SecondMomentsSpec)
         affordable = self._affordable(rows, epsilon)
         spec = second_question(scales, features, len(size.chosen), affordable)
-        second = await asyncio.to_thread(self._asking, spec, epsilon)
+        second = await beside(self._asking, spec, epsilon)
         released = await oracle.joint(second.query, second.release)
-        return await asyncio.to_thread(self._both, told, released, scales, oracle.owners)
+        return await beside(self._both, told, released, scales, oracle.owners)
 
     @override
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
