@@ -73,7 +73,9 @@ class ReleaseClassifier:
             DataError: rows that do not fit the schema.
         """
         schema = self.discriminant.features.schema
-        table = table_of(rows, schema.model_copy(update={"label": None}), "rows to classify", private=False)
+        label = "" if schema.label is None else schema.label.name  # rows may have it; it is not looked at
+        unlabelled = schema.model_copy(update={"label": None, "ignore": (*schema.ignore, label)})
+        table = table_of(rows, unlabelled, "rows to classify", private=False)
         chances = np.exp(self.discriminant.log_posterior(table.values))
         index = rows.index if isinstance(rows, pd.DataFrame) else None
         return pd.DataFrame(chances, columns=list(schema.classes), index=index)
