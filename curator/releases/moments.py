@@ -29,6 +29,8 @@ FloatArray = NDArray[np.float64]
 
 _MOST_STRETCH = 3.0
 """Most by which rows are stretched for what clipping took from them."""
+_LEAST_WIDENING = 1e-2
+"""Least factor by which variances of a class are drawn to its spread."""
 _LEAST_SHARE = 1e-3
 """Least share of a name in a class, over an even one."""
 _OFFSET_STEPS = 60
@@ -87,7 +89,9 @@ class MomentRows:
         mean = self.scales.mean.copy()
         mean[chosen] = np.asarray(spec.centre) + scale * self.gaussians.means[label]
         root = np.zeros((len(chosen), coordinates.width))
-        root[:, chosen] = np.linalg.cholesky(self.gaussians.covariances[label]).T * scale
+        root[:, chosen] = np.linalg.cholesky(self.gaussians.covariances[label]).T * (
+            scale * self._widening[label]
+        )
         return coordinates.to_model(mean[None])[0], coordinates.to_model(root)
 
     def _gain(self, known: FloatArray) -> FloatArray:
@@ -112,6 +116,14 @@ class MomentRows:
         before = float((self.scales.variance[chosen] / np.asarray(self._spec.scale) ** 2).sum())
         squared = np.trace(made.covariances, axis1=1, axis2=2) + (made.means**2).sum(axis=1)
         return float(np.clip((before / float(made.shares @ squared)) ** 0.5, 1.0, _MOST_STRETCH))
+
+    @cached_property
+    def _widening(self) -> FloatArray:
+        """Factors of the deviations of each class, (C,), that give its rows their released spread."""
+        made = self.gaussians
+        within = made.spreads - ((made.means - made.centre) ** 2).sum(axis=1)
+        drawn = np.trace(made.covariances, axis1=1, axis2=2)
+        return np.asarray(np.sqrt(np.maximum(within / drawn, _LEAST_WIDENING)))
 
     @cached_property
     def _rest(self) -> FloatArray:

@@ -1,4 +1,10 @@
-"""A discriminant straight from released moments: no rows are made and nothing is trained."""
+"""A discriminant straight from released moments: no rows are made and nothing is trained.
+
+The quadratic one looks at three things: the Gaussian of each class, its share, and how far a row is from the
+mean of all rows. The last has a term of its own, as if the squared distance were a gamma variable of known
+mean (`Gaussians.spreads`) and public shape: covariances of classes are known entry by entry, and where no
+entry rises above its noise they are alike, however unlike classes are spread.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +24,8 @@ from fedkme.releases.file import StoredRelease
 FloatArray = NDArray[np.float64]
 Shape = Literal["quadratic", "linear"]
 """A covariance for each class, or one for all."""
+SPREAD_SHAPE = 3.0
+"""Shape of the law of squared distances by class: that of six normal numbers. docs/decisions/026."""
 _BLOCK = 4096
 
 
@@ -64,7 +72,13 @@ class Discriminant:
             white = np.linalg.solve(root, (z - mean).T)
             volume = float(np.log(np.diagonal(root)).sum())
             scores[:, place] = math.log(share) - volume - 0.5 * (white**2).sum(axis=0)
-        return scores
+        return scores + self._by_distance(z) if self.shape == "quadratic" else scores
+
+    def _by_distance(self, z: FloatArray) -> FloatArray:
+        """Logarithm of the density of the squared distance from all rows' mean, up to a constant, (m, C)."""
+        spreads = self.gaussians.spreads
+        distances = ((z - self.gaussians.centre) ** 2).sum(axis=1, keepdims=True)
+        return np.asarray(-SPREAD_SHAPE * (distances / spreads + np.log(spreads)))
 
 
 def discriminant_of(stored: StoredRelease, shape: Shape = "quadratic") -> Discriminant:

@@ -10,6 +10,8 @@ The law of the noise is known, so little is tuned: what varies over classes more
    the known noise, and each entry is shrunk by them.
 3. Eigenvalues have a floor that is the same for all classes: one that follows a class's own noise makes the
    rare class look round beside the others, and a quadratic discriminant sees nothing else.
+4. How far a class is spread is one number, which noise hardly touches, while 2 hides it among k^2/2 entries
+   of which each is noise: it is found apart, `spreads`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ FLOOR = 0.1
 covariance over the pooled one."""
 _LEAST = 1e-3
 """Least eigenvalue of the pooled covariance, over the mean one."""
+_LEAST_SPREAD = 0.02
+"""Least spread of a class over that of all rows; also twice the deviation of its noise."""
 _TINY = 1e-300
 
 
@@ -42,12 +46,19 @@ class Gaussians:
         means: (C, k).
         covariances: (C, k, k), positive definite.
         pooled: (k, k), within classes, positive definite.
+        spreads: (C,) mean squared distance of a class's rows from the mean of all rows, above 0.
     """
 
     shares: FloatArray
     means: FloatArray
     covariances: FloatArray
     pooled: FloatArray
+    spreads: FloatArray
+
+    @property
+    def centre(self) -> FloatArray:
+        """Mean of all rows, (k,)."""
+        return np.asarray(self.shares @ self.means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +96,22 @@ def gaussians_of(released: ReleasedEmbedding) -> Gaussians:
         _shrunk_means(means, values, noisy) @ vectors.T,
         vectors @ _floored(covariances, values, floor) @ vectors.T,
         (vectors * values) @ vectors.T,
+        _spreads(noisy),
     )
+
+
+def _spreads(noisy: _Noisy) -> FloatArray:
+    """Spread of each class, shrunk to that of all rows by what noise explains of how they differ."""
+    width, centre = noisy.means.shape[1], noisy.shares @ noisy.means
+    found = np.trace(noisy.within, axis1=1, axis2=2) - noisy.mean_noise * width
+    found += ((noisy.means - centre) ** 2).sum(axis=1)
+    known = 2.0 * width * noisy.entry_noise + 4.0 * noisy.mean_noise * (noisy.means**2).sum(axis=1)
+    mean = max(float(noisy.shares @ found), math.sqrt(float(noisy.shares**2 @ known)), 1e-12)
+    known, ratios = known / mean**2, found / mean
+    signal = max(float(noisy.shares @ ((ratios - 1.0) ** 2 - known)), 0.0)
+    ratios = 1.0 + (ratios - 1.0) * signal / (signal + known + _TINY)
+    least = np.clip(2.0 * np.sqrt(known), _LEAST_SPREAD, 1.0)
+    return np.asarray(mean * np.maximum(ratios, least))
 
 
 def _noisy(released: ReleasedEmbedding) -> _Noisy:

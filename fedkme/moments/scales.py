@@ -6,6 +6,7 @@ and how each is centred and scaled.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -29,10 +30,12 @@ class Scales:
     Attributes:
         mean: (n,) of all rows.
         variance: (n,) above 0, smoothed over coordinates that are expected to vary alike.
+        mean_noise: variance of the noise in each mean before it was shrunk.
     """
 
     mean: FloatArray
     variance: FloatArray
+    mean_noise: float = 0.0
 
 
 def scales_of(released: FloatArray, sigma: float, features: ShellMoments) -> Scales:
@@ -50,12 +53,11 @@ def scales_of(released: FloatArray, sigma: float, features: ShellMoments) -> Sca
     if not held.any():
         held[0] = True  # noise alone: nothing is known but the domain
     radii = np.where(held, features.radii, 0.0)
-    away = radii @ first / math.sqrt(2.0 * T)
     noise = sigma**2 / (2.0 * T) * float((radii**2).sum())
-    raw = radii**2 @ squares - away**2 + noise
-    return Scales(
-        features.middle + away, _smoothed(raw, sigma * math.sqrt(float((radii**4).sum())), features)
-    )
+    away = _shrunk(radii @ first / math.sqrt(2.0 * T), noise, features)
+    raw = radii**2 @ squares - away**2
+    variance = _smoothed(raw, sigma * math.sqrt(float((radii**4).sum())), features)
+    return Scales(features.middle + away, variance, noise)
 
 
 def second_question(
@@ -74,13 +76,22 @@ def second_question(
     reach = min(max(affordable / width, 1.0) ** 1.5, _MOST_REACH)
     order = np.lexsort((features.coordinates.rank, -scales.variance))
     chosen = np.sort(order[:width])
-    root = np.sqrt(scales.variance[chosen])
+    root = np.sqrt(scales.variance[chosen] + scales.mean_noise)  # the centre is not where rows' mean is
     scale = np.sqrt(root) * math.sqrt(reach * float(root.sum()))
     return SecondMomentsSpec(
         chosen=tuple(chosen.tolist()),
         centre=tuple(scales.mean[chosen].tolist()),
         scale=tuple(np.minimum(scale, _MOST_SCALE).tolist()),
     )
+
+
+def _shrunk(away: FloatArray, noise: float, features: ShellMoments) -> FloatArray:
+    """Means, from the middle of the domain, drawn to it in each band as far as noise explains their size."""
+    found = np.empty_like(away)
+    for band in itertools.chain.from_iterable(features.coordinates.bands):
+        squared = float((away[band] ** 2).mean())
+        found[band] = away[band] * (max(0.0, 1.0 - noise / squared) if squared > 0 else 0.0)
+    return found
 
 
 def _smoothed(raw: FloatArray, noise: float, features: ShellMoments) -> FloatArray:

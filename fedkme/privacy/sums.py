@@ -146,7 +146,13 @@ class PooledRelease:
         return self.sigmas[0] / self.multiplier
 
     def usable_epsilon(
-        self, query: int, features: EmbeddingMap, layout: Layout, rows: int, ratio: float = 1.0
+        self,
+        query: int,
+        features: EmbeddingMap,
+        layout: Layout,
+        rows: int,
+        ratio: float = 1.0,
+        share: float = 1.0,
     ) -> float:
         """An epsilon, of two digits, at which an embedding would be no mere noise; 0: this one is.
 
@@ -159,11 +165,12 @@ class PooledRelease:
             rows: N, at least 1.
             ratio: largest bearable length of the mean's noise (root mean square) over the norm bound B, the
                 longest that the mean itself can be.
+            share: part of 1/m^2 that this release has of a larger budget, whose epsilon is told.
         """
         noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
         if noise <= bearable:
             return 0.0
-        return _up(gaussian_epsilon(self.multiplier * bearable / noise, self.delta))
+        return _up(gaussian_epsilon(self.multiplier * math.sqrt(share) * bearable / noise, self.delta))
 
     def _noise(self, query: int, features: EmbeddingMap, layout: Layout) -> float:
         """Root mean square length of a sum's noise."""

@@ -128,8 +128,8 @@ def _by_method(module: ModuleType, names: Iterable[str]) -> dict[str, Run]:
     return {f"{method}-{name}": partial(run, name, method) for name in names for method in METHODS}
 
 
-def _direct(name: str, file: Path, quick: bool) -> None:
-    direct.run(name, _data(), quick, file)
+def _moments(name: str, trained: bool, file: Path, quick: bool) -> None:
+    direct.run(name, _data(), trained, quick, file)
 
 
 def _encoded(name: str, file: Path, quick: bool) -> None:
@@ -167,7 +167,8 @@ RUNS: Mapping[str, Run] = {
     "adult-marginals": partial(_table, ("--only", "marginals")),
     **_by_method(scores, SOURCES),
     **_by_method(images, images.FILES),
-    **{f"moments-{name}": partial(_direct, name) for name in direct.NAMES},
+    **{f"moments-{name}": partial(_moments, name, False) for name in direct.NAMES},
+    **{f"moments-rows-{name}": partial(_moments, name, True) for name in images.FILES},
     **{f"encoded-{name}": partial(_encoded, name) for name in images.FILES},
     "mixture-nll": _mixtures,
     "cells": _cells,

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -48,6 +48,7 @@ class Question:
         counts: whether class counts are asked for too.
         release: calibrated for all of it; None without noise.
         public: arrays to keep beside the answer.
+        share: part of 1/m^2 of the method's budget that `release` has; other questions have the rest.
     """
 
     maps: tuple[EmbeddingMap, ...]
@@ -55,6 +56,7 @@ class Question:
     counts: bool
     release: PooledRelease | None
     public: Mapping[str, FloatArray] = field(default_factory=dict)
+    share: float = 1.0
 
     @cached_property
     def query(self) -> SumQuery:
@@ -76,12 +78,17 @@ class Question:
             )
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
-        """An epsilon at which no embedding of N rows is mere noise, or 0 for this one."""
+        """An epsilon of the whole budget at which no embedding of N rows is mere noise, or 0 for this one."""
         if self.release is None:
             return 0.0
-        release, layout = self.release, self.layout
-        ratio = 1.0 / noise_ratio
-        return max(release.usable_epsilon(i, phi, layout, rows, ratio) for i, phi in enumerate(self.maps))
+        usable = partial(
+            self.release.usable_epsilon,
+            layout=self.layout,
+            rows=rows,
+            ratio=1.0 / noise_ratio,
+            share=self.share,
+        )
+        return max(usable(i, phi) for i, phi in enumerate(self.maps))
 
 
 class EmbeddingMethod(ABC, Generic[SettingsT]):
@@ -144,8 +151,8 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         epsilon, delta = self.settings.of_row, self.settings.delta
         question = self.question(rows, epsilon)
         question.check(self.schema)
-        usable = needed = question.usable_epsilon(rows, noise_ratio)
-        while needed:  # less noise may ask for a finer basis, which wants less noise
+        usable, needed = 0.0, question.usable_epsilon(rows, noise_ratio)
+        while needed > usable:  # less noise may ask for a finer basis, which wants less noise
             usable = needed
             needed = self.question(rows, usable).usable_epsilon(rows, noise_ratio)
         if usable:

@@ -122,8 +122,9 @@ class Moments(EmbeddingMethod[MomentsSettings]):
 
     def _asking(self, spec: SecondMomentsSpec, epsilon: float) -> Question:
         features = spec.make(self.schema)
-        release = _part(features, self._layout, epsilon, self._delta, 1.0 - SCALE_SHARE)
-        return Question((features,), self._layout, False, release)
+        share = 1.0 - SCALE_SHARE
+        release = _part(features, self._layout, epsilon, self._delta, share)
+        return Question((features,), self._layout, False, release, share=share)
 
     def _both(self, first: JointRelease, second: JointRelease, scales: Scales, owners: int) -> bytes:
         """The release: the second answer, and beside it all that was taken from the first."""

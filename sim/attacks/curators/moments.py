@@ -55,7 +55,8 @@ def _units(make: Make, spec: MapSpec, effort: Effort) -> CheckResult:
     pairs = np.concatenate([random.random((effort.trials(400), 2, 3)), _opposed()])
     for _ in range(6):
         best = pairs[np.argsort(_changes(features, pairs))[-20:]]
-        near = np.clip(np.repeat(best, 20, axis=0) + random.normal(0, 0.1, (400, 2, 3)), 0.0, 1.0)
+        near = np.repeat(best, 20, axis=0)
+        near = np.clip(near + random.normal(0.0, 0.1, near.shape), 0.0, 1.0)
         pairs = np.concatenate([best, near])
     within = float(_changes(features, pairs).max())
     across = max(_across(features, pair) for pair in pairs[:20])

@@ -14,7 +14,7 @@ from curator.releases.moments import _cut_moments, _uncut, rows_of
 from fedkme.errors import DataError
 from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.releases.settings import release_settings
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.testing import OwnersInMemory
 from tests.curator.releases.test_methods import MIXED, method_of, rows
@@ -48,6 +48,21 @@ def test_classes_and_columns_have_their_moments() -> None:
             mine, theirs = (t.values[t.labels == label, column] for t in (made, real))
             assert mine.mean() == pytest.approx(theirs.mean(), abs=0.15 * theirs.std())
             assert mine.std() == pytest.approx(theirs.std(), rel=0.4)  # shrunk to the pooled
+
+
+def test_rows_of_a_class_are_spread_as_the_release_says() -> None:
+    schema = Schema(
+        columns=(Numeric(name="x", bounds=(-10.0, 10.0), count=40),),
+        label=Label(name="kind", classes=("near", "far")),
+    )
+    generator = np.random.default_rng(5)
+    labels = generator.integers(0, 2, 4000)
+    values = np.clip((0.5 + labels[:, None]) * generator.standard_normal((4000, 40)), -10, 10)
+    method = make_method(release_settings({"kind": "moments"}), schema, None, 3)
+    release = asyncio.run(method.ask(OwnersInMemory(Table(values, labels), schema, 2)))
+    made = rows_of(from_bytes(release)).sample(2000, 1)
+    deviations = [made.values[made.labels == label].std() for label in (0, 1)]
+    assert deviations == pytest.approx([0.5, 1.5], rel=0.35)
 
 
 def test_the_same_seed_draws_the_same_rows() -> None:

@@ -28,6 +28,9 @@ SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(-10.0, 10.0), count=WIDTH),),
     label=Label(name="kind", classes=("round", "long", "rare")),
 )
+WIDE = Schema(
+    columns=(Numeric(name="x", bounds=(-10.0, 10.0), count=60),), label=Label(name="kind", classes=("a", "b"))
+)
 SHARES = np.array([0.55, 0.4, 0.05])
 CENTRES = np.array([[1.0, 0, 0, 0, 0, 0], [1.0, 0, 0, 0, 0, 0], [-1.0, 1.0, 0, 0, 0, 0]])
 DEVIATIONS = np.array([[1.0] * WIDTH, [2.0, 2.0, 0.4, 0.4, 1.0, 1.0], [1.0] * WIDTH])
@@ -92,6 +95,31 @@ def test_classes_are_told_apart_nearly_as_by_who_knows_the_law() -> None:
     for multiplier, worse in ((1e-6, 0.03), (3.73, 0.04)):
         accuracy = float((discriminant(multiplier).predict(test.values) == test.labels).mean())
         assert bayes(test) - worse < accuracy <= bayes(test) + 0.01
+
+
+def spread_out(count: int, seed: int) -> Table:
+    """Two classes about one mean, one of them spread 1.5 times as far in every direction."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, count)
+    values = (1.0 + 0.5 * labels[:, None]) * generator.standard_normal((count, WIDE.width))
+    return Table(np.clip(values, -10, 10), labels)
+
+
+def test_classes_of_unlike_spread_are_told_apart_where_no_entry_of_a_covariance_is_known() -> None:
+    # Issue 16: epileptic, where one class lies in another shell than the other, was at chance at some seeds.
+    generator, table = np.random.default_rng(3), spread_out(4000, 1)
+    chosen = tuple(range(WIDE.width))
+    spec = SecondMomentsSpec(chosen=chosen, centre=(0.5,) * len(chosen), scale=(0.5,) * len(chosen))
+    features, sigma = spec.make(WIDE), 3.93 * math.sqrt(2.0) * (1.0 + T) / 4000
+    mean = pooled_sum(table, features, Layout(2)).sum / 4000
+    embedding = ReleasedEmbedding(
+        spec, Layout(2), mean + sigma * generator.standard_normal(mean.shape), sigma, 4000
+    )
+    made, test = gaussians_of(embedding), spread_out(1000, 2)
+    squares = (features.z(WIDE.encode(table.values).astype(np.float64)) ** 2).sum(axis=1)
+    theirs = [squares[table.labels == label].mean() for label in (0, 1)]
+    np.testing.assert_allclose(made.spreads, theirs, rtol=0.1)
+    assert (Discriminant(features, made).predict(test.values) == test.labels).mean() > 0.9
 
 
 def test_posteriors_are_probabilities() -> None:
