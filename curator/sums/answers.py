@@ -35,8 +35,8 @@ class NoisyAnswer:
         number: under which owners were asked last.
         drawn: numbers of the curator's noise that were drawn so far.
         owners: whose rows are in it.
-        tables: noisy counts, and last the deviation of the noise in each table; or noisy sums and what is known of
-            their noise.
+        tables: noisy counts, and last the deviation of the noise in each table; or noisy sums and what is
+            known of their noise.
     """
 
     question: str
