@@ -33,29 +33,43 @@ PROCESSES = (
     "fedkme/pki/test_guide.py",
     "fedkme/store/test_deaths.py",
     "fedkme/store/test_postgres.py",
+    "fedkme/test_completion.py",
     "sim/bench",
+    "sim/report/test_alive.py",
     "sim/scenarios/test_example.py",
     "sim/sweep/test_sweep.py",
+    "sim/test_watch.py",
+    "test_site.py",
     "users",
 )
-"""Tests of parties in processes of their own, or over sockets."""
+"""Tests of parties, shells and builds in processes of their own, or over sockets."""
 LONG = (
     "consumer/releases",
     "consumer/sealed/test_hash_models.py",
     "curator/releases",
+    "fedkme/features/test_maps.py",
+    "fedkme/operate/dossier",
+    "sim/api/test_calls.py",
     "sim/api/test_names.py",
     "sim/attacks",
     "sim/experiments",
     "sim/replay",
     "sim/sarpatwar/test_reproduce_sarpatwar.py",
 )
-"""Tests in one process that train generators, repeat experiments or audit mechanisms by thousands of runs."""
+"""Tests in one process that compile by JAX, train, repeat experiments, or audit by thousands of runs."""
+FAST = "not processes and not long"
+"""Selection of `make test-fast`; what it leaves out is not even imported."""
 _TESTS = Path(__file__).parent
 
 
 @cache
 def _under(path: Path, places: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(_TESTS / place) for place in places)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    left_out = config.option.markexpr == FAST and _under(collection_path, PROCESSES + LONG)
+    return True if left_out else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -99,7 +99,7 @@ class Seen:
         self.content = content
         whole = content + bytes(16)
         views = (np.frombuffer(whole, "<u8", count=(len(whole) - at) // 8, offset=at) for at in range(8))
-        self._starts = np.unique(np.concatenate(list(views)))
+        self._starts = np.sort(np.concatenate(list(views)))
         decimals = [found[: found.index(b".") + 1 + _DECIMALS] for found in _DECIMAL.findall(content)]
         self._runs = set(zip(*(decimals[at:] for at in range(RUN)), strict=False))
 

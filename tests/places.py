@@ -1,9 +1,17 @@
-"""Folders that tests read: the repository, and the real data where it is there."""
+"""Places that tests read: the repository and its modules, and the real data where it is there."""
 
 from __future__ import annotations
 
+import ast
+import functools
 import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("FEDKME_DATA") or ROOT.parent / "shared" / "data")
+
+
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    """A module of the repository as a syntax tree, which nobody changes."""
+    return ast.parse(path.read_text(encoding="utf-8"))

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from fedkme import errors
 from fedkme.cli import _VERBS
 from fedkme.errors import FedkmeError
 from tests.parties import WAIT_S
-from tests.places import ROOT
+from tests.places import ROOT, tree
 
 ROLES = ("curator", "owner", "consumer")
 MAY_IMPORT = {
@@ -117,18 +116,16 @@ def modules(package: str) -> list[Path]:
 
 
 @functools.cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def imported(path: Path) -> Iterator[str]:
+def imported(path: Path) -> tuple[str, ...]:
     """Modules that a module imports, wherever in it, under TYPE_CHECKING too; `from x import y` is x.y."""
+    found: list[str] = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found += (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: a relative import hides where it points"
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            found += (f"{node.module}.{name.name}" for name in node.names)
+    return tuple(found)
 
 
 def name_of(path: Path) -> str:

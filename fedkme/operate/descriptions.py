@@ -6,10 +6,11 @@ Both are made of the settings themselves: types, defaults, limits, and the docst
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -87,14 +88,17 @@ def keys_of(model: type[Settings]) -> list[str]:
     return [" ".join(line.split()) for line in re.split(r"\n(?=- )", links)]
 
 
-def _docstrings(model: type[Settings]) -> Iterator[tuple[str, str]]:
+@functools.cache
+def _docstrings(model: type[Settings]) -> Mapping[str, str]:
+    found = {}
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     for statement, after in zip(body.body, body.body[1:], strict=False):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             text = after.value if isinstance(after, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                yield statement.target.id, inspect.cleandoc(text.value).replace("\n", " ")
+                found[statement.target.id] = inspect.cleandoc(text.value).replace("\n", " ")
+    return found
 
 
 def page() -> str:

@@ -134,6 +134,7 @@ def test_schedules_do_disturb(protocol: str, references: dict[str, tuple[dict[st
     assert world.fates["curator"].step > (world.rows if protocol not in BY_CELLS else 20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", range(1, 60))
 def test_a_curator_killed_at_any_step_goes_on_to_the_same_end(
     step: int, references: dict[str, tuple[dict[str, Any], World]], tmp_path: Path
@@ -148,6 +149,7 @@ def test_a_curator_killed_at_any_step_goes_on_to_the_same_end(
     assert world.lives == len(PARTIES) + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", range(1, 30))
 def test_an_owner_killed_at_any_step_goes_on_to_the_same_end(
     step: int, references: dict[str, tuple[dict[str, Any], World]], tmp_path: Path
@@ -161,6 +163,7 @@ def test_an_owner_killed_at_any_step_goes_on_to_the_same_end(
     assert world.lives == len(PARTIES) + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", BY_CELLS)
 @pytest.mark.parametrize("party", ["curator", "owner-2"])
 @pytest.mark.parametrize("step", range(1, 40))

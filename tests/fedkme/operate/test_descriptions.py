@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import tomllib
@@ -43,11 +44,13 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+schema_of = functools.cache(json_schema)
+whole_page = functools.cache(page)
+
+
 def faults(kind: str, values: dict[str, Any]) -> list[str]:
     plain = json.loads(json.dumps(values, default=str))
-    return [
-        str(each.message) for each in jsonschema.Draft202012Validator(json_schema(kind)).iter_errors(plain)
-    ]
+    return [str(each.message) for each in jsonschema.Draft202012Validator(schema_of(kind)).iter_errors(plain)]
 
 
 @pytest.mark.parametrize(("kind", "values"), GOOD)
@@ -87,13 +90,13 @@ def test_the_verb_prints_a_json_schema(kind: str) -> None:
 
 def test_the_page_of_every_key_is_up_to_date() -> None:
     # Issue 14, item 2: docs/reference/configuration.md is generated from the settings.
-    assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == page(), (
+    assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == whole_page(), (
         "make reference"
     )
 
 
 def test_every_key_is_on_the_page_with_its_type_and_meaning() -> None:
-    entries = re.findall(r"^- (.+(?:\n  .+)*)", page(), re.MULTILINE)
+    entries = re.findall(r"^- (.+(?:\n  .+)*)", whole_page(), re.MULTILINE)
     untold = [each for each in entries if not re.match(r"`[\w-]+` \(.+\)\.\s+\S", each, re.DOTALL)]
     assert not untold
     names = {each.partition("`")[2].partition("`")[0] for each in entries}
@@ -104,7 +107,7 @@ def test_every_key_is_on_the_page_with_its_type_and_meaning() -> None:
 
 
 def test_links_on_the_page_lead_somewhere() -> None:
-    text = page()
+    text = whole_page()
     headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
     assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= headings
 
@@ -113,5 +116,5 @@ def test_tables_of_the_same_name_are_the_same() -> None:
     # The page shows a table once.
     found: dict[str, Any] = {}
     for kind in KINDS:
-        for name, table in json_schema(kind).get("$defs", {}).items():
+        for name, table in schema_of(kind).get("$defs", {}).items():
             assert found.setdefault(name, table) == table, name
