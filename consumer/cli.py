@@ -31,10 +31,7 @@ Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 GoesOn = Annotated[bool, typer.Option("--goes-on", help="It may share rows with some earlier D_v.")]
 
 app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Ask a curator for data.",
+    pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True, help="Ask a curator for data."
 )
 
 
@@ -89,9 +86,7 @@ def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) 
     )
 )
 def ledger(
-    config: Config,
-    out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
-    as_json: AsJson = False,
+    config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")], as_json: AsJson = False
 ) -> None:
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = _settings(config)

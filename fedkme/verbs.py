@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,11 +33,6 @@ def epilog(*examples: str, json: str = "") -> str:
     return "\n\n".join([*lines, f"With --json: {json}."] if json else lines)
 
 
-def examples_in(text: str) -> list[str]:
-    """Return the command lines in the end of a verb's help."""
-    return [line for line in text.split("\n\n") if line.startswith("fedkme ")]
-
-
 def print_json(value: Any) -> None:
     """Print a value as JSON, and nothing else, to standard output; strictly: infinity is "inf", NaN null."""
     typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
@@ -46,7 +41,7 @@ def print_json(value: Any) -> None:
 def print_result(result: DataclassInstance, as_json: bool) -> None:
     """Print a value as its text, or its attributes as a JSON object."""
     if as_json:
-        print_json(asdict(result))
+        print_json(result)
     else:
         typer.echo(result)
 
@@ -67,6 +62,8 @@ def _plain(value: Any) -> Any:
             return "inf" if value > 0 else "-inf"
         case Mapping():
             return {str(key): _plain(inner) for key, inner in value.items()}
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return _plain(asdict(value))
         case list() | tuple():
             return [_plain(inner) for inner in value]
         case Path():

@@ -173,7 +173,7 @@ def runs(
         raise ConfigError(f"there is no folder {folder}", "Name the folder that has the runs' folders.")
     found = past_runs(folder)
     if as_json:
-        print_json([run.to_json() for run in found])
+        print_json(found)
     elif found:
         console().print(table_of(found))
     else:

@@ -39,15 +39,6 @@ class Evaluation:
     mmd2_counted: float | None
     downstream: dict[str, float]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, one key per attribute."""
-        return {
-            "mmd2": self.mmd2,
-            "mmd2_test": self.mmd2_test,
-            "mmd2_counted": self.mmd2_counted,
-            "downstream": dict(self.downstream),
-        }
-
 
 def require_models() -> None:
     """Refuse to begin what could not be judged in the end, by models that are to be trained on the summary.
@@ -119,12 +110,7 @@ class Evaluator:
 
 
 def evaluator(
-    schema: Schema,
-    validation: Table,
-    test: Table | None,
-    seeds: Table | None,
-    gamma: float,
-    downstream: bool,
+    schema: Schema, validation: Table, test: Table | None, seeds: Table | None, gamma: float, downstream: bool
 ) -> Evaluator:
     """Encode rows that summaries are judged against; models start from seed 0, so that runs compare."""
     return Evaluator(

@@ -97,11 +97,7 @@ class Forms:
         arrays = {"x": self.weighted.values, "w": self.fit.weights}
         if self.weighted.labels is not None:
             arrays["y"] = self.weighted.labels
-        return {
-            WEIGHTED: npz_bytes(arrays),
-            REPEATS: table_bytes(self.repeats),
-            CSV: self.listed.csv(schema),
-        }
+        return {WEIGHTED: npz_bytes(arrays), REPEATS: table_bytes(self.repeats), CSV: self.listed.csv(schema)}
 
 
 def make_forms(schema: Schema, came: Table, summary: Table, validation: ReferenceRows, p: int) -> Forms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,13 @@ class Judged:
         fit = self.forms.fit
         about_fit = {"rows": len(fit), "ridge": fit.ridge, "gap": fit.gap, "least": self.forms.least}
         alike, weighted, repeats = self.forms.effective
-        return self.alike.to_json() | {
+        return asdict(self.alike) | {
             "effective": alike,
-            "weighted": self.weighted.to_json() | {"effective": weighted} | about_fit,
-            "repeats": self.repeats.to_json() | {"effective": repeats, "rows": len(self.forms.counts)},
+            "weighted": asdict(self.weighted) | {"effective": weighted} | about_fit,
+            "repeats": asdict(self.repeats) | {"effective": repeats, "rows": len(self.forms.counts)},
             "spread": self.by.spread,
             "expected": self.by.expected,
-            "verdict": self.verdict.to_json(),
+            "verdict": asdict(self.verdict),
         }
 
     def files(self, schema: Schema) -> dict[str, bytes]:

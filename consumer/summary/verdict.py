@@ -41,10 +41,6 @@ class SummaryVerdict:
     sentence: str
     advice: str
 
-    def to_json(self) -> dict[str, str]:
-        """Plain values."""
-        return {"grade": self.grade, "sentence": self.sentence, "advice": self.advice}
-
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from curator.summary.settings import SummarySettings
 from fedkme.cells.asks import rule_epsilon
@@ -69,10 +68,6 @@ class PublicFacts:
     def pool(self) -> int:
         """N, rows of all owners."""
         return sum(self.owner_rows)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def held_rows(owners: Sequence[str], sizes: Mapping[str, int]) -> list[int]:

@@ -89,7 +89,7 @@ class Recommendation:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "facts": self.facts.to_json(),
+            "facts": asdict(self.facts),
             "estimates": [asdict(estimate) for estimate in self.estimates],
             "recommended": self.recommended,
             "reason": self.reason,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedkme.config import toml_text
@@ -70,10 +70,6 @@ class FileReport:
     faults: Sequence[FileFault]
     swallowed: Sequence[tuple[str, str, int]] = ()
     hints: Sequence[str] = field(default=())
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def check_file(

@@ -63,11 +63,6 @@ def mmd2(x: FloatArray, y: FloatArray, gamma: float, weights: NDArray[np.float64
     return ReferenceRows(y, gamma).mmd2(x, weights)
 
 
-def objective(summary: FloatArray, validation: FloatArray, gamma: float) -> float:
-    """J(S) = 2 mean k(D_v, S) - mean k(S, S) (Sarpatwar 2019, eq. 3); larger is better."""
-    return 2.0 * mean_kernel(validation, summary, gamma) - mean_kernel(summary, summary, gamma)
-
-
 def marginal_gain(target_scores: FloatArray, summary_scores: FloatArray, size: int) -> FloatArray:
     """The bid: score of adding each row to a summary of `size` rows; larger is better.
 

@@ -178,18 +178,6 @@ def other_class_distance(features: EmbeddingMap) -> float:
     return math.sqrt(2.0) * features.norm_bound
 
 
-def diameter(features: EmbeddingMap, layout: Layout) -> float:
-    """L2 sensitivity of the (J, C) sum under replace-one, computed from the map.
-
-    N is public: the larger of `same_class_distance` and, with classes, `other_class_distance`; one
-    row moves the whole matrix by no more, so releasing all columns is ONE query. The vector of counts is
-    another query: see fedkme.privacy.sums. Under add-remove the sum moves by `norm_bound`.
-    """
-    if layout.columns == 1:
-        return same_class_distance(features)
-    return max(same_class_distance(features), other_class_distance(features))
-
-
 def counted(distance: float, features: EmbeddingMap) -> float:
     """A distance of real numbers as what holds for the computed sums, to calibrate noise to.
 

@@ -35,7 +35,7 @@ from fedkme.privacy.events import (
     is_validation,
     validation_of,
 )
-from fedkme.privacy.ledger import Entry, check_chain, merged, read_ledger
+from fedkme.privacy.ledger import Entry, check_chain, read_ledger
 from fedkme.privacy.told import AUCTION, MEAN
 from fedkme.store.reading import party_of
 
@@ -180,17 +180,6 @@ def _party(ledger: Path) -> str:
         return party_of(ledger)
     entries = read_ledger(ledger)
     return entries[-1].party if entries else ""
-
-
-def disclosures(directory: Path) -> list[Disclosure]:
-    """Draws of which the ledgers of a run tell, or one ledger.
-
-    Raises:
-        ConfigError: the folder holds no curator's ledger.
-        LedgerError: a ledger cannot be read, or is not whole.
-    """
-    files = [directory] if directory.is_file() else [path for _, path in locate(directory)]
-    return merged([entry.disclosure for entry in read_ledger(path)] for path in files)
 
 
 def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:

@@ -80,7 +80,7 @@ def check(
         for source, party, private in _sources(path)
     ]
     if as_json:
-        print_json({"files": [report.to_json() for report in reports]})
+        print_json({"files": reports})
     else:
         for report in reports:
             typer.echo("\n".join(report_lines(report)))

@@ -47,10 +47,7 @@ AgainOption = Annotated[
 
 
 @app.command(
-    epilog=epilog(
-        'fedkme pki init authority --name "trial authority" --ask-passphrase',
-        json=_SHAPE,
-    )
+    epilog=epilog('fedkme pki init authority --name "trial authority" --ask-passphrase', json=_SHAPE)
 )
 def init(
     directory: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
@@ -99,10 +96,7 @@ def issue(
 
 
 @app.command(
-    epilog=epilog(
-        "fedkme pki request north --out-request north.csr --out-key north.key",
-        json=_SHAPE,
-    )
+    epilog=epilog("fedkme pki request north --out-request north.csr --out-key north.key", json=_SHAPE)
 )
 def request(
     name: Annotated[str, typer.Argument(help="The party's name.")],
@@ -164,8 +158,7 @@ def approve(
 
 @app.command(
     epilog=epilog(
-        "fedkme pki accept north.crt --key north.key --fingerprint 9B:04:... --out north.pem",
-        json=_SHAPE,
+        "fedkme pki accept north.crt --key north.key --fingerprint 9B:04:... --out north.pem", json=_SHAPE
     )
 )
 def accept(
@@ -185,12 +178,7 @@ def accept(
     _print([describe(identity.leaf)], as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme pki renew north.pem --authority authority --days 365",
-        json=_SHAPE,
-    )
-)
+@app.command(epilog=epilog("fedkme pki renew north.pem --authority authority --days 365", json=_SHAPE))
 def renew(
     bundle: Annotated[Path, typer.Argument(help="The bundle, or folder, of a party.")],
     authority: AuthorityOption,
@@ -215,12 +203,7 @@ def renew(
     _print([describe(identity.leaf)], as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme pki revoke north --authority authority",
-        json=_SHAPE,
-    )
-)
+@app.command(epilog=epilog("fedkme pki revoke north --authority authority", json=_SHAPE))
 def revoke(
     authority: AuthorityOption,
     what: Annotated[
@@ -242,13 +225,7 @@ def revoke(
     typer.echo(f"Copy {listed} to where the curator's 'revoked' points.", err=as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme pki show authority",
-        "fedkme pki show north.pem --json",
-        json=_SHAPE,
-    )
-)
+@app.command(epilog=epilog("fedkme pki show authority", "fedkme pki show north.pem --json", json=_SHAPE))
 def show(
     path: Annotated[Path, typer.Argument(help="A folder or file of `fedkme pki`.")], as_json: AsJson = False
 ) -> None:

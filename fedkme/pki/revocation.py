@@ -59,8 +59,7 @@ class Revocation:
         kept = next((lists[each] for each in lists if is_issued_by(certificate, each)), None)
         if kept is None:
             raise IdentityError(
-                f"{self._path} has no list of the authority that issued the certificate of {name!r}",
-                _REMEDY,
+                f"{self._path} has no list of the authority that issued the certificate of {name!r}", _REMEDY
             )
         self._check_date(kept)
         entry = kept.get_revoked_certificate_by_serial_number(certificate.serial_number)

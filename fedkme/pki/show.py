@@ -8,15 +8,7 @@ from pathlib import Path
 from cryptography import x509
 
 from fedkme.errors import PkiError
-from fedkme.pki.certificates import (
-    expiry,
-    fingerprint,
-    hosts_of,
-    is_authority,
-    name_of,
-    role_of,
-    serial_of,
-)
+from fedkme.pki.certificates import expiry, fingerprint, hosts_of, is_authority, name_of, role_of, serial_of
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.folder import AuthorityFolder
 

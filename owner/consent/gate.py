@@ -18,15 +18,7 @@ from fedkme.errors import (
     ProtocolError,
     SecureAggregationError,
 )
-from fedkme.privacy.events import (
-    CURATOR,
-    OWNERS,
-    Composed,
-    Disclosure,
-    Event,
-    ExactStatistic,
-    repeated,
-)
+from fedkme.privacy.events import CURATOR, OWNERS, Composed, Disclosure, Event, ExactStatistic, repeated
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, SumTerms

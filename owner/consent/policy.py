@@ -109,8 +109,7 @@ class Policy:
             self._check_sums(terms.security)
         elif isinstance(terms, AuctionTerms) and terms.heard and not planned and self._settings.budgets:
             raise PolicyError(
-                f"{self._owner} is not told what the run will cost towards other owners",
-                SAME_RELEASE,
+                f"{self._owner} is not told what the run will cost towards other owners", SAME_RELEASE
             )
         self._history.read()
         pool = None if isinstance(terms, SumTerms) else self._pools.next(self._history.rows_of_no_pool)

@@ -104,11 +104,7 @@ class Status:
             ("runs at once", self.places, policy.runs_at_once),
         ]
         epsilons = [
-            (
-                f"epsilon to {spent.period}, delta {spent.figure.delta:g}",
-                spent.figure.epsilon,
-                spent.most,
-            )
+            (f"epsilon to {spent.period}, delta {spent.figure.delta:g}", spent.figure.epsilon, spent.most)
             for spent in self.spent
         ]
         return rows + epsilons

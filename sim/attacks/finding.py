@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Layer = Literal["sensitivity", "law", "black box", "recount"]
@@ -79,15 +78,6 @@ class CheckResult:
     alpha: float = 0.0
     power: float | None = 1.0
     note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; JSON has no infinity, so an infinite number is "inf"."""
-        power = None if self.power is None else plain(self.power)
-        return asdict(self) | {
-            "claimed": plain(self.claimed),
-            "measured": plain(self.measured),
-            "power": power,
-        }
 
 
 Check = Callable[[Effort], CheckResult]
@@ -173,23 +163,15 @@ class AuditVerdict:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        claim = self.subject.claim
+        """Values for `print_json`."""
         return {
             "mechanism": self.subject.name,
             "standing": self.subject.standing,
-            "claim": {"epsilon": plain(claim.epsilon), "delta": claim.delta, "relation": claim.relation},
-            "measured_epsilon": None if self.measured is None else plain(self.measured),
-            "power": None if self.power is None else plain(self.power),
+            "claim": self.subject.claim,
+            "measured_epsilon": self.measured,
+            "power": self.power,
             "broken": self.broken,
             "expected": self.expected,
             "verdict": self.sentence(),
-            "findings": [finding.to_json() for finding in self.findings],
+            "findings": self.findings,
         }
-
-
-def plain(number: float) -> float | str | None:
-    """A number that JSON can hold; None for NaN."""
-    if math.isnan(number):
-        return None
-    return number if math.isfinite(number) else str(number)

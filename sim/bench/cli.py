@@ -53,8 +53,7 @@ _JSON = "an object: settings, machine, results (name, title, rows); tables go to
 
 
 @app.callback(
-    invoke_without_command=True,
-    epilog=epilog("fedkme bench", "fedkme bench --rounds 200 --json", json=_JSON),
+    invoke_without_command=True, epilog=epilog("fedkme bench", "fedkme bench --rounds 200 --json", json=_JSON)
 )
 def bench(
     context: typer.Context,

@@ -48,11 +48,7 @@ def altered(table: SummaryTable, name: Baseline) -> SummaryTable:
     `ask_everyone`: the run's own h2 under another auction. `uniform`: p/K rows of each owner.
     """
     changes: Mapping[Baseline, dict[str, Any]] = {
-        "greedy": {
-            "broadcast": ExactSettings(),
-            "target": ExactSettings(),
-            "auction": WinnerOnlySettings(),
-        },
+        "greedy": {"broadcast": ExactSettings(), "target": ExactSettings(), "auction": WinnerOnlySettings()},
         "winner_only": {"auction": WinnerOnlySettings()},
         "ask_everyone": {"auction": AskEveryoneSettings()},
         "uniform": {"protocol": "uniform", "uniform_ratio": 1.0},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def assemble(
 ) -> Metrics:
     """Assemble metrics.json; a consumer that received nothing has no evaluation."""
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else forms_of(evaluation)
-    evaluations |= _told_apart({name: result.evaluation.to_json() for name, result in baselines.items()})
+    evaluations |= _told_apart({name: asdict(result.evaluation) for name, result in baselines.items()})
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
     words = words_of(record["protocol"])
     claims = published_variant(settings.summary, len(record["owner_rows"])) if words.ranked else []
@@ -148,7 +149,7 @@ def _verdict(
     """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
     alike, *others = (FormQuality(of["mmd2"], of["effective"]) for of in forms_of(evaluation).values())
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
-    return verdict_on(alike, others, by, mmd2.get("uniform_weighted")).to_json()
+    return asdict(verdict_on(alike, others, by, mmd2.get("uniform_weighted")))
 
 
 def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:

@@ -228,12 +228,7 @@ def rivals(layout: ExperimentDraw, seed: int, sizes: Sequence[int]) -> Iterator[
 
 
 def both(
-    layout: ExperimentDraw,
-    seed: int,
-    p: int,
-    method: str,
-    rows: FloatArray,
-    labels: IntArray,
+    layout: ExperimentDraw, seed: int, p: int, method: str, rows: FloatArray, labels: IntArray
 ) -> Iterator[SummaryScore]:
     """The summary of the rows received that pruning keeps, and the one with weights."""
     about = received(rows, layout.to_validation)

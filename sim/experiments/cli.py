@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,11 +18,11 @@ from fedkme.verbs import AsJson, print_json
 from sim.evaluation import direct
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
-from sim.experiments.seeds import require
+from sim.experiments.synthesis import Method
 from sim.sarpatwar import reproduce as sarpatwar
 from sim.scenarios.base import place
 
-METHODS = ("merf", "hermite")
+METHODS: tuple[Method, ...] = ("merf", "hermite")
 _FIGURES: Mapping[str, balog.Scenario] = {"balog-fig1": "fig1", "balog-fig2": "fig2"}
 Run = Callable[[Path, bool], None]
 
@@ -114,11 +114,6 @@ def _figure(figure: balog.Scenario, sizes: balog.Sizes | None, file: Path, quick
         raise DataError("; ".join(curves.skipped), "Set FEDKME_DATA to the folder of the data.")
 
 
-def _table(arguments: tuple[str, ...], file: Path, quick: bool) -> None:
-    words: list[Any] = [str(_data()), *arguments, "--out", str(file), *(["--quick"] if quick else [])]
-    tables.main(words)
-
-
 def _by_method(module: ModuleType, names: Iterable[str]) -> dict[str, Run]:
     """Runs of a module's experiments on each data set by each method."""
 
@@ -138,6 +133,10 @@ def _encoded(name: str, file: Path, quick: bool) -> None:
     encoded_images.run(name, encoded_images.ORIGINS, _data(), quick, file)
 
 
+def _marginals(file: Path, quick: bool) -> None:
+    tables.run("marginals", METHODS, _data(), quick, file)
+
+
 def _mixtures(file: Path, quick: bool) -> None:
     mixtures.run(mixtures.RELEASES, _data(), quick, file)
 
@@ -149,11 +148,7 @@ def _cells(file: Path, quick: bool) -> None:
 def _aim(file: Path, quick: bool) -> None:
     from sim.experiments import marginals_mbi  # jax: only where it is needed
 
-    table = _data() / "adult_discretized" / "dphp_sdgym_simple_adult.npz"
-    if not table.exists():
-        require([table])
-    few = ["--methods", "mst", "independent", "--epsilons", "0.3", "--seeds", "1"] if quick else []
-    marginals_mbi.main([str(table), "--out", str(file), *few])
+    marginals_mbi.run(_data() / tables.FILES["marginals"], quick, file)
 
 
 def _data() -> Path:
@@ -163,8 +158,8 @@ def _data() -> Path:
 _FULL: Mapping[str, Run] = {figure: partial(_figure, name, balog.FULL) for figure, name in _FIGURES.items()}
 RUNS: Mapping[str, Run] = {
     **{figure: partial(_figure, name, None) for figure, name in _FIGURES.items()},
-    **{f"{method}-adult": partial(_table, ("--only", "adult", "--methods", method)) for method in METHODS},
-    "adult-marginals": partial(_table, ("--only", "marginals")),
+    **_by_method(tables, ("adult",)),
+    "adult-marginals": _marginals,
     **_by_method(scores, SOURCES),
     **_by_method(images, images.FILES),
     **{f"moments-{name}": partial(_moments, name, False) for name in direct.NAMES},

@@ -112,12 +112,7 @@ def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Pa
 
 
 def synthesise_images(
-    method: Method,
-    name: str,
-    owners: Sequence[Table],
-    epsilon: float | None,
-    seed: int,
-    size: ImageEffort,
+    method: Method, name: str, owners: Sequence[Table], epsilon: float | None, seed: int, size: ImageEffort
 ) -> tuple[Table, float]:
     """Release, train the convolutional generator and sample evenly over classes; no epsilon, no noise.
 

@@ -38,13 +38,7 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     return float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, 1e-12, 1e3, xtol=1e-14))
 
 
-def pooled_aim(
-    codes: Codes,
-    sizes: Sequence[int],
-    epsilon: float,
-    delta: float,
-    seed: int,
-) -> Codes:
+def pooled_aim(codes: Codes, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Codes:
     """Synthetic codes, as many rows as the table; the workload is all marginals of WAYS columns.
 
     Rounds are fitted with curator.releases.marginals.descent, and by mbi at the end only: by mbi in every

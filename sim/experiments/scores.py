@@ -40,9 +40,7 @@ _CENSUS_SCALES = {
 }
 CHOICES: Mapping[str, Choice] = {
     "census": Choice(
-        gamma=2.0,
-        scales=_CENSUS_SCALES,
-        hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05},
+        gamma=2.0, scales=_CENSUS_SCALES, hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05}
     ),
     "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 5, "sum_length": 0.3}),
     "cervical": Choice(

@@ -116,11 +116,7 @@ def _replaced(table: Table, kind: Kind, random: np.random.Generator, decider: in
 
 def _table(random: np.random.Generator, rows: int) -> Table:
     values = np.column_stack(
-        [
-            100.0 * random.random(rows),
-            random.uniform(-1.0, 1.0, (rows, 2)),
-            random.integers(0, 3, rows),
-        ]
+        [100.0 * random.random(rows), random.uniform(-1.0, 1.0, (rows, 2)), random.integers(0, 3, rows)]
     )
     for place in range(min(3, rows)):
         values[place] = _corner(int(random.integers(4)))

@@ -152,12 +152,7 @@ class Recorder:
         return [choice for choice in self.choices if choice.site == site]
 
     def choose(
-        self,
-        site: Site,
-        what: str,
-        given: Any,
-        decide: Callable[[], Chosen],
-        **parameters: float,
+        self, site: Site, what: str, given: Any, decide: Callable[[], Chosen], **parameters: float
     ) -> Chosen:
         """Let a mechanism decide; what it decided in the first run stands, where that is declared."""
         number = self._next(site, what)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,6 @@ class PastRun:
     accessed: int | None
     mmd2: float | None
     verdict: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, one key per attribute."""
-        return asdict(self)
 
 
 def past_runs(folder: Path) -> list[PastRun]:

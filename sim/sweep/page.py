@@ -84,11 +84,7 @@ def _table(axes: Sequence[str], rows: Sequence[Row]) -> str:
     columns = {column: name for column, name in LISTED.items() if any(column in row for row in rows)}
     header = [*axes, ">runs", *(f">{name}" for name in columns.values())]
     cells = [
-        [
-            *map(str, chosen),
-            str(len(members)),
-            *(_cell(mean_of(members, column)) for column in columns),
-        ]
+        [*map(str, chosen), str(len(members)), *(_cell(mean_of(members, column)) for column in columns)]
         for chosen, members in grouped(rows, [AXIS + axis for axis in axes]).items()
     ]
     return html.table("Mean and standard error over seeds.", header, cells)

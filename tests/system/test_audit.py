@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from curator.summary.disclosures import SummaryDisclosures
 from fedkme.errors import ConfigError, LedgerError, NotVerifiedError, ProtocolError
 from fedkme.exchange import Offer
-from fedkme.ledgers.reconcile import Verdict, disclosures, verify, verify_files
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.events import OWNERS, Disclosure, ExactStatistic, Gaussian, RawRows
@@ -77,7 +78,7 @@ def test_whatever_the_settings_a_run_verifies(tmp_path: Path, case: str) -> None
     verdicts = verify(directory)
     assert not [verdict for verdict in verdicts if verdict.fault]
     assert len(verdicts) == 7 + 6  # the chains, and the curator against everybody
-    assert all(row.figure.method for row in matrix(disclosures(directory), Sound(), 1e-5))
+    assert all(row.figure.method for row in matrix(read_ledgers([directory]).disclosures(), Sound(), 1e-5))
 
 
 @pytest.mark.parametrize("case", ["sound", "published", "gamma and rows"])
@@ -270,7 +271,7 @@ def test_missing_and_misplaced_ledgers(run: Path) -> None:
 
 def test_the_matrix_has_a_line_for_each_pair(whole: Path) -> None:
     # Issue 3, item 3: protected x observer, with raw rows seen; the default is sound between parties.
-    rows = matrix(disclosures(whole), Sound(), 1e-5)
+    rows = matrix(read_ledgers([whole]).disclosures(), Sound(), 1e-5)
     owners = [f"owner-{i}" for i in range(1, 6)]
     pairs = {(row.protected, row.observer): row for row in rows}
     consumers = {(name, "consumer") for name in owners if (name, "consumer") in pairs}
@@ -292,7 +293,7 @@ def test_the_matrix_has_a_line_for_each_pair(whole: Path) -> None:
 
 def test_the_matrix_of_the_published_preset_says_what_is_claimed_and_what_holds(tmp_path: Path) -> None:
     directory, _ = launch(tmp_path / "run", "engine=inprocess", "preset=published")
-    found = disclosures(directory)
+    found = read_ledgers([directory]).disclosures()
     pairs = {(row.protected, row.observer): row.figure for row in matrix(found, Sound(), 1e-2)}
     assert "PRIVAUCTION is not private" in pairs["owners", "owners"].reason
     done = RUNNER.invoke(app, ["ledger", str(directory), "--delta", "0.01"], env={"COLUMNS": "200"})

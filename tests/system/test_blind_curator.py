@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.ledgers.reconcile import disclosures, verify
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.events import CURATOR, OWNERS
 from sim.config import load_simulation
 from sim.report.progress import PlainProgress
@@ -46,7 +47,9 @@ def test_both_engines_end_in_the_same_bits_and_every_observer_but_the_consumer_h
         for statement in statements:
             if statement["observer"] != "consumer":
                 assert float(statement["epsilon"]) <= 1.0, statement
-        lines = [line for line in disclosures(directory) if line.observer in (CURATOR, OWNERS)]
+        lines = [
+            line for line in read_ledgers([directory]).disclosures() if line.observer in (CURATOR, OWNERS)
+        ]
         assert not [
             line for line in lines if line.event.kind in ("raw-rows", "exact-statistic", "hashed-rows")
         ]
@@ -61,7 +64,7 @@ def test_a_trusted_curator_has_none(tmp_path: Path) -> None:
     # The same search finds what secure sums take away, so that the test above can fail.
     settings = load_simulation("digits", [*SMALL[:2], *SMALL[3:], "engine=inprocess"])
     directory, metrics = simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()))
-    lines = [line for line in disclosures(directory) if line.observer == CURATOR]
+    lines = [line for line in read_ledgers([directory]).disclosures() if line.observer == CURATOR]
     assert [line for line in lines if line.event.kind == "exact-statistic"]
     assert any(s["observer"] == "curator" and s["epsilon"] == "inf" for s in metrics["privacy"])
 

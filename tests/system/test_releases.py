@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.ledgers.reconcile import disclosures, verify
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.ledger import Ledger, file_writer, read_ledger
 from tests.system.release_market import METHODS, release, scenario
@@ -110,7 +111,10 @@ def test_a_ledger_that_is_not_there_is_missed(spoiled: Path) -> None:
 
 def test_what_the_matrix_says_of_a_trusted_curator(whole: Path) -> None:
     # Issue 5: the consumer learns (epsilon, delta) of a row, the curator the sums themselves.
-    rows = {(row.protected, row.observer): row for row in matrix(disclosures(whole), Sound(), 1e-5)}
+    rows = {
+        (row.protected, row.observer): row
+        for row in matrix(read_ledgers([whole]).disclosures(), Sound(), 1e-5)
+    }
     assert set(rows) == {(owner, seen) for owner in NAMES for seen in ("consumer", "curator")}
     for owner in NAMES:
         assert rows[owner, "consumer"].figure.epsilon == pytest.approx(1.0, abs=1e-6)
@@ -121,7 +125,7 @@ def test_what_the_matrix_says_under_secure_aggregation(here: Path, tmp_path: Pat
     # "With distributed noise not even the exact sum": the curator learns no more than the consumer.
     secure = ("pooling.security.dropouts=1", "epsilon=2")
     directory, metrics = release(here, "balog1", "inprocess", tmp_path / "run", *secure)
-    rows = matrix(disclosures(directory), Sound(), 1e-5)
+    rows = matrix(read_ledgers([directory]).disclosures(), Sound(), 1e-5)
     assert [(row.protected, row.observer) for row in rows] == [
         (owner, seen) for owner in NAMES for seen in ("consumer", "curator")
     ]

@@ -50,7 +50,7 @@ def doctor(
             typer.echo(str(finding))
     code = status(findings)
     if as_json:
-        print_json({"code": code, "findings": [each.to_json() for each in findings]})
+        print_json({"code": code, "findings": findings})
     raise typer.Exit(code)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from fedkme.errors import FedkmeError
 
@@ -31,10 +31,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.state:<5} {self.check:<14} {self.line}" + (f". {self.remedy}" if self.remedy else "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def failed(check: str, error: FedkmeError) -> Finding:

@@ -39,12 +39,7 @@ Make = Callable[..., Offer]
 BOOK = CodeBook(
     "sketch",
     SPEC,
-    {
-        "origin": np.zeros(2),
-        "directions": np.eye(2),
-        "weights": np.zeros((1, 2)),
-        "offsets": np.zeros(1),
-    },
+    {"origin": np.zeros(2), "directions": np.eye(2), "weights": np.zeros((1, 2)), "offsets": np.zeros(1)},
     SCHEMA,
 )
 _OPPOSED = 11

@@ -27,7 +27,7 @@ from fedkme.features.fourier_map import FourierMap, FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf
 from fedkme.features.kernel_space import to_table
 from fedkme.features.maps import EmbeddingMap, spec_from_json, spec_to_json
-from fedkme.features.sums import Layout, ReleasedEmbedding, diameter, pool, pooled_sum
+from fedkme.features.sums import Layout, ReleasedEmbedding, pool, pooled_sum, same_class_distance
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
 from fedkme.tables.schema import Numeric, Schema
@@ -98,7 +98,7 @@ def test_a_basis_is_orthonormal_whatever_the_points(method: Method) -> None:
         )
         np.testing.assert_allclose(gram, np.eye(features.dimension), atol=1e-8)
         assert features.norm_bound == pytest.approx(1.0, abs=1e-6)
-        assert diameter(features, Layout()) <= math.sqrt(2.0) * features.norm_bound
+        assert same_class_distance(features) <= math.sqrt(2.0) * features.norm_bound
     assert doubled.dimension <= 30
     x = rows(200)
     found = [distance_to_rows(algorithm1(released(f, x), f), x, GAMMA) for f in (once, doubled)]

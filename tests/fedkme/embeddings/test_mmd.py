@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.mmd import FloatArray, feature_mmd2, marginal_gain, mmd2, objective
+from fedkme.embeddings.kernels import mean_kernel, rbf
+from fedkme.embeddings.mmd import FloatArray, feature_mmd2, marginal_gain, mmd2
 
 GAMMA = 0.3
 INSTANCES = 200
@@ -27,6 +27,11 @@ def instance(seed: int) -> tuple[list[FloatArray], list[FloatArray]]:
 def mean(features: FloatArray) -> FloatArray:
     total: FloatArray = features.sum(axis=0)
     return total / max(len(features), 1)
+
+
+def objective(summary: FloatArray, validation: FloatArray, gamma: float) -> float:
+    """J(S) = 2 mean k(D_v, S) - mean k(S, S) (Sarpatwar 2019, eq. 3); larger is better."""
+    return 2.0 * mean_kernel(validation, summary, gamma) - mean_kernel(summary, summary, gamma)
 
 
 def objectives(validation: FloatArray, summary: FloatArray, candidates: FloatArray) -> FloatArray:

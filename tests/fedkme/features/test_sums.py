@@ -16,7 +16,17 @@ from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.maps import EmbeddingMap, MapSpec
-from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, counted, diameter, pool, pooled_sum, row_limit
+from fedkme.features.sums import (
+    ROW_UNIT,
+    Layout,
+    PooledSum,
+    counted,
+    other_class_distance,
+    pool,
+    pooled_sum,
+    row_limit,
+    same_class_distance,
+)
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import release_embedding
 from fedkme.tables.schema import Category, Label, Numeric, Schema
@@ -188,6 +198,13 @@ def test_sums_stay_exact_in_float64() -> None:
 
 
 # Sensitivity
+
+
+def diameter(features: EmbeddingMap, layout: Layout) -> float:
+    """L2 sensitivity of the (J, C) sum: the larger of both distances that a replaced row moves it by."""
+    if layout.columns == 1:
+        return same_class_distance(features)
+    return max(same_class_distance(features), other_class_distance(features))
 
 
 @maps

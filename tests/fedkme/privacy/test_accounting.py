@@ -9,7 +9,6 @@ import pytest
 from fedkme.privacy.accounting import (
     PrivacyStatement,
     lemma5_bound,
-    mwem_zcdp,
     privauction_patience,
     privauction_rate,
     published_epsilon,
@@ -17,6 +16,7 @@ from fedkme.privacy.accounting import (
 )
 from fedkme.privacy.events import MwemRelation
 from fedkme.privacy.gaussian import gaussian_epsilon
+from tests.fedkme.privacy.formulas import mwem_zcdp
 
 
 def test_the_papers_figures_for_h2() -> None:

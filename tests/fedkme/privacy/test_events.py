@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.errors import ConfigError, ProtocolError
-from fedkme.privacy.accounting import mwem_zcdp
 from fedkme.privacy.events import (
     BoundedRange,
     Clock,
@@ -35,6 +34,7 @@ from fedkme.privacy.events import (
     event_from_json,
     leaves,
 )
+from tests.fedkme.privacy.formulas import mwem_zcdp
 
 NUMBER = st.floats(1e-6, 1e6)
 COUNT = st.integers(1, 10**9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.mmd import objective
+from fedkme.embeddings.mmd import mmd2
 from fedkme.embeddings.prune import candidates, greedy, prune, swapped
 from fedkme.errors import DataError, NotEnoughRowsError
 from owner.cells.herding import cell_weights, herd, target_scores
@@ -95,12 +95,12 @@ def test_swaps_end_where_no_exchange_helps() -> None:
     start = greedy(seen, 6)
     kept = swapped(seen, start)
     assert len(set(kept.tolist())) == 6
-    best = objective(ROWS[kept], validation, GAMMA)
-    assert best > objective(ROWS[start], validation, GAMMA)
+    best = -mmd2(ROWS[kept], validation, GAMMA)
+    assert best > -mmd2(ROWS[start], validation, GAMMA)
     for place, new in itertools.product(range(6), sorted(set(range(40)) - set(kept.tolist()))):
         other = kept.copy()
         other[place] = new
-        assert objective(ROWS[other], validation, GAMMA) <= best + 1e-9
+        assert -mmd2(ROWS[other], validation, GAMMA) <= best + 1e-9
 
 
 def test_pruning_few_rows_keeps_them_all() -> None:

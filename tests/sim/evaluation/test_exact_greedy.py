@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkme.embeddings.kernels import FloatArray
-from fedkme.embeddings.mmd import mmd2, objective
+from fedkme.embeddings.mmd import mmd2
 from fedkme.errors import NotEnoughRowsError
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 
@@ -21,7 +21,7 @@ def brute_force(rows: FloatArray, validation: FloatArray, seeds: FloatArray, p: 
     chosen: list[int] = []
     for _ in range(p):
         scores = [
-            -np.inf if i in chosen else objective(np.vstack([summary, row]), validation, GAMMA)
+            -np.inf if i in chosen else -mmd2(np.vstack([summary, row]), validation, GAMMA)
             for i, row in enumerate(rows)
         ]
         chosen.append(int(np.argmax(scores)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ TIMING = {"startup_s": 1.0, "launch_s": 1.5, "total_s": 2.0}
 EVALUATION = Evaluation(mmd2=0.3, mmd2_test=None, mmd2_counted=0.4, downstream={"linear_svm": 0.9})
 FORMS = {
     "effective": 5.0,
-    "weighted": EVALUATION.to_json() | {"mmd2": 0.1, "mmd2_counted": None, "effective": 3.5},
-    "repeats": EVALUATION.to_json() | {"mmd2": 0.2, "effective": 3.0},
+    "weighted": asdict(EVALUATION) | {"mmd2": 0.1, "mmd2_counted": None, "effective": 3.5},
+    "repeats": asdict(EVALUATION) | {"mmd2": 0.2, "effective": 3.0},
     "spread": 0.2,
 }
 """Further entries of a consumer's evaluation.json."""
@@ -91,7 +92,7 @@ def metrics_of(
     write_ledgers(directory, market.stores())
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
-    evaluation = EVALUATION.to_json() | FORMS if record.selected else None
+    evaluation = asdict(EVALUATION) | FORMS if record.selected else None
     found = baselines if record.selected else {}
     privacy = statements(read_ledgers([directory]), 1e-5)
     chosen = settings.chosen(on_disk)
@@ -142,7 +143,7 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
     assert metrics["mmd2"] == {"summary": 0.3, "greedy": 0.2} | forms
     assert metrics["effective"] == {"summary": 5.0, "summary_weighted": 3.5, "summary_repeats": 3.0}
     qualities = [FormQuality(0.3, 5.0), FormQuality(0.1, 3.5), FormQuality(0.2, 3.0)]
-    assert metrics["verdict"] == verdict_on(qualities[0], qualities[1:], Yardstick(0.2, P, 6)).to_json()
+    assert metrics["verdict"] == asdict(verdict_on(qualities[0], qualities[1:], Yardstick(0.2, P, 6)))
     assert metrics["mmd2_counted"] == {"summary": 0.4, "greedy": 0.25, "summary_repeats": 0.4}
     assert metrics["mmd2_test"] == {}
     over = {"summary": pytest.approx(50), "summary_weighted": pytest.approx(-50), "summary_repeats": 0.0}

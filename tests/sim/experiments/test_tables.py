@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,29 +70,20 @@ def test_the_public_domain_of_adult_needs_no_rows() -> None:
 
 
 def test_an_empty_data_folder_runs_nothing_and_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"there is no adult_raw\.parquet, no dphp_sdgym_simple_adult\.npz"):
-        tables.main([str(tmp_path), "--quick"])
+    for name, file in tables.FILES.items():
+        with pytest.raises(DataError, match=f"there is no {Path(file).name}"):
+            tables.run(name, ("merf",), tmp_path, True, None)
 
 
 def test_a_quick_run_of_marginals_prints_figures_beside_the_papers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("jax")
-    folder = tmp_path / "adult_discretized"
-    folder.mkdir()
-    np.savez(folder / "dphp_sdgym_simple_adult.npz", data=np.tile(codes(400, 0), (1, 2))[:, :5])
-    chosen = [
-        "--quick",
-        "--steps",
-        "3",
-        "--methods",
-        "merf",
-        "--only",
-        "marginals",
-        "--out",
-        str(tmp_path / "out.json"),
-    ]
-    tables.main([str(tmp_path), *chosen])
+    file = tmp_path / tables.FILES["marginals"]
+    file.parent.mkdir()
+    np.savez(file, data=np.tile(codes(400, 0), (1, 2))[:, :5])
+    monkeypatch.setattr(tables, "QUICK", replace(tables.QUICK, steps=3))
+    tables.run("marginals", ("merf",), tmp_path, True, tmp_path / "out.json")
     printed = capsys.readouterr().out
     assert "marginals eps 0.1 (3-way, 4-way as published), merf, 1 seeds" in printed
     assert "(0.48, 0.59)" in printed

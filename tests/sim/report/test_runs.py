@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_a_run_is_listed_with_what_it_reached(tmp_path: Path, capsys: pytest.Cap
     assert last.mmd2 == min(metrics["mmd2"][name] for name in forms)
     assert last.accessed == metrics["points_accessed"]["total"]
     runs(tmp_path, as_json=True)
-    assert json.loads(capsys.readouterr().out) == [first.to_json(), last.to_json()]
+    assert json.loads(capsys.readouterr().out) == [asdict(first), asdict(last)]
     runs(tmp_path, as_json=False)
     shown = capsys.readouterr().out
     assert "digits-1" in shown

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedkme.errors import ConfigError
 from fedkme.privacy.accountants import Accountant, Published, Sound
 from fedkme.privacy.accountants.sound import zcdp_delta
-from fedkme.privacy.accounting import mwem_zcdp, privauction_patience, privauction_rate, zcdp_epsilon
+from fedkme.privacy.accounting import privauction_patience, privauction_rate, zcdp_epsilon
 from fedkme.privacy.events import (
     BoundedRange,
     Clock,
@@ -32,6 +32,7 @@ from fedkme.privacy.events import (
     SubsampledGaussian,
 )
 from fedkme.privacy.gaussian import gaussian_sigma
+from tests.fedkme.privacy.formulas import mwem_zcdp
 
 SOUND, PUBLISHED = Sound(), Published()
 D_V = MwemCall(0.01, 1656)
