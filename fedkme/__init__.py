@@ -1,8 +1,8 @@
 """Agreements between all parties of fedkme: values, feature maps, mechanisms, the wire.
 
 `import fedkme as fk` is the Python API, too: `fk.summarize`, `fk.release`, `fk.simulate`, `fk.sweep`,
-`fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema` (docs/python.md). Each is looked up when it is first
-used (docs/decisions/021).
+`fk.select`, `fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema` (docs/python.md). Each is looked up when
+it is first used (docs/decisions/021).
 """
 
 import importlib
@@ -20,10 +20,12 @@ _PLACES = {
     "ReleaseResult": "sim.api.releases",
     "Schema": "fedkme.tables.schema",
     "SummaryResult": "sim.api.summaries",
+    "SelectionResult": "sim.api.selection",
     "SweepTable": "sim.api.sweeps",
     "draft_schema": "fedkme.drafts.drafting",
     "load": "sim.api.verbs",
     "release": "sim.api.verbs",
+    "select": "sim.api.selection",
     "simulate": "sim.api.verbs",
     "summarize": "sim.api.verbs",
     "sweep": "sim.api.verbs",

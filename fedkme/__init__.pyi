@@ -4,6 +4,8 @@ from fedkme.errors import FedkmeWarning as FedkmeWarning
 from fedkme.tables.schema import Schema as Schema
 from sim.api.consumer import Consumer as Consumer
 from sim.api.releases import ReleaseResult as ReleaseResult
+from sim.api.selection import SelectionResult as SelectionResult
+from sim.api.selection import select as select
 from sim.api.summaries import SummaryResult as SummaryResult
 from sim.api.sweeps import SweepTable as SweepTable
 from sim.api.verbs import load as load

@@ -18,6 +18,7 @@ from sim.bench.market.sums import measure_sums
 from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
+from sim.bench.selecting.measure import measure_select
 from sim.bench.startup import measure_startup
 
 _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
@@ -27,6 +28,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "bids": measure_bids,
     "memory": measure_memory,
     "sums": measure_sums,
+    "select": measure_select,
 }
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -34,6 +34,7 @@ class Benchmark(StrEnum):
     BIDS = "bids"
     MEMORY = "memory"
     SUMS = "sums"
+    SELECT = "select"
 
 
 _HELP = {
@@ -62,27 +63,37 @@ def bench(
     tls: Tls = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure rounds against a bare echo, what ledgers and heads add, the start, bids, memory and sums.
+    """Measure rounds against a bare echo, what ledgers add, the start, bids, memory, sums and selection.
 
-    Without a name: these six, one after another. `market` compares summaries, and is asked for by name.
+    Without a name: these seven, one after another. `market` compares summaries, and is asked for by name.
     """
     if context.invoked_subcommand is None:
-        _bench(list(Benchmark), owners, rounds, tls, as_json)
+        _bench(list(Benchmark), as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
 
 def _command(name: Benchmark) -> Callable[..., None]:
     def one(
         owners: Owners = "2,10,50", rounds: Rounds = 100, tls: Tls = True, as_json: AsJson = False
     ) -> None:
-        _bench([name], owners, rounds, tls, as_json)
+        _bench([name], as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
     return one
+
+
+def select(
+    rows: Annotated[int, typer.Option(help="Rows to select from.")] = 16_384,
+    p: Annotated[int, typer.Option(help="Rows to select.")] = 128,
+    as_json: AsJson = False,
+) -> None:
+    """Select rows that stand for all rows, by fk.select and by others that are installed."""
+    _bench([Benchmark.SELECT], as_json, select_rows=rows, select_p=p)
 
 
 for _name, _says in _HELP.items():
     app.command(_name.value, help=_says, epilog=epilog(f"fedkme bench {_name} --json", json=_JSON))(
         _command(_name)
     )
+app.command("select", epilog=epilog("fedkme bench select --rows 60000 --p 200 --json", json=_JSON))(select)
 app.command(
     "market",
     epilog=epilog(
@@ -93,8 +104,7 @@ app.command(
 )(market)
 
 
-def _bench(names: Sequence[Benchmark], owners: str, rounds: int, tls: bool, as_json: bool) -> None:
-    chosen = {"owners": owners.split(","), "rounds": rounds, "tls": tls}
+def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:
     settings = validate(BenchSettings, chosen, "fedkme bench")
     results = run_benchmarks(names, settings, console(for_people=not as_json))
     if as_json:

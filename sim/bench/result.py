@@ -43,6 +43,10 @@ class BenchSettings(Settings):
     """Rows of `memory`."""
     sum_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200), min_length=1)
     """K of `sums`."""
+    select_rows: int = Field(16_384, ge=4)
+    """Rows N of `select`; of a power of 4 Compress++ uses every row, and takes the root."""
+    select_p: int = Field(128, ge=4)
+    """Rows that `select` takes."""
 
 
 _MOST_COLUMNS = 6

@@ -15,8 +15,16 @@ from tests.places import ROOT
 
 NAMES = {
     "__version__",
-    *("summarize", "release", "simulate", "sweep", "load"),
-    *("Consumer", "Schema", "draft_schema", "SummaryResult", "ReleaseResult", "SweepTable"),
+    *("summarize", "release", "simulate", "sweep", "select", "load"),
+    *(
+        "Consumer",
+        "Schema",
+        "draft_schema",
+        "SummaryResult",
+        "ReleaseResult",
+        "SelectionResult",
+        "SweepTable",
+    ),
     *("FedkmeError", "FedkmeWarning"),
 }
 OF_OBJECTS = {

@@ -31,6 +31,8 @@ TINY = BenchSettings(
     bid_rows=(50,),
     memory_rows=100,
     sum_owners=(4,),
+    select_rows=300,
+    select_p=8,
 )
 RATIOS = {
     Benchmark.ROUNDS: ["ratio", "block ratio min", "block ratio median", "block ratio max"],
@@ -44,6 +46,7 @@ RATIOS = {
     ],
     Benchmark.MEMORY: ["peak allocated ratio", "kept allocated ratio"],
     Benchmark.SUMS: ["secure / trusted"],
+    Benchmark.SELECT: ["weighted / greedy"],
 }
 
 

@@ -1,0 +1,1 @@
+"""Selection of rows that stand for all rows, by `fk.select` and by others."""

@@ -1,0 +1,109 @@
+"""Selection of one's own rows: against brute force, and against what each step promises."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedkme.embeddings.kernels import rbf
+from fedkme.embeddings.selection import Selected, choose, pursue, select_rows
+from fedkme.embeddings.short_rows import shorten
+from fedkme.embeddings.simplex_fit import fit_simplex
+from fedkme.errors import NotEnoughRowsError
+from sim.evaluation.exact_greedy import exact_kernel_greedy
+
+GAMMA = 0.7
+
+
+def rows(size: int, seed: int = 3) -> NDArray[np.float64]:
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(5, 3)) * 2
+    return np.asarray(centres[random.integers(5, size=size)] + random.normal(size=(size, 3)) * 0.4)
+
+
+def mmd2(all_rows: NDArray[np.float64], selected: Selected) -> float:
+    gram = rbf(all_rows, all_rows, GAMMA)
+    signed = -np.full(len(all_rows), 1.0 / len(all_rows))
+    signed[selected.indices] += selected.weights
+    return float(signed @ gram @ signed)
+
+
+def alike(all_rows: NDArray[np.float64], indices: NDArray[np.int64]) -> float:
+    return mmd2(all_rows, Selected(indices, np.full(len(indices), 1.0 / len(indices)), 0.0))
+
+
+def test_both_forms_say_their_own_mmd2() -> None:
+    data = rows(400)
+    found = select_rows(data, 12, GAMMA)
+    for form in (found.alike, found.weighted):
+        assert form.mmd2 == pytest.approx(mmd2(data, form), abs=2e-6)
+        assert len(set(form.indices.tolist())) == 12
+        assert form.weights.sum() == pytest.approx(1.0)
+        assert (form.weights >= 0).all()
+
+
+def test_without_sweeps_the_choice_is_the_exact_greedy_one() -> None:
+    data = rows(500)
+    short = shorten(data, GAMMA)
+    wanted = exact_kernel_greedy(data, data, None, 15, GAMMA)
+    assert choose(short, short.means(), 15, 0).tolist() == wanted.tolist()
+
+
+def test_exchanges_end_where_no_single_one_helps() -> None:
+    data = rows(60)
+    short = shorten(data, GAMMA)
+    indices = choose(short, short.means(), 6, 50)
+    best = alike(data, indices)
+    assert best <= alike(data, choose(short, short.means(), 6, 0))
+    for place in range(6):
+        for other in set(range(60)) - set(indices.tolist()):
+            changed = indices.copy()
+            changed[place] = other
+            assert alike(data, changed) > best - 1e-7
+
+
+def test_few_rows_are_near_the_best_of_all_choices() -> None:
+    data = rows(16, 8)
+    least = min(alike(data, np.array(each)) for each in combinations(range(16), 4))
+    assert select_rows(data, 4, GAMMA, 20).alike.mmd2 < 1.3 * least
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_weights_are_never_worse_than_on_rows_alike(seed: int) -> None:
+    data = rows(600, seed)
+    found = select_rows(data, 15, GAMMA)
+    short = shorten(data, GAMMA)
+    indices = found.alike.indices
+    fit = fit_simplex(rbf(data[indices], data[indices], GAMMA), short.means()[indices])
+    assert found.weighted.mmd2 <= mmd2(data, Selected(indices, fit.weights, 0.0)) + 2e-6
+    assert found.weighted.mmd2 < found.alike.mmd2
+
+
+def test_a_pursuit_goes_where_most_is_missing() -> None:
+    data = rows(200)
+    short = shorten(data, GAMMA)
+    means = short.means()
+    chosen = pursue(short, means, 3)
+    assert chosen[0] == np.argmax(means)
+    gram = rbf(data, data[chosen[:1]], GAMMA)[:, 0]
+    short_of = means - gram
+    short_of[chosen[0]] = -np.inf
+    assert chosen[1] == np.argmax(short_of)
+
+
+def test_all_rows_are_all_rows() -> None:
+    found = select_rows(rows(9), 9, GAMMA)
+    assert sorted(found.alike.indices.tolist()) == list(range(9))
+    assert found.alike.mmd2 < 1e-6
+    with pytest.raises(NotEnoughRowsError):
+        select_rows(rows(9), 10, GAMMA)
+
+
+def test_equal_rows_are_chosen_once_each() -> None:
+    data = np.repeat(rows(4), 5, axis=0)
+    found = select_rows(data, 8, GAMMA)
+    assert len(set(found.alike.indices.tolist())) == 8
+    assert found.alike.mmd2 < 1e-5
