@@ -42,18 +42,25 @@ def layouts() -> Mapping[str, Build]:
     return {**images, "isolet": _isolet, "acs": _acs, "hospitals": _hospitals, **tables()}
 
 
-def _images(data: str, kind: str, owners: int, folder: Path, rows: int, seed: int) -> ExperimentDraw:
+def _images(
+    data: str, kind: str, owners: int, folder: Path, rows: int, seed: int, pool: int = ROWS
+) -> ExperimentDraw:
     if data == "digits":
         config = Digits(copies=10, owners=owners, validation_fraction=0.25)
         scenario = build_digits(config, seed)
     else:
         file = folder / ("mnist.npz" if data == "mnist" else "fashion_mnist.npz")
         total = 1443 if data == "mnist" else 1429  # target rows of the test part in the ratio 70/30
-        settings = Mnist(path=file, rows=ROWS, owners=owners, validation_fraction=rows / total)
+        settings = Mnist(path=file, rows=pool, owners=owners, validation_fraction=rows / total)
         scenario = build_mnist(settings, seed, None)
     if kind == "mixed":
         scenario = _mixed(scenario, seed)
     return draw_of(f"{data}-{kind}{owners}", scenario, 0.0103 if data == "mnist" else None)
+
+
+def mixed_images(folder: Path, rows: int, seed: int, pool: int) -> ExperimentDraw:
+    """MNIST's mixed layout of fifty owners with another number of rows in all."""
+    return _images("mnist", "mixed", 50, folder, rows, seed, pool)
 
 
 def _mixed(scenario: Scenario, seed: int) -> Scenario:

@@ -22,6 +22,7 @@ from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Schema
 from fedkme.tables.table import Table
 from sim.experiments.cells_data import layouts as experiments
+from sim.experiments.cells_data import mixed_images
 from sim.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of
 from sim.experiments.domains import domain
 from sim.scenarios.base import Scenario, generator, owner_names, random_rows
@@ -43,6 +44,8 @@ KINDS: Mapping[str, str] = {
     "wine-alike": "alike owners",
     "acs-small200": "many small owners",
     "mnist-small200": "many small owners",
+    "acs-small500": "many small owners, mixed",
+    "mnist-small500": "many small owners, mixed",
     "mnist-group5": "images",
     "mnist-mixed50": "images",
     "fashion-mixed5": "images",
@@ -73,6 +76,8 @@ def layouts() -> Mapping[str, Build]:
         "adult-rare": _rare,
         "acs-small200": _small_acs,
         "mnist-small200": _small_mnist,
+        "acs-small500": _mixed_acs,
+        "mnist-small500": _mixed_mnist,
     }
     return {name: known[name] for name in KINDS}
 
@@ -125,6 +130,16 @@ def _small_acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
 def _small_mnist(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Images of all digits at two hundred small owners."""
     return small(experiments()["mnist-mixed50"](folder, rows, seed), "mnist-small200", 200, seed, mixed=True)
+
+
+def _mixed_acs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
+    """The people of nineteen areas, shuffled, at five hundred small owners."""
+    return small(experiments()["acs"](folder, rows, seed), "acs-small500", 500, seed, mixed=True)
+
+
+def _mixed_mnist(folder: Path, rows: int, seed: int) -> ExperimentDraw:
+    """Images of all digits at five hundred small owners."""
+    return small(mixed_images(folder, rows, seed, 24_000), "mnist-small500", 500, seed, mixed=True)
 
 
 def small(draw: ExperimentDraw, name: str, owners: int, seed: int, *, mixed: bool) -> ExperimentDraw:
