@@ -3,9 +3,9 @@
 The best form is that with weights over all rows that came (consumer/summary/forms.py). The unit is p uniform
 rows, all alike. With n = rho p rows accessed, w columns of an encoded row and the kernel exp(-gamma r^2):
 
-    narrow     (min(w, 60) / 60)^1.7 (gamma w / 6)^.8
-    uniform    .065 narrow (200 / n)^.8 (250 / m)^.4
-    cells      .028 narrow (200 / n)^.6 (250 / m)^.5 eps^-.1, 1.7 times that in coalitions
+    narrow     (min(w, 60) / 60)^1.65 (gamma w / 6)^.55
+    uniform    .072 narrow (200 / n)^.9 (250 / m)^.35
+    cells      .022 narrow (200 / n)^.55 (250 / m)^.8 eps^-.05, 1.7 times that in coalitions
     clock      uniform of p rows: at epsilon 1 to 10 it was no better
 
 Weights fit D_v in as many directions as there are rows; a table of ten numbers has few that matter, the
@@ -24,14 +24,14 @@ from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.plan import SKETCH_SHARE
 
-CELLS, UNIFORM = 0.028, 0.065
+CELLS, UNIFORM = 0.022, 0.072
 """Levels: of 200 rows accessed, m = 250 and epsilon 1, where a table has 60 columns or more."""
 COLUMNS = 60
 """Encoded columns beyond which more of them make no difference."""
-COLUMNS_POWER, SCALE_POWER = 1.7, 0.8
-CELLS_ROWS_POWER, UNIFORM_ROWS_POWER = 0.6, 0.8
-CELLS_TARGET_POWER, UNIFORM_TARGET_POWER = 0.5, 0.4
-EPSILON_POWER = 0.1
+COLUMNS_POWER, SCALE_POWER = 1.65, 0.55
+CELLS_ROWS_POWER, UNIFORM_ROWS_POWER = 0.55, 0.9
+CELLS_TARGET_POWER, UNIFORM_TARGET_POWER = 0.8, 0.35
+EPSILON_POWER = 0.05
 COALITIONS = 1.7
 """Factor of owners that count together over owners with the same rows that count by themselves."""
 ROWS, TARGET = 200, 250

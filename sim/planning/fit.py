@@ -1,9 +1,10 @@
 """Constants of the forecast, fitted to what was measured, and how sure it is: `python -m sim.planning.fit`.
 
 Levels and powers of curator/planning/formulas.py by least squares in logarithms, all layouts with one weight;
-what a coalition costs stays as it is, it was measured by itself. Then each table of data is left out, with
-all layouts that are made of it: constants *and* ranges are fitted to the others, ranges so that they hold
-1 - 2 TAIL of them, and the points of those left out are looked at.
+what a coalition costs stays as it is, it was measured by itself. A range is made of what each table of data,
+with all layouts of it, is off by under constants that were fitted without it; residuals of a fit to itself
+would be too small. To see whether ranges hold, each table is left out once more: constants *and* ranges are
+of the others, ranges so that they hold 1 - 2 TAIL of them, and the points of those left out are looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sim.planning.measured import MeasuredPoint, points
 
 FloatArray = NDArray[np.float64]
 
-TAIL = 0.02
+TAIL = 0.03
 """Share of points beyond each end of a range, where it is fitted."""
 TERMS = ("level", "columns", "scale", "rows", "target", "epsilon")
 
@@ -68,16 +69,28 @@ def evenly(chosen: Sequence[MeasuredPoint]) -> FloatArray:
 
 def fitted(chosen: Sequence[MeasuredPoint]) -> FittedForecast:
     """Fit constants and ranges to points of one method."""
-    weights = evenly(chosen)
-    left = np.array([terms(point) for point in chosen])
-    right = np.array([logarithm(point) for point in chosen])
-    root = np.sqrt(weights)
-    constants = np.linalg.lstsq(left * root[:, None], right * root, rcond=None)[0]
-    off = right - left @ constants
+    off = np.empty(len(chosen))
+    data = np.array([point.data for point in chosen])
+    for name in np.unique(data):
+        own = [point for point in chosen if point.data == name]
+        off[data == name] = residuals(own, _constants([point for point in chosen if point.data != name]))
     order = np.argsort(off)
-    reached = np.cumsum(weights[order])
+    reached = np.cumsum(evenly(chosen)[order])
     low, high = (off[order][np.searchsorted(reached, share)] for share in (TAIL, 1.0 - TAIL))
-    return FittedForecast(constants, float(np.exp(-low)), float(np.exp(high)))
+    return FittedForecast(_constants(chosen), float(np.exp(-low)), float(np.exp(high)))
+
+
+def _constants(chosen: Sequence[MeasuredPoint]) -> FloatArray:
+    root = np.sqrt(evenly(chosen))
+    left = np.array([terms(point) for point in chosen]) * root[:, None]
+    right = np.array([logarithm(point) for point in chosen]) * root
+    found: FloatArray = np.linalg.lstsq(left, right, rcond=None)[0]
+    return found
+
+
+def residuals(chosen: Sequence[MeasuredPoint], constants: FloatArray) -> FloatArray:
+    """Logarithms of measured over fitted, (n,)."""
+    return np.array([logarithm(point) - np.dot(terms(point), constants) for point in chosen])
 
 
 def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
@@ -87,7 +100,7 @@ def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
         fit = fitted([point for point in chosen if point.data != data])
         for layout in sorted({point.layout for point in chosen if point.data == data}):
             own = [point for point in chosen if point.layout == layout]
-            off = np.exp([logarithm(point) - np.dot(terms(point), fit.constants) for point in own])
+            off = np.exp(residuals(own, fit.constants))
             shares[layout] = float(np.mean((off >= 1.0 / fit.below) & (off <= fit.above)))
     return shares
 
