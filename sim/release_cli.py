@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand
 from typing_extensions import override
 
-from fedkme.protocols import PROTOCOLS
+from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
 from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
@@ -24,6 +24,8 @@ app = typer.Typer(
     help="Release synthetic data that many owners' rows stand behind, simulated on this machine.",
 )
 
+Task = Literal["rows", "kernel"]
+TaskOption = Annotated[Task, typer.Option(help="rows, or kernel: questions about any function of a row.")]
 EngineOption = Annotated[str | None, typer.Option(help="processes or inprocess.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
 Epsilon = Annotated[float | None, typer.Option(help="Of the whole release, towards the consumer.")]
@@ -78,29 +80,65 @@ def _add(method: str, text: str) -> None:
         as_json: AsJson = False,
     ) -> None:
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
-        chosen = [f"{key}={value}" for key, value in given.items() if value is not None]
-        if secure or dropouts or colluders:
-            chosen += [f"pooling.security.dropouts={dropouts}", f"pooling.security.colluders={colluders}"]
-        _run(method, scenario, [*chosen, *(assignments or [])], out, as_json)
+        trust = _trust(secure, dropouts, colluders)
+        _run(method, scenario, [*_keys(given), *trust, *(assignments or [])], out, as_json)
 
     verb.__doc__ = text
     app.command(method, cls=MethodCommand, epilog=epilog_of(method))(verb)
+
+
+def _keys(given: Mapping[str, object]) -> list[str]:
+    """Options that were given, as `--set` has them."""
+    return [f"{key}={value}" for key, value in given.items() if value is not None]
+
+
+def _trust(secure: bool, dropouts: int, colluders: int) -> list[str]:
+    if not (secure or dropouts or colluders):
+        return []
+    return [f"pooling.security.dropouts={dropouts}", f"pooling.security.colluders={colluders}"]
+
+
+@app.command(AUTO, epilog=epilog_of(AUTO))
+def auto(
+    scenario: ScenarioName,
+    task: TaskOption = "rows",
+    engine: EngineOption = None,
+    seed: Seed = None,
+    epsilon: Epsilon = None,
+    rows: Rows = None,
+    secure: Secure = False,
+    dropouts: Dropouts = 0,
+    out: Out = None,
+    assignments: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Release by the method that public facts speak for; the plan is printed, and kept in metrics.json."""
+    given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows}
+    changes = [*_keys(given), *_trust(secure, dropouts, 0), *(assignments or [])]
+    _run(AUTO, scenario, changes, out, as_json, task)
 
 
 for _method in METHODS.table():
     _add(_method, f"Release {PROTOCOLS[_method].title}.")
 
 
-def _run(method: str, scenario: str, assignments: list[str], out: Path | None, as_json: bool) -> None:
-    from sim.release_config import load_release
+def _run(
+    method: str, scenario: str, assignments: list[str], out: Path | None, as_json: bool, task: Task = "rows"
+) -> None:
+    from sim.release_config import load_planned, load_release
     from sim.releases import simulate_release
     from sim.report.alive import alive
     from sim.report.release_progress import ReleaseProgress
 
-    settings = load_release(method, scenario, assignments)
-    shown = ReleaseProgress(sys.stderr)
+    shown, parties, plan = ReleaseProgress(sys.stderr), None, None
+    if method == AUTO:
+        settings, parties, plan = load_planned(
+            scenario, assignments, "kernel" if task == "kernel" else "rows"
+        )
+    else:
+        settings = load_release(method, scenario, assignments)
     with alive(shown.note):
-        directory, metrics = simulate_release(settings, out, shown)
+        directory, metrics = simulate_release(settings, out, shown, parties, plan)
     if as_json:
         print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
     else:
@@ -119,6 +157,8 @@ def print_release(metrics: Mapping[str, Any], directory: Path, console: Console)
         f"{trust}",
         highlight=False,
     )
+    if "plan" in metrics:
+        console.print(metrics["plan"]["line"], highlight=False, soft_wrap=True)
     for line in privacy.lines(metrics["privacy"]):
         console.print(line, highlight=False, soft_wrap=True)
     for name, values in metrics["evaluation"].items():

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curator.planning.releases import ReleaseFacts, ReleasePlan, Task, plan_release
 from curator.sums.settings import SumSettings
 from fedkme.config import load_toml, override, validate
 from fedkme.errors import ConfigError
-from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints
+from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints, ReleaseSettings
 from sim.config import LaunchSettings
-from sim.scenarios import find_scenario
+from sim.scenarios import Scenario, build_scenario, find_scenario
 from sim.scenarios.base import anchored
 
 
@@ -62,6 +64,58 @@ def release_of(values: dict[str, Any], assignments: Sequence[str], source: str) 
     """
     changed = override(values, [_placed(assignment) for assignment in assignments])
     return validate(ReleaseSimulation, changed, source)
+
+
+def load_planned(
+    scenario: str, assignments: Sequence[str], task: Task
+) -> tuple[ReleaseSimulation, Scenario, ReleasePlan]:
+    """Settings of the method that `auto` takes on a shipped scenario or a file, the rows, and why.
+
+    Raises:
+        ConfigError: as of `load_release`.
+        DataError: rows do not fit the schema.
+    """
+    path = find_scenario(scenario)
+    values = {key: value for key, value in load_toml(path).items() if key in LaunchSettings.model_fields}
+    drafted = _drafted(values, assignments, path.name)
+    base = path.parent if path == Path(scenario) else None
+    parties = build_scenario(anchored(drafted.scenario, base), drafted.seed)
+    plan = plan_for(values, assignments, parties, task)
+    return load_release(plan.method, scenario, assignments), parties, plan
+
+
+def plan_for(
+    values: Mapping[str, Any], assignments: Sequence[str], parties: Scenario, task: Task
+) -> ReleasePlan:
+    """The plan of a release of these parties' rows; keys that only some methods have play no part.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    drafted = _drafted(values, assignments, "release")
+    owners, security = len(parties.owners), drafted.pooling.security
+    honest = owners if security is None else owners - security.dropouts - security.colluders
+    return plan_release(
+        ReleaseFacts(
+            parties.schema,
+            max(1, sum(map(len, parties.owners.values()))),
+            drafted.release.of_row,
+            drafted.release.delta,
+            math.sqrt(owners / max(1, honest)),
+            task,
+        )
+    )
+
+
+def _drafted(values: Mapping[str, Any], assignments: Sequence[str], source: str) -> ReleaseSimulation:
+    """Settings as far as every method has them."""
+    common = [f"release.{key}" for key in ReleaseSettings.model_fields]
+    placed = [_placed(assignment) for assignment in assignments]
+    shared = [
+        each for each in placed if not each.startswith("release.") or each.partition("=")[0].strip() in common
+    ]
+    release = {**values.get("release", {}), "kind": "moments"}
+    return release_of({**values, "release": release}, shared, source)
 
 
 def _anchored(release: AnyRelease, base: Path | None) -> AnyRelease:

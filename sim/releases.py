@@ -12,6 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from consumer.releases.client import ReleaseConsumerSettings
+from curator.planning.releases import ReleasePlan
 from curator.releases.record import write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
@@ -37,7 +38,11 @@ from sim.scenarios import Scenario, build_scenario
 
 
 def simulate_release(
-    settings: ReleaseSimulation, out: Path | None, shown: ReleaseFollower, scenario: Scenario | None = None
+    settings: ReleaseSimulation,
+    out: Path | None,
+    shown: ReleaseFollower,
+    scenario: Scenario | None = None,
+    plan: ReleasePlan | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a release in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
@@ -46,6 +51,7 @@ def simulate_release(
         out: its folder, new or empty.
         shown: follows the run.
         scenario: rows of a program that calls; by default those that the settings name.
+        plan: by which the method was chosen; None where somebody named it.
 
     Returns:
         The run's folder and its metrics.
@@ -60,6 +66,8 @@ def simulate_release(
             shown.note(f"reading the rows of every party: {settings.scenario.kind}")
             scenario = build_scenario(settings.scenario, settings.seed)
         check_names(scenario)
+        if plan is not None:
+            shown.note(plan.line)
         settings = _with_seed(settings)
         read_points(settings.release, scenario.schema, Path())  # what is wrong with them is said now
         warn_of_large(settings, shown.warn)
@@ -78,6 +86,8 @@ def simulate_release(
         if record is None:
             raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
         metrics = _metrics(scenario, settings, directory, record, time.monotonic() - started)
+        if plan is not None:
+            metrics["plan"] = plan.to_json()
         (directory / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
         write_report(directory)
     if failure is not None:

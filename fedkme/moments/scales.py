@@ -60,6 +60,16 @@ def scales_of(released: FloatArray, sigma: float, features: ShellMoments) -> Sca
     return Scales(features.middle + away, variance, noise)
 
 
+def affordable_width(rows: int, multiplier: float, classes: int) -> float:
+    """Coordinates that the noise allows, sqrt(9 N / (m C))."""
+    return 3.0 * math.sqrt(rows / (multiplier * classes))
+
+
+def reach_of(spare: float) -> float:
+    """1 over the mean of |z|^2 before clipping, by coordinates that noise allows over those there are."""
+    return float(min(max(spare, 1.0) ** 1.5, _MOST_REACH))
+
+
 def second_question(
     scales: Scales, features: ShellMoments, width: int, affordable: float
 ) -> SecondMomentsSpec:
@@ -73,7 +83,7 @@ def second_question(
             of the rows are clipped, where noise and what clipping loses are balanced. With fewer coordinates
             there is less noise to balance, in their number to 1.5, and less is clipped.
     """
-    reach = min(max(affordable / width, 1.0) ** 1.5, _MOST_REACH)
+    reach = reach_of(affordable / width)
     order = np.lexsort((features.coordinates.rank, -scales.variance))
     chosen = np.sort(order[:width])
     root = np.sqrt(scales.variance[chosen] + scales.mean_noise)  # the centre is not where rows' mean is

@@ -247,10 +247,11 @@ def _nothing(folder: Path) -> DataError:
     return DataError(f"{folder} holds no data", "No release was made: `metrics` has status and reason.")
 
 
-def load_release_result(folder: Path, why: str = "") -> ReleaseResult:
+def load_release_result(folder: Path) -> ReleaseResult:
     """A release that was simulated, or made of data frames.
 
     Raises:
         ConfigError: the folder is not that of a run.
     """
-    return ReleaseResult(folder, read_object(folder / "metrics.json"), why)
+    metrics = read_object(folder / "metrics.json")
+    return ReleaseResult(folder, metrics, (metrics.get("plan") or {}).get("why", ""))

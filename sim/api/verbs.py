@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from curator.planning.releases import Task
 from fedkme.config import assignments_of
 from fedkme.errors import ConfigError
+from fedkme.protocols import AUTO
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from sim.api.frames import Rows, SchemaLike, schema_of, table_of
-from sim.api.method import method_for
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult, load_release_result
 from sim.api.summaries import SummaryResult, load_summary
 from sim.api.sweeps import SweepTable
 from sim.config import Baseline, Engine, SimulationSettings, load_simulation, simulation_of
-from sim.release_config import release_of
+from sim.release_config import plan_for, release_of
 from sim.releases import simulate_release
 from sim.report.write import read_object
 from sim.run import simulate as run_simulation
@@ -110,7 +111,8 @@ def simulate(
 def release(
     owners: Mapping[str, Rows],
     *,
-    method: str = "auto",
+    method: str = AUTO,
+    task: Task = "rows",
     epsilon: float = 1.0,
     delta: float = 1e-5,
     schema: SchemaLike | None = None,
@@ -126,7 +128,8 @@ def release(
 
     Args:
         owners: rows of each owner by its name, a-z, 0-9 and '-': data frames or files.
-        method: one of docs/releases.md; `auto` chooses by the schema, and the result says why.
+        method: one of docs/releases.md; `auto` chooses by public facts, and the result says why.
+        task: what `auto` chooses for: `rows`, or questions to a `kernel`'s embedding.
         epsilon: of the whole release, for any one row.
         delta: of that epsilon.
         schema: public columns of all rows.
@@ -144,14 +147,16 @@ def release(
     """
     with following("release", progress) as shown:
         domain = schema_of(schema)
-        chosen, why = method_for(domain) if method == "auto" else (method, "")
-        given = {"kind": chosen, "epsilon": epsilon, "delta": delta}
-        written = {**_frames(seed), "release": given if rows is None else {**given, "rows": rows}}
-        found = release_of(written, assignments_of(settings), "fedkme.release")
         parties = _scenario(domain, owners, None, test, public)
-        directory, metrics = simulate_release(found, _folder(out), shown, parties)
+        given: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
+        given |= {} if rows is None else {"rows": rows}
+        write, changes = _frames(seed), assignments_of(settings)
+        plan = plan_for(write | {"release": given}, changes, parties, task) if method == AUTO else None
+        given["kind"] = method if plan is None else plan.method
+        found = release_of(write | {"release": given}, changes, "fedkme.release")
+        directory, metrics = simulate_release(found, _folder(out), shown, parties, plan)
         _say_incomplete(metrics, shown)
-        return load_release_result(directory, why)
+        return load_release_result(directory)
 
 
 def sweep(

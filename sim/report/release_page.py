@@ -75,7 +75,8 @@ def _head(m: Metrics) -> str:
         if m.get("files")
         else "Nothing came out of this release."
     )
-    return "\n".join([*lines, f'<p class="verdict">{escape(verdict)}</p>'])
+    plan = f'<p class="about">{escape(m["plan"]["line"])}</p>' if m.get("plan") else ""
+    return "\n".join([*lines, f'<p class="verdict">{escape(verdict)}</p>', *filter(None, [plan])])
 
 
 def _trust(m: Metrics) -> tuple[str, str]:

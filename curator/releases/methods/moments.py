@@ -29,7 +29,7 @@ from fedkme.errors import NotEnoughRowsError
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
 from fedkme.moments.features import MOST_COORDINATES, SecondMomentsSpec, ShellMoments, ShellsSpec
-from fedkme.moments.scales import Scales, scales_of, second_question
+from fedkme.moments.scales import Scales, affordable_width, scales_of, second_question
 from fedkme.ops.threads import beside
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
@@ -117,8 +117,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         """Coordinates that the noise allows, sqrt(9 N / (m C)); inf without noise."""
         if math.isinf(epsilon):
             return math.inf
-        noise = gaussian_sigma(epsilon, self._delta)
-        return 3.0 * math.sqrt(rows / (noise * self._layout.columns))
+        return affordable_width(rows, gaussian_sigma(epsilon, self._delta), self._layout.columns)
 
     def _asking(self, spec: SecondMomentsSpec, epsilon: float) -> Question:
         features = spec.make(self.schema)

@@ -1,0 +1,34 @@
+"""`fedkme release auto`: the method by public facts, and where the reason is kept (docs/decisions/028)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from fedkme.config import load_toml
+from sim.release_cli import app
+from sim.release_config import load_planned
+
+SMALL = ("--engine", "inprocess", "--rows", "40", "--set", "coordinates=4")
+
+
+def test_the_plan_is_printed_and_kept_in_the_record_and_on_the_page(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = CliRunner().invoke(app, ["auto", "digits", *SMALL, "--out", str(out)])
+    assert said.exit_code == 0, said.output
+    plan = json.loads((out / "metrics.json").read_text())["plan"]
+    assert plan["method"] == "moments"
+    assert set(plan["errors"]) == {"marginals", "moments", "balog2"}
+    assert plan["line"] in said.output
+    assert plan["line"] in (out / "report.html").read_text()
+    assert load_toml(out / "release.toml")["release"]["kind"] == "moments"
+
+
+def test_secure_sums_and_epsilon_are_told_in_the_errors() -> None:
+    changes = ("pooling.security.dropouts=1", "epsilon=0.5", "steps=3")  # `steps` is of some methods alone
+    settings, _, plan = load_planned("digits", changes, "kernel")
+    assert (plan.method, settings.release.epsilon) == ("balog2", 0.5)
+    usual = load_planned("digits", ("epsilon=0.5",), "kernel")[2]
+    assert all(error > usual.errors[name] for name, error in plan.errors.items())
