@@ -17,7 +17,7 @@ from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.tables.schema import Numeric, Schema
 
 Task = Literal["rows", "kernel"]
-"""What a release is for: rows and questions about columns, or questions about any function of a row."""
+"""Purpose of a release: rows and questions about columns, or questions about any function of a row."""
 MOST_COLUMNS = 32
 """Columns up to which marginals are taken; the widest table on which they were measured has 17."""
 _BINS = 16
