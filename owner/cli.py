@@ -10,12 +10,11 @@ from typing import Annotated
 
 import typer
 
-from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
 from fedkme.heads.files import export
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.supervision import Supervised, run_party
-from fedkme.party import fault_of_name, resolve_paths
+from fedkme.party import fault_of_name
 from fedkme.pki.identity import IdentityFile
 from fedkme.protocols import fault_of_protocol, names
 from fedkme.store import open_store
@@ -25,7 +24,7 @@ from fedkme.tables.schema import load_schema
 from fedkme.verbs import AsJson, console, epilog, print_json, print_result
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
-from owner.settings import OwnerSettings
+from owner.many import files_of, join_all, load_all, load_settings
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -43,17 +42,30 @@ def owner() -> None:
     """Run a data owner beside its private rows."""
 
 
-@app.command(epilog=epilog("fedkme owner join owner.toml"))
+@app.command(epilog=epilog("fedkme owner join owner.toml", "fedkme owner join north.toml south.toml others"))
 def join(
-    config: Config,
+    configs: Annotated[
+        list[Path],
+        typer.Argument(metavar="CONFIG...", help="OWNER.toml, of each owner; a folder: all of it."),
+    ],
     supervised: Supervised = False,
     new_journal: Annotated[
         bool, typer.Option("--new-journal", help="The journal that was here before is gone for good.")
     ] = False,
 ) -> None:
-    """Load this owner's rows, join a curator, serve its runs until it ends the session."""
-    work = partial(join_curator, new_journal=new_journal)
-    raise typer.Exit(run_party(lambda: _settings(config), supervised, work, service=True))
+    """Load this owner's rows, join a curator, serve its runs until it ends the session.
+
+    Several owners of one keeper join in one process, each with its own certificate, journal, policy and
+    budgets; one that fails leaves the others alone.
+    """
+    files = files_of(configs)
+    if len(files) == 1:
+        work = partial(join_curator, new_journal=new_journal)
+        status = run_party(lambda: load_settings(files[0]), supervised, work, service=True)
+    else:
+        together = partial(join_all, supervised=supervised, new_journal=new_journal)
+        status = run_party(lambda: load_all(files), supervised, together, service=True)
+    raise typer.Exit(status)
 
 
 @app.command(
@@ -67,7 +79,7 @@ def status(config: Config, as_json: AsJson = False) -> None:
     """Print what left, to whom, what the policy still allows, and which runs wait for approval."""
     from owner.consent.status import read_status, show  # joining needs neither
 
-    settings = _settings(config)
+    settings = load_settings(config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
         found = read_status(settings, store)
     if as_json:
@@ -85,7 +97,7 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
-    settings = _settings(config)
+    settings = load_settings(config)
     print_result(export(settings.journal, settings.name, out), as_json)
 
 
@@ -107,7 +119,7 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Approve runs that this owner will then take part in, where its policy says `approval = "manual"`."""
-    settings = _settings(config)
+    settings = load_settings(config)
     if settings.policy.approval != "manual":
         raise ConfigError(
             f"{config.name} asks for no approval",
@@ -144,7 +156,7 @@ def resync(
     """Give a store that came from a backup what it lost, and charge it; the owner's process is stopped."""
     from owner.consent.resync import resync as give_back  # it imports accountants
 
-    settings = _settings(config)
+    settings = load_settings(config)
     own = None if settings.identity is None else IdentityFile(settings.identity).identity
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         found = give_back(settings.name, store, curator, heads or (), lambda: own)
@@ -165,7 +177,7 @@ def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -
     """Begin budgets anew for rows that share none with those that runs were over; the process is stopped."""
     from owner.consent.history import files_of_runs  # it imports accountants
 
-    settings = _settings(config)
+    settings = load_settings(config)
     schema = load_schema(settings.schema_file)
     units = units_of(load_rows(settings.data, schema, settings.name, of_persons=True), schema)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
@@ -174,7 +186,3 @@ def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -
         print_json({"name": settings.name, "earlier": apart})
         return
     typer.echo(f"budgets of {settings.name} count no run over {apart} earlier files; lines and rows stay")
-
-
-def _settings(config: Path) -> OwnerSettings:
-    return resolve_paths(validate(OwnerSettings, load_toml(config), config.name), config)

@@ -67,12 +67,13 @@ LARGE = {
     "curator/releases": 16,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
+    "sim/bench": 13,
     "sim/experiments": 22,
     "sim/attacks": 21,
     "sim/replay": 13,
 }
-"""Folders with more than a dozen modules: a method, mechanism, codec, experiment, attack or part of a replay
-is a file there."""
+"""Folders with more than a dozen modules: a method, mechanism, codec, benchmark, experiment, attack or part
+of a replay is a file there."""
 MANY = 12
 TWO_MEANINGS = {
     "Clock": "an event of the ledger and the auction that it is of",

@@ -31,13 +31,17 @@ _OF_A_ROUND = ("round", "asked", "revealed", "accessed", "pool", "owners", "mill
 class Log:
     """Log of a party, on standard error or in a file that may be moved away while it is written."""
 
-    def __init__(self, party: str, form: LogFormat = "text", file: Path | None = None) -> None:
+    def __init__(
+        self, party: str, form: LogFormat = "text", file: Path | None = None, among: bool = False
+    ) -> None:
         """Open a party's log, on standard error or at the end of a file of mode 0640.
+
+        `among` others in the same process, each line has the party's name, that of its failure too.
 
         Raises:
             ConfigError: the file cannot be written.
         """
-        self._form, self._file = form, file
+        self._form, self._file, self._among = form, file, among
         self._handler: logging.Handler = _Stderr()
         if file is not None:
             try:
@@ -53,9 +57,9 @@ class Log:
 
     def fail(self, error: FedkmeError) -> None:
         """Write the failure that ends the party; as every command does where a person may look."""
-        if self._form == "json" or self._file is not None:
+        if self._form == "json" or self._file is not None or self._among:
             self.write("failed", {"code": error.code, "cause": error.cause, "remedy": error.remedy})
-        if self._form == "text" or self._file is not None:
+        if not self._among and (self._form == "text" or self._file is not None):
             sys.stderr.write(f"{error}\n")
 
     def capture(self) -> None:

@@ -56,6 +56,10 @@ class StatusReporter:
         self._log = log or Log(party)
         self._lines: asyncio.Queue[str] = asyncio.Queue()
 
+    def of(self, party: str, log: Log) -> StatusReporter:
+        """Make the reporter of one of several parties in this process, which is told to stop as a whole."""
+        return StatusReporter(party, self._supervised, log)
+
     def say(self, event: str, **fields: Any) -> None:
         """Report an event; to a launcher with `at`, the machine's monotonic clock in seconds.
 

@@ -12,18 +12,26 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
+turns: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("turns", default=None)
+"""Lets so many of a context's tasks compute at a time; None: any number."""
 _under_way: set[threading.Thread] = set()
 
 
 async def beside(
     work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Result:
-    """Compute in a thread of its own; one who is cancelled does not wait for it."""
+    """Compute in a thread of its own, when it is the task's turn; one who is cancelled does not wait."""
+    async with turns.get() or contextlib.nullcontext():
+        return await _beside(partial(work, *arguments, **named))
+
+
+async def _beside(work: Callable[[], Result]) -> Result:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Result] = loop.create_future()
     context = contextvars.copy_context()
@@ -36,7 +44,7 @@ async def beside(
         method: Callable[[Any], None] = answer.set_result
         value: Any
         try:
-            value = context.run(work, *arguments, **named)
+            value = context.run(work)
         except BaseException as error:  # whatever it is, it is the caller's
             method, value = answer.set_exception, error
         finally:

@@ -47,6 +47,8 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 CLIENT_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
     ("grpc.enable_retries", 0),
+    # else channels of one process share a connection where gRPC takes them for equal
+    ("grpc.use_local_subchannel_pool", 1),
     # 'min_reconnect_backoff' stays as it is, 20 s: in spite of its name it limits one attempt to connect
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 400),

@@ -18,6 +18,7 @@ from sim.bench.market.sums import measure_sums
 from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
+from sim.bench.scale import measure_scale
 from sim.bench.selecting.measure import measure_select
 from sim.bench.startup import measure_startup
 
@@ -25,6 +26,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "rounds": measure_rounds,
     "costs": measure_costs,
     "startup": measure_startup,
+    "scale": measure_scale,
     "bids": measure_bids,
     "memory": measure_memory,
     "sums": measure_sums,

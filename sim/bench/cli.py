@@ -31,6 +31,7 @@ class Benchmark(StrEnum):
     ROUNDS = "rounds"
     COSTS = "costs"
     STARTUP = "startup"
+    SCALE = "scale"
     BIDS = "bids"
     MEMORY = "memory"
     SUMS = "sums"
@@ -41,6 +42,7 @@ _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
     Benchmark.COSTS: "What ledgers, journals, TLS and signed heads add to a round.",
     Benchmark.STARTUP: "From the launch of all parties to round 1; an owner's memory.",
+    Benchmark.SCALE: "Runs over 10 and 100 owners in one process, over mutual TLS.",
     Benchmark.BIDS: "One bid of an owner against one pass over its features.",
     Benchmark.MEMORY: "What an owner's process grows by.",
     Benchmark.SUMS: "Runs of 50 and 200 small owners that count in coalitions, trusted and secure.",
@@ -63,9 +65,9 @@ def bench(
     tls: Tls = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure rounds against a bare echo, what ledgers add, the start, bids, memory, sums and selection.
+    """Measure rounds against a bare echo, the start, many owners, bids, memory, sums and selection.
 
-    Without a name: these seven, one after another. `market` compares summaries, and is asked for by name.
+    Without a name: these eight, one after another. `market` compares summaries, and is asked for by name.
     """
     if context.invoked_subcommand is None:
         _bench(list(Benchmark), as_json, owners=owners.split(","), rounds=rounds, tls=tls)

@@ -35,6 +35,8 @@ class BenchSettings(Settings):
     """K of `costs`."""
     start_owners: int = Field(10, ge=1)
     """K of `startup`."""
+    scale_owners: tuple[Positive, ...] = Field((10, 100), min_length=1)
+    """K of `scale`."""
     repeats: int = Field(5, ge=1)
     """Launches of `startup`, blocks of `bids`."""
     bid_rows: tuple[Positive, ...] = Field((1_000, 12_000, 60_000), min_length=1)

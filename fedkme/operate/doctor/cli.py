@@ -19,6 +19,7 @@ from fedkme.operate.doctor.network import check_network
 from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
 from fedkme.verbs import AsJson, epilog, print_json
+from owner.many import check_descriptors, files_of
 
 app = typer.Typer(
     pretty_exceptions_enable=False, add_completion=False, help="Find what would keep a party from working."
@@ -35,7 +36,10 @@ app = typer.Typer(
 def doctor(
     config: Annotated[
         Path | None,
-        typer.Argument(help="Of an owner, a curator, a consumer or a simulation; none: the installation."),
+        typer.Argument(
+            help="Of an owner, a curator, a consumer or a simulation; a folder: of owners that join in one "
+            "process; none: the installation."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,6 +63,9 @@ def examine(config: Path | None) -> Iterator[Finding]:
     if config is None:
         yield from check_installation()
         return
+    if config.is_dir():
+        yield from _examine_all(config)
+        return
     try:
         settings = read_configuration(config)
     except FedkmeError as error:
@@ -75,3 +82,15 @@ def examine(config: Path | None) -> Iterator[Finding]:
     yield from looked("budgets", lambda: check_budgets(settings))
     yield from looked("packages", lambda: check_packages(settings))
     yield from check_network(settings)
+
+
+def _examine_all(folder: Path) -> Iterator[Finding]:
+    """Findings of each owner that would join from a folder, and of all of them together."""
+    try:
+        files = files_of([folder])
+    except FedkmeError as error:
+        yield failed("folder", error)
+        return
+    for file in files:
+        yield from examine(file)
+    yield from looked("descriptors", lambda: check_descriptors(len(files)))

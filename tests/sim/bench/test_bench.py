@@ -27,6 +27,7 @@ TINY = BenchSettings(
     blocks=1,
     tls=False,
     start_owners=2,
+    scale_owners=(2,),
     repeats=1,
     bid_rows=(50,),
     memory_rows=100,
@@ -38,6 +39,7 @@ RATIOS = {
     Benchmark.ROUNDS: ["ratio", "block ratio min", "block ratio median", "block ratio max"],
     Benchmark.COSTS: ["ratio"],
     Benchmark.STARTUP: ["to round 1 / bare", "whole run CPU s", "sim run --help s"],
+    Benchmark.SCALE: ["run s", "curator CPU s", "owners CPU s", "curator MiB", "owners MiB"],
     Benchmark.BIDS: [
         "all changed / float32",
         "5 changed / float32",

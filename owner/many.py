@@ -1,0 +1,175 @@
+"""Many owners in one process: a connection, a journal and a policy each.
+
+docs/decisions/034-many-owners.md says what they share, which is little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import resource
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkme.config import load_toml, validate
+from fedkme.errors import ConfigError, FedkmeError, PartyFailedError
+from fedkme.ops.logs import Log
+from fedkme.ops.supervision import StatusReporter
+from fedkme.ops.threads import turns
+from fedkme.party import LogFormat, resolve_paths
+from fedkme.privacy.presets import warn_of_large
+from owner.agent import join
+from owner.settings import OwnerSettings
+
+SPREAD_S = 0.002
+"""Time per owner over which they begin, at random: about what a curator takes for a handshake."""
+DESCRIPTORS = 8
+"""File descriptors of an owner at most: a connection, a journal of four files, a log, and figures."""
+_OTHERS = 64
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Owners of one process, and the log of what no owner says.
+
+    Attributes:
+        settings: of each whose file could be read.
+        faults: of the others, by the names of their files.
+        log: format of lines: JSON where an owner's are.
+    """
+
+    settings: tuple[OwnerSettings, ...]
+    faults: Mapping[str, FedkmeError]
+    log: LogFormat
+    name: str = "owners"
+    log_file: Path | None = None
+
+
+def load_settings(file: Path) -> OwnerSettings:
+    """Read OWNER.toml; paths in it are made absolute.
+
+    Raises:
+        ConfigError: it cannot be read, or is not valid.
+    """
+    return resolve_paths(validate(OwnerSettings, load_toml(file), file.name), file)
+
+
+def load_all(files: Sequence[Path]) -> Owners:
+    """Read the settings of owners that join in one process.
+
+    Raises:
+        ConfigError: two owners have the same name.
+    """
+    settings: list[OwnerSettings] = []
+    faults: dict[str, FedkmeError] = {}
+    for file in files:
+        try:
+            settings.append(load_settings(file))
+        except FedkmeError as error:
+            faults[file.stem] = error
+    names = Counter(each.name for each in settings)
+    if twice := [name for name, times in names.items() if times > 1]:
+        raise ConfigError(f"two files are of an owner called {twice[0]}", "Keep one of them.")
+    return Owners(tuple(settings), faults, "json" if "json" in {each.log for each in settings} else "text")
+
+
+def files_of(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Files of owners: each path, and of a folder its *.toml, by name.
+
+    Raises:
+        ConfigError: a folder has none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not inside:
+            raise ConfigError(f"{path} has no *.toml", "Name the folder of the owners' files.")
+        found += inside
+    return tuple(found)
+
+
+def check_descriptors(owners: int) -> str:
+    """Hold what so many owners need to what this process may open; a line that says both.
+
+    Raises:
+        ConfigError: it may open too few files, even where it raises its soft limit.
+    """
+    most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[1], _needed(owners)
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise ConfigError(
+            f"{owners} owners need {needed} file descriptors and a process here may have {most}",
+            "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or let several processes share the owners.",
+        )
+    said = "any number" if most == resource.RLIM_INFINITY else str(most)
+    return f"{owners} owners need {needed} file descriptors at most, of {said}"
+
+
+async def join_all(
+    owners: Owners, reporter: StatusReporter, supervised: bool = False, new_journal: bool = False
+) -> None:
+    """Let every owner join its curator, until all have ended; one that fails leaves the others alone.
+
+    Raises:
+        ConfigError: the process may not open enough files.
+        PartyFailedError: some failed; each has said why.
+    """
+    settings = owners.settings
+    _raise_limit(len(settings))
+    for name, fault in owners.faults.items():
+        reporter.of(name, Log(name, owners.log, among=True)).fail(fault)
+    if any(each.curator == "-" for each in settings):
+        address = await reporter.hear()
+        settings = tuple(_at(each, address) for each in settings)
+    turns.set(asyncio.Semaphore(os.cpu_count() or 1))
+    ended = await asyncio.gather(
+        *(_join(each, reporter, supervised, new_journal, SPREAD_S * len(settings)) for each in settings),
+        return_exceptions=True,  # so that, told to stop, it waits for all of them
+    )
+    failed = [each.name for each, fine in zip(settings, ended, strict=True) if fine is not True]
+    if failed := [*owners.faults, *failed]:
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        raise PartyFailedError(
+            f"{len(failed)} of {len(settings) + len(owners.faults)} owners failed: "
+            f"{', '.join(failed[:_NAMED])}{more}",
+            "The line of each says why.",
+        )
+
+
+async def _join(
+    settings: OwnerSettings, process: StatusReporter, supervised: bool, new_journal: bool, spread_s: float
+) -> bool:
+    """Be one owner to its end; whether it ended well."""
+    reporter = process.of(settings.name, Log(settings.name, among=True))
+    try:
+        if not supervised:
+            log = Log(settings.name, settings.log, settings.log_file, among=True)
+            reporter = process.of(settings.name, log)
+            warn_of_large(settings, lambda line: reporter.say("warning", line=line))
+        await asyncio.sleep(random.uniform(0, spread_s))  # jitter is no secret
+        await join(settings, reporter, new_journal=new_journal)
+    except FedkmeError as error:
+        reporter.fail(error)
+        return False
+    except Exception as error:
+        reporter.unforeseen(error)
+        return False
+    return True
+
+
+def _at(settings: OwnerSettings, address: str) -> OwnerSettings:
+    return settings.model_copy(update={"curator": address}) if settings.curator == "-" else settings
+
+
+def _needed(owners: int) -> int:
+    return _OTHERS + DESCRIPTORS * owners
+
+
+def _raise_limit(owners: int) -> None:
+    check_descriptors(owners)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < _needed(owners):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_needed(owners), hard))

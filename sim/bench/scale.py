@@ -1,0 +1,161 @@
+"""`scale`: a run over K owners in one process, each with a connection of its own, mutual TLS and a journal.
+
+Every party is real: a curator, one process of owners (`fedkme owner join FOLDER`), a consumer; two summaries
+and a release. Seconds are from the launch of the processes; memory is the most that a process had resident.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.synthetic import synthetic_scenario
+from sim.config import load_simulation
+from sim.engines.children import Event
+from sim.engines.processes import Launch, SummaryLaunch
+from sim.release_config import load_release
+from sim.releases import ReleaseLaunch
+from sim.report.progress import PlainProgress
+from sim.scenarios import Scenario
+
+_COMMON = ("connect_s=600", "progress_s=600", "noise=secure")
+_SUMMARIES = ("cells", "uniform")
+_RELEASE = "balog2"
+_OWNERS = "owners"
+_MIB = 2**10
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class LaunchFigures:
+    """A launch, watched: seconds to the last event of each kind; CPU seconds and MiB by process."""
+
+    began: float = field(default_factory=time.monotonic)
+    at: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+
+    def hear(self, event: Event) -> None:
+        """Hear what a party reports."""
+        self.at[f"{event['party']} {event['event']}"] = time.monotonic() - self.began
+
+    def look(self, launch: Launch) -> None:
+        """Read CPU seconds and the largest resident set of each process, where the system tells them."""
+        for party, child in launch._children.items():
+            with contextlib.suppress(OSError, ValueError):  # it has ended: what was read last stands
+                of = Path(f"/proc/{child.pid}")
+                fields = (of / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
+                self.cpu[party] = (int(fields[11]) + int(fields[12])) / _TICKS
+                status = (of / "status").read_text(encoding="ascii")
+                self.memory[party] = int(status.partition("VmHWM:")[2].split()[0]) / _MIB
+
+
+def measure_scale(settings: BenchSettings) -> Result:
+    """A row for each number of owners and protocol."""
+    rows = [
+        asyncio.run(_measure(owners, protocol))
+        for owners in sorted(settings.scale_owners)
+        for protocol in (*_SUMMARIES, _RELEASE)
+    ]
+    return Result("scale", "runs over owners of 200 rows in one process, mutual TLS, journals", rows)
+
+
+async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
+    scenario, figures = synthetic_scenario(owners), LaunchFigures()
+    with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
+        launch = _launch(scenario, protocol, Path(folder), figures)
+        watching = asyncio.ensure_future(_watch(launch, figures))
+        try:
+            await launch.run()
+        finally:
+            watching.cancel()
+    at = figures.at
+    return {
+        "K": owners,
+        "protocol": protocol,
+        "s": time.monotonic() - figures.began,
+        "loaded s": at[f"{_OWNERS} loaded"],
+        "joined s": at[f"{_OWNERS} joined"],
+        "run s": at["curator ended"] - at["curator run"],
+        "curator CPU s": figures.cpu["curator"],
+        "owners CPU s": figures.cpu[_OWNERS],
+        "curator MiB": figures.memory["curator"],
+        "owners MiB": figures.memory[_OWNERS],
+    }
+
+
+def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigures) -> Launch:
+    if protocol in _SUMMARIES:
+        simulated = load_simulation("digits", (*_COMMON, f"protocol={protocol}", "downstream=false"))
+        return _Summary(scenario, simulated, folder, PlainProgress(io.StringIO()), figures)
+    return _Release(scenario, load_release(protocol, "digits", _COMMON), folder, figures)
+
+
+async def _watch(launch: Launch, figures: LaunchFigures) -> None:
+    while True:
+        figures.look(launch)
+        await asyncio.sleep(0.25)
+
+
+def _in_one_process(commands: Mapping[str, list[str]], scratch: Path) -> Mapping[str, list[str]]:
+    """Let all owners join in one process, by a folder of their files; the other parties as they are."""
+    folder = scratch / "joined"
+    folder.mkdir()
+    for name, command in commands.items():
+        if name not in ("curator", "consumer"):
+            (folder / f"{name}.toml").symlink_to(command[-1])
+    together = ["owner", "join", str(folder)]
+    return {"curator": commands["curator"], _OWNERS: together, "consumer": commands["consumer"]}
+
+
+class _Summary(SummaryLaunch):
+    def __init__(
+        self, scenario: Scenario, settings: Any, folder: Path, progress: PlainProgress, figures: LaunchFigures
+    ) -> None:
+        super().__init__(scenario, settings, folder, progress)
+        self._figures = figures
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        return _in_one_process(super().parties(scratch), scratch)
+
+    def hear(self, event: Event) -> None:
+        self._figures.hear(event)
+        super().hear(event)
+
+
+class _Unshown:
+    """Follows a release, and shows nothing."""
+
+    def note(self, line: str) -> None:
+        """Show a line."""
+
+    def warn(self, line: str) -> None:
+        """Show a warning."""
+
+    def stage(self, stage: str, line: str, fraction: float) -> None:
+        """Show how far it is."""
+
+    def close(self) -> None:
+        """End."""
+
+
+class _Release(ReleaseLaunch):
+    def __init__(self, scenario: Scenario, settings: Any, folder: Path, figures: LaunchFigures) -> None:
+        super().__init__(scenario, settings, folder, _Unshown())
+        self._figures = figures
+
+    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
+        return _in_one_process(super().parties(scratch), scratch)
+
+    def hear(self, event: Event) -> None:
+        self._figures.hear(event)
+        super().hear(event)
