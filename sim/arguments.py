@@ -1,4 +1,4 @@
-"""The argument of every verb that takes a scenario, whose names the tab key completes."""
+"""Arguments of several verbs: a scenario, whose names the tab key completes, and where tasks are done."""
 
 from __future__ import annotations
 
@@ -14,5 +14,12 @@ ScenarioName = Annotated[
         metavar="SCENARIO",
         help=f"A shipped scenario ({', '.join(shipped())}) or a TOML file.",
         autocompletion=lambda: list(shipped()),
+    ),
+]
+JobsText = Annotated[
+    str,
+    typer.Option(
+        metavar="N|ray|slurm",
+        help="Runs at a time, each in a process of one thread; or ray, ray://HOST:PORT, slurm.",
     ),
 ]

@@ -50,7 +50,9 @@ def run(
     scenario: ScenarioName,
     engine: Annotated[
         str | None,
-        typer.Option(help="processes or inprocess.", autocompletion=lambda: ["processes", "inprocess"]),
+        typer.Option(
+            help="processes, inprocess or ray.", autocompletion=lambda: ["processes", "inprocess", "ray"]
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run; default runs/NAME-N.")] = None,

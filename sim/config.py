@@ -15,10 +15,11 @@ from fedkme.config import Settings, load_toml, override, validate
 from fedkme.exchange import SummaryChoice
 from fedkme.party import OwnerName
 from owner.settings import PolicySettings
+from sim.cluster.settings import ClusterSettings
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
 
-Engine = Literal["processes", "inprocess"]
+Engine = Literal["processes", "inprocess", "ray"]
 Baseline = Literal[
     "greedy",
     "exact_greedy",
@@ -49,7 +50,10 @@ class LaunchSettings(Settings):
     scenario: ScenarioConfig
     """Rows of every party."""
     engine: Engine = "processes"
-    """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process."""
+    """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process. `ray`: the
+    curator in this process, owners in actors of a cluster (docs/scaling.md)."""
+    cluster: ClusterSettings = ClusterSettings()
+    """The cluster of engine `ray`."""
     seed: int = Field(0, ge=0)
     """Seed of everything random in the simulation."""
     noise: Literal["seeded", "secure"] = "seeded"

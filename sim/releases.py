@@ -25,7 +25,8 @@ from fedkme.tables.files import load_table
 from fedkme.tables.table import joined
 from sim.config import plain
 from sim.engines.children import Event as Said
-from sim.engines.inprocess import KeptRecords, market_of, release_in_process
+from sim.engines.inprocess import KeptRecords, release_in_process
+from sim.engines.opening import opened
 from sim.engines.processes import Folders, Launch
 from sim.engines.run_folder import make_run_directory, read_record, write_ledgers, write_schema
 from sim.evaluation.releases import evaluate_points, evaluate_rows
@@ -64,7 +65,7 @@ def simulate_release(
         started = time.monotonic()
         if scenario is None:
             shown.note(f"reading the rows of every party: {settings.scenario.kind}")
-            scenario = build_scenario(settings.scenario, settings.seed)
+            scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
         check_names(scenario)
         if plan is not None:
             shown.note(plan.line)
@@ -154,14 +155,15 @@ async def _in_process(
             case "owner_left" | "warning":
                 shown.warn(fields["line"])
 
-    market, records = market_of(scenario, settings.noise_seed, settings.policies), KeptRecords()
+    records = KeptRecords()
     asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
-    try:
-        await release_in_process(market, asked, settings.pooling, records, hear)
-    finally:
-        write_ledgers(directory, market.stores())
-        if records.release is not None:
-            write_release(directory, records.release, records.files, records.facts)
+    async with opened(scenario, settings, shown.note) as market:
+        try:
+            await release_in_process(market, asked, settings.pooling, records, hear)
+        finally:
+            write_ledgers(directory, await market.collect_stores())
+            if records.release is not None:
+                write_release(directory, records.release, records.files, records.facts)
     for name, data in records.files.items():
         (directory / "consumer" / name).write_bytes(data)
 

@@ -20,7 +20,8 @@ from fedkme.party import fault_of_name
 from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
 from sim.config import Baseline, SimulationSettings
-from sim.engines.inprocess import KeptRecords, market_of, run_in_process
+from sim.engines.inprocess import KeptRecords, run_in_process
+from sim.engines.opening import opened
 from sim.engines.processes import SummaryLaunch
 from sim.engines.run_folder import (
     make_run_directory,
@@ -94,7 +95,7 @@ def simulate(
         started = time.monotonic()
         if scenario is None:
             progress.note(f"reading the rows of every party: {settings.scenario.kind}")
-            scenario = build_scenario(settings.scenario, settings.seed)
+            scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
         check_names(scenario)
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
@@ -177,19 +178,19 @@ async def _in_process(
 ) -> None:
     started = time.monotonic()
     records, shown = KeptRecords(), ShownRun(progress, watch)
-    market = market_of(scenario, settings.noise_seed, settings.policies)
-    if watch is not None:
-        watch.take(market.curator, tuple(market.owners), directory)
     parts = settings.summary.curator_part(), settings.summary.consumer_part()
     pooling = SumSettings(security=settings.security)
-    try:
-        summary = await run_in_process(market, scenario.validation, *parts, records, shown.hear, pooling)
-    finally:
-        write_ledgers(directory, market.stores())
-        if records.summary is not None:
-            write_run(directory, records.summary, records.facts)
-        if shown.first_round is not None:
-            timing["startup_s"] = timing["launch_s"] = shown.first_round - started
+    async with opened(scenario, settings, progress.note) as market:
+        if watch is not None:
+            watch.take(market.curator, tuple(market.owners), directory)
+        try:
+            summary = await run_in_process(market, scenario.validation, *parts, records, shown.hear, pooling)
+        finally:
+            write_ledgers(directory, await market.collect_stores())
+            if records.summary is not None:
+                write_run(directory, records.summary, records.facts)
+            if shown.first_round is not None:
+                timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if not records.summary or not records.summary.selected:
         return
     came = summary.table

@@ -35,6 +35,8 @@ PROCESSES = (
     "fedkme/store/test_postgres.py",
     "fedkme/test_completion.py",
     "sim/bench",
+    "sim/cluster/test_two_nodes.py",
+    "sim/jobs",
     "sim/report/test_alive.py",
     "sim/scenarios/test_example.py",
     "sim/sweep/test_sweep.py",

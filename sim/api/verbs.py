@@ -95,7 +95,8 @@ def simulate(
     Args:
         scenario: its name, or a file.
         seed: of everything random.
-        engine: `inprocess`, or `processes` for real parties over mutual TLS; the same bits.
+        engine: `inprocess`, `processes` for real parties over mutual TLS, or `ray` for owners in actors of a
+            cluster; the same bits.
         out: folder of the run, new or empty; default the next free runs/NAME-N.
         progress: whether to show a bar.
         **settings: keys of the scenario, a table as a dict: `p=50, privacy={"epsilon": 3.0}`.
@@ -164,7 +165,7 @@ def sweep(
     grid: Mapping[str, Sequence[AxisValue]],
     *,
     seeds: Iterable[int] = (0,),
-    jobs: int = 1,
+    jobs: int | str = 1,
     out: str | Path = "runs/sweep",
     progress: bool = True,
     **settings: Any,
@@ -177,7 +178,7 @@ def sweep(
         scenario: its name, or a file.
         grid: values of each axis, any key of a scenario.
         seeds: with which every combination is run.
-        jobs: runs at a time, each in a process of one thread.
+        jobs: runs at a time, each in a process of one thread; or `ray`, `ray://HOST:PORT`, `slurm`.
         out: folder of the table and the page.
         progress: whether to show a bar.
         **settings: keys of the scenario for all runs.

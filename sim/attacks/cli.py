@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +15,11 @@ from rich.table import Table
 
 from fedkme.errors import AuditError, ConfigError
 from fedkme.verbs import AsJson, console, print_json
+from sim.arguments import JobsText
 from sim.attacks.finding import AUDIT_ALPHA, FULL_SCALE, AuditVerdict, Effort
-from sim.attacks.repeat import Tally, tallies, tally_lines
+from sim.attacks.repeat import Tally, tallies, tallies_by_tasks, tally_lines
 from sim.attacks.subjects import chosen
+from sim.jobs.choice import parse_jobs
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -41,22 +45,31 @@ def attack(
         int, typer.Option(min=1, help="Audit so often, and count how often it comes out as it must.")
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the audit's simulated randomness.")] = 0,
+    jobs: JobsText = "1",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of what is done: given again, it does the rest.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try to break mechanisms: sensitivity, law of the noise, black box, recount of the ledger's events."""
     if quick and scale is not None:
         raise ConfigError("'--quick' and '--scale' both set how many trials there are", "Give one of them.")
     effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
-    found = tallies(chosen(name), effort, repeat, Console(stderr=True))
-    out = console(for_people=not as_json)
+    subjects, place = chosen(name), parse_jobs(jobs)
+    if place == 1 and out is None:
+        found = tallies(subjects, effort, repeat, Console(stderr=True))
+    else:
+        folder = out or Path("runs/audit")
+        found = tallies_by_tasks(subjects, effort, repeat, place, folder, partial(typer.echo, err=True))
+    shown = console(for_people=not as_json)
     if repeat == 1:
         verdicts = [tally.verdicts[0] for tally in found]
-        out.print(verdict_table(verdicts))
+        shown.print(verdict_table(verdicts))
         lines, said = verdict_lines(verdicts), report(verdicts, effort)
     else:
         lines, said = tally_lines(found, seed), repeated_report(found, effort)
     for line in lines:
-        out.print(line, soft_wrap=True, markup=False)
+        shown.print(line, soft_wrap=True, markup=False)
     if as_json:
         print_json(said)
     odd = [tally.subject.name for tally in found if tally.expected < repeat]

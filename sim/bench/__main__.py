@@ -21,6 +21,7 @@ from sim.bench.rounds import measure_rounds
 from sim.bench.scale import measure_scale
 from sim.bench.selecting.measure import measure_select
 from sim.bench.startup import measure_startup
+from sim.cluster.bench import measure_ray
 
 _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "rounds": measure_rounds,
@@ -31,6 +32,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "memory": measure_memory,
     "sums": measure_sums,
     "select": measure_select,
+    "ray": measure_ray,
 }
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ class Benchmark(StrEnum):
     MEMORY = "memory"
     SUMS = "sums"
     SELECT = "select"
+    RAY = "ray"
 
 
 _HELP = {
@@ -67,10 +68,12 @@ def bench(
 ) -> None:
     """Measure rounds against a bare echo, the start, many owners, bids, memory, sums and selection.
 
-    Without a name: these eight, one after another. `market` compares summaries, and is asked for by name.
+    Without a name: these eight, one after another. `market`, which compares summaries, and `ray`, which needs
+    a cluster, are asked for by name.
     """
     if context.invoked_subcommand is None:
-        _bench(list(Benchmark), as_json, owners=owners.split(","), rounds=rounds, tls=tls)
+        names = [each for each in Benchmark if each != Benchmark.RAY]
+        _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
 
 def _command(name: Benchmark) -> Callable[..., None]:
@@ -104,6 +107,28 @@ app.command(
         json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
     ),
 )(market)
+
+
+@app.command(
+    Benchmark.RAY.value,
+    epilog=epilog("fedkme bench ray --owners 200 --actors 2", "fedkme bench ray --json", json=_JSON),
+)
+def ray(
+    owners: Annotated[int, typer.Option(min=1, help="Owners in all actors.")] = 2_000,
+    actors: Annotated[int, typer.Option(min=1, help="Actors.")] = 20,
+    rounds: Rounds = 100,
+    address: Annotated[str | None, typer.Option(help="HOST:PORT or ray://HOST:PORT of a cluster.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure an exchange with owners in actors of a Ray cluster against the same owners in this process."""
+    _bench(
+        [Benchmark.RAY],
+        as_json,
+        ray_owners=owners,
+        ray_actors=actors,
+        rounds=rounds,
+        ray_address=address,
+    )
 
 
 def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:

@@ -49,6 +49,12 @@ class BenchSettings(Settings):
     """Rows N of `select`; of a power of 4 Compress++ uses every row, and takes the root."""
     select_p: int = Field(128, ge=4)
     """Rows that `select` takes."""
+    ray_owners: int = Field(2_000, ge=1)
+    """K of `ray`."""
+    ray_actors: int = Field(20, ge=1)
+    """Actors of `ray`."""
+    ray_address: str | None = None
+    """The cluster of `ray`, as `cluster.address` of a simulation."""
 
 
 _MOST_COLUMNS = 6

@@ -7,11 +7,13 @@ curator's lifecycle of a run and the consumer's part are those of their processe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from consumer.party import ConsumerParty
 from consumer.requests import Requests
@@ -42,6 +44,7 @@ from owner.party import OwnerParty
 from owner.runs import RunManager
 from owner.settings import PolicySettings
 from sim.engines.loopback import LoopbackMembers
+from sim.engines.owners import open_owners
 from sim.scenarios import Scenario
 
 if TYPE_CHECKING:
@@ -55,16 +58,15 @@ def silent(event: str, **fields: Any) -> None:
     """Hear nothing."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InProcessMarket:
-    """Parties of a simulation in this process.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SimulatedMarket:
+    """Parties of a simulation whose curator and consumer are in this process, wherever its owners are.
 
     Attributes:
         schema: of the rows.
         seeds: the public seed set.
         seed: of everything random; None: noise comes from the operating system.
-        owners: by name.
-        runs: what answers for each of them.
+        owners: their names.
         members: the ways to them.
         noise_for: everybody's private randomness, by party.
         curator: the curator's store, with its ledger.
@@ -76,8 +78,7 @@ class InProcessMarket:
     schema: Schema
     seeds: Table | None
     seed: int | None
-    owners: Mapping[str, OwnerParty]
-    runs: Mapping[str, RunManager]
+    owners: Collection[str]
     members: Membership
     noise_for: Callable[[str], NoiseFor]
     curator: Store
@@ -85,10 +86,31 @@ class InProcessMarket:
     metrics: CuratorMetrics | None = None
     journaled: bool = False
 
+    async def collect_stores(self) -> Mapping[str, Store]:
+        """Every party's store by its name, as far as it can be had."""
+        return {CURATOR: self.curator, CONSUMER: self.consumer}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class InProcessMarket(SimulatedMarket):
+    """Parties of a simulation in this process.
+
+    Attributes:
+        owners: by name.
+        runs: what answers for each of them.
+    """
+
+    owners: Mapping[str, OwnerParty]
+    runs: Mapping[str, RunManager]
+
     def stores(self) -> Mapping[str, Store]:
         """Every party's store, by its name."""
         stores: dict[str, Store] = {name: owner.store for name, owner in self.owners.items()}
         return {**stores, CURATOR: self.curator, CONSUMER: self.consumer}
+
+    @override
+    async def collect_stores(self) -> Mapping[str, Store]:
+        return self.stores()
 
 
 def open_market(
@@ -112,26 +134,19 @@ def open_market(
         opened: makes what answers for an owner.
     """
     randomness = noise_of or partial(noise_for, seed)
-    owners = {
-        name: OwnerParty(
-            name=name,
-            table=table,
-            schema=schema,
-            store=MemoryStore(name),
-            noise_for=cache(randomness(name)),
-            policy=policy_of(policies or {}, name),
-            approvals=Path("no-approvals"),
-        )
-        for name, table in tables.items()
-    }
+    owners = open_owners(schema, tables, randomness, policies or {})
     runs = {name: opened(owner) for name, owner in owners.items()}
-    stores = MemoryStore(CURATOR), MemoryStore(CONSUMER)
-    return InProcessMarket(schema, seeds, seed, owners, runs, LoopbackMembers(runs), randomness, *stores)
-
-
-def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:
-    """Policy of an owner: its own, or that of all; else everything is allowed."""
-    return policies.get(owner, policies.get("all", PolicySettings()))
+    return InProcessMarket(
+        schema=schema,
+        seeds=seeds,
+        seed=seed,
+        owners=owners,
+        runs=runs,
+        members=LoopbackMembers(runs),
+        noise_for=randomness,
+        curator=MemoryStore(CURATOR),
+        consumer=MemoryStore(CONSUMER),
+    )
 
 
 def market_of(
@@ -184,7 +199,7 @@ class KeptRecords:
 
 @contextlib.asynccontextmanager
 async def _curating(
-    market: InProcessMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
+    market: SimulatedMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
 ) -> AsyncIterator[tuple[Preparation, RunQueue]]:
     """A curator over the market's owners, with these tables in its configuration."""
     settings = CuratorSettings(
@@ -220,7 +235,7 @@ async def _curating(
 
 
 async def run_in_process(
-    market: InProcessMarket,
+    market: SimulatedMarket,
     validation: Table,
     settings: SummarySettings,
     request: RequestSettings,
@@ -269,7 +284,7 @@ async def run_in_process(
 
 
 async def release_in_process(
-    market: InProcessMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
+    market: SimulatedMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
 ) -> None:
     """Run one release of a consumer's settings; `records` get its files.
 
@@ -283,7 +298,7 @@ async def release_in_process(
 
 
 async def go_on_in_process(
-    market: InProcessMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
+    market: SimulatedMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
 ) -> None:
     """Carry out the runs that a curator left open when it died, with the configuration that it had.
 

@@ -30,7 +30,7 @@ from fedkme.wire.tls import LOOPBACK, Authority
 from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
-from sim.engines.inprocess import policy_of
+from sim.engines.owners import policy_of
 from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
 from sim.report.families.table import words_of

@@ -15,10 +15,12 @@ import typer
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, print_json
+from sim.arguments import JobsText
 from sim.evaluation import direct
 from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
 from sim.experiments.synthesis import Method
+from sim.jobs.choice import parse_jobs
 from sim.sarpatwar import reproduce as sarpatwar
 from sim.scenarios.base import place
 
@@ -48,15 +50,16 @@ def reproduce(
         Path | None,
         typer.Option(help="sarpatwar-fig1: train.csv of Allstate; -fig2, -access: an .npz as MNIST's."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs of sarpatwar-* at a time.")] = 2,
+    jobs: JobsText = "2",
     as_json: AsJson = False,
 ) -> None:
     """Compute what a paper shows; print each figure as it comes.
 
     Numbers of the papers, or of their code, stand beside. What lacks its data is skipped with a word, and the
     exit status says so.
-    Releases are over pooled owners in this process. The sarpatwar-* are sweeps of whole runs, and leave
-    curves as SVG and PNG, every measurement in a CSV, and verdict.md; given again, they run what is missing.
+    Releases are over pooled owners in this process. The sarpatwar-* are sweeps of whole runs, which --jobs is
+    for, and leave curves as SVG and PNG, every measurement in a CSV, and verdict.md; given again, they run
+    what is missing.
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
@@ -68,7 +71,7 @@ def reproduce(
         raise ConfigError(
             f"{name} takes no --data", "Leave it out, or set FEDKME_DATA to the folder of the data."
         )
-    one = partial(_reproduce, out=out, quick=quick, full=full, data=data, jobs=jobs)
+    one = partial(_reproduce, out=out, quick=quick, full=full, data=data, jobs=parse_jobs(jobs))
     names = (*sarpatwar.NAMES, *RUNS) if name == "all" else (name,)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         code = _each(names, one) if name == "all" else one(name)
@@ -95,7 +98,7 @@ def _each(names: Iterable[str], one: Callable[[str], int]) -> int:
     return code
 
 
-def _reproduce(name: str, out: Path, quick: bool, full: bool, data: Path | None, jobs: int) -> int:
+def _reproduce(name: str, out: Path, quick: bool, full: bool, data: Path | None, jobs: int | str) -> int:
     """Compute one figure or table; the code of a run in it that failed, or 0."""
     typer.echo(f"{name}:")
     if name in sarpatwar.NAMES:

@@ -72,7 +72,7 @@ class Reproduction:
         out: folder for its files.
         size: how much of it.
         data: file in place of the scenario's own; None for that.
-        jobs: runs at a time.
+        jobs: runs at a time, or a cluster.
         say: prints a line.
     """
 
@@ -80,7 +80,7 @@ class Reproduction:
     out: Path
     size: ExperimentSize
     data: Path | None
-    jobs: int
+    jobs: int | str
     say: Callable[[str], None]
 
 

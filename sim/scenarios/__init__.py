@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -40,11 +41,17 @@ SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_
 """Keys that the [scenario] table of one kind or another has."""
 
 
-def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = None) -> Scenario:
+def build_scenario(
+    config: ScenarioConfig, seed: int, base_dir: Path | None = None, at_once: bool = True
+) -> Scenario:
     """Give every party its rows; the same for the same seed.
 
-    Relative paths of the [scenario] table start at `base_dir`, the scenario file's folder; default the
-    current one.
+    Args:
+        config: the [scenario] table.
+        seed: of everything random in it.
+        base_dir: where relative paths start, the scenario file's folder; default the current one.
+        at_once: whether owners' tables are made now, so that what is wrong with one is said before anything
+            begins; otherwise each is made, if its kind of scenario can do that, when it is looked up.
 
     Raises:
         ConfigError: a file is missing, or more rows are asked for than there are.
@@ -69,7 +76,7 @@ def build_scenario(config: ScenarioConfig, seed: int, base_dir: Path | None = No
     if not len(scenario.validation):
         cause = f"scenario {scenario.name}: the validation set D_v has no rows"
         raise DataError(cause, "Give it rows, or a larger share of the target's.")
-    return scenario
+    return replace(scenario, owners=dict(scenario.owners)) if at_once else scenario
 
 
 def find_scenario(name_or_path: str) -> Path:

@@ -14,7 +14,7 @@ from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category
 from fedkme.tables.table import Table
 from sim.experiments.domains import domain
-from sim.scenarios.base import Fraction, Scenario, generator, locate, owner_names, random_rows
+from sim.scenarios.base import Fraction, LazyTables, Scenario, generator, locate, owner_names, random_rows
 
 
 class Adult(Settings):
@@ -63,11 +63,11 @@ def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
     validation = candidates[: config.validation]
     owned = np.setdiff1d(rest, validation)
     shares = np.array_split(generator(seed, "adult", "owners").permutation(owned), config.owners)
-    names = owner_names(config.owners)
+    parts = dict(zip(owner_names(config.owners), shares, strict=True))
     return Scenario(
         name="adult",
         schema=schema,
-        owners={name: table.take(np.sort(part)) for name, part in zip(names, shares, strict=True)},
+        owners=LazyTables(parts, lambda name: table.take(np.sort(parts[name]))),
         validation=Table(table.values[np.sort(validation)]),
         test=table.take(np.sort(test)),
         seeds=random_rows(schema, config.seeds, generator(seed, "adult", "seeds")),

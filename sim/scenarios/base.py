@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -43,6 +44,29 @@ class Scenario:
     validation: Table
     test: Table
     seeds: Table | None
+
+
+class LazyTables(Mapping[str, Table]):
+    """Rows of owners by name, each made when it is looked up first: who needs one owner makes one."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Table]) -> None:
+        """Take the names, in order, and what makes the table of one."""
+        self._names = dict.fromkeys(names)
+        self._make = functools.cache(make)
+
+    def __getitem__(self, name: str) -> Table:
+        """Make a table, or find it."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Count owners."""
+        return len(self._names)
 
 
 class DigitSplit(Settings):

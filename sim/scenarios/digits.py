@@ -14,6 +14,7 @@ from fedkme.tables.table import Table
 from sim.scenarios.base import (
     DigitSplit,
     Fraction,
+    LazyTables,
     Rows,
     Scenario,
     cut,
@@ -68,7 +69,7 @@ def build_digits(config: Digits, seed: int) -> Scenario:
     return Scenario(
         name="digits",
         schema=SCHEMA,
-        owners={name: table(name, rows) for name, rows in owners.items()},
+        owners=LazyTables(owners, lambda name: table(name, owners[name])),
         validation=Table(table("validation", validation).values),
         test=table("test", test),
         seeds=Table(images[seeds], labels[seeds]) if config.seeds else None,

@@ -14,7 +14,17 @@ from fedkme.errors import DataError
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, table_from_arrays
-from sim.scenarios.base import DigitSplit, Scenario, cut, deal, draw, generator, locate, sample_targets
+from sim.scenarios.base import (
+    DigitSplit,
+    LazyTables,
+    Scenario,
+    cut,
+    deal,
+    draw,
+    generator,
+    locate,
+    sample_targets,
+)
 
 CLASSES = tuple("0123456789")
 
@@ -57,7 +67,7 @@ def build_mnist(config: Mnist, seed: int, base_dir: Path | None) -> Scenario:
     return Scenario(
         name="mnist",
         schema=schema,
-        owners={name: train.take(rows) for name, rows in owners.items()},
+        owners=LazyTables(owners, lambda name: train.take(owners[name])),
         validation=Table(test.values[validation]),
         test=test.take(scored),
         seeds=test.take(seeds) if config.seeds else None,

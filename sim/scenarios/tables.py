@@ -19,7 +19,7 @@ from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.files import Cells, load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
-from sim.scenarios.base import Rows, Scenario, generator, locate, random_rows
+from sim.scenarios.base import LazyTables, Rows, Scenario, generator, locate, random_rows
 from sim.scenarios.sites import rows_by_site
 
 
@@ -103,19 +103,17 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
     else:
         seeds = table(config.seeds, "seeds", "seeds")
     nothing = Table(np.empty((0, schema.width)))
+    owners: Mapping[str, Table]
     if config.table and config.site_column:
-        owners = tables_of_sites(
-            _located(config.table, "table", base_dir), config.site_column, config.least_rows, schema
-        )
+        source = _located(config.table, "table", base_dir)
+        owners = dict(sorted(tables_of_sites(source, config.site_column, config.least_rows, schema).items()))
     else:
-        owners = {
-            owner.name: table(owner, f"owners.{owner.name}", owner.name, True)
-            for owner in config.owners or ()
-        }
+        files = {owner.name: owner for owner in config.owners or ()}
+        owners = LazyTables(sorted(files), lambda name: table(files[name], f"owners.{name}", name, True))
     return Scenario(
         name="csv",
         schema=schema,
-        owners=dict(sorted(owners.items())),
+        owners=owners,
         validation=Table(table(config.validation, "validation", "consumer", True).values),
         test=table(config.test, "test", "test") if config.test else nothing,
         seeds=seeds,

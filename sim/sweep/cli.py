@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedkme.verbs import AsJson, print_json
-from sim.arguments import ScenarioName
+from sim.arguments import JobsText, ScenarioName
 
 if TYPE_CHECKING:
     from sim.sweep.run import SweepResult
@@ -25,7 +25,7 @@ def sweep_command(
         list[str] | None, typer.Option("--grid", metavar="KEY=VALUE,...", help="An axis: any key of --set.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="0:5 for 0 to 4, or 0,3,7.")] = "0",
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of one thread.")] = 1,
+    jobs: JobsText = "1",
     out: Annotated[Path, typer.Option(help="Folder of the table and the page.")] = Path("runs/sweep"),
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all runs.")
@@ -38,7 +38,8 @@ def sweep_command(
     configuration and the package's version. A run that fails is a row with its code and cause, and the
     others go on; the exit status is then that code. Ctrl-C keeps what is there.
     """
-    from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds  # help needs none of it
+    from sim.jobs.choice import parse_jobs  # help needs none of it
+    from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
     from sim.sweep.progress import SweepProgress
     from sim.sweep.run import sweep
 
@@ -48,7 +49,7 @@ def sweep_command(
         grid=parse_grid([*(grid or []), *(more or [])]),
         seeds=parse_seeds(seeds),
         assignments=tuple(assignments or ()),
-        jobs=jobs,
+        jobs=parse_jobs(jobs),
     )
     progress = SweepProgress(sys.stderr)
     try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from fedkme import __version__
 from fedkme.config import Settings, override
 from fedkme.errors import ConfigError
 from sim.config import SimulationSettings, load_simulation, plain
+from sim.jobs.choice import Jobs
+from sim.jobs.tasks import key_of
 
 AxisValue = bool | int | float | str
 """Value of a key, as `--set` has it."""
@@ -36,8 +35,9 @@ class SweepSettings(Settings):
     """Seeds with which every combination is run."""
     assignments: tuple[str, ...] = ()
     """KEY=VALUE for all runs, as `--set` has them."""
-    jobs: PositiveInt = 1
-    """Runs at a time, each in a process of its own with one thread for linear algebra."""
+    jobs: Jobs = 1
+    """Runs at a time, each in a process of its own with one thread for linear algebra; or a cluster: `ray`,
+    `ray://HOST:PORT`, `slurm`."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class SweepRun:
     @cached_property
     def key(self) -> str:
         """SHA-256, in hex, of this package's version and of the resolved configuration."""
-        content = {"version": __version__, "configuration": plain(self.settings)}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return key_of({"configuration": plain(self.settings)})
 
     def words(self) -> str:
         """The run in a line: its values and its seed."""

@@ -58,6 +58,11 @@ def measure(settings: SimulationSettings) -> Row:
     return row | {"seconds": time.monotonic() - started}
 
 
+def measure_plain(settings: Any) -> Row:
+    """Measure a run of plain values, as a task has them."""
+    return measure(SimulationSettings.model_validate(settings))
+
+
 def flattened(metrics: Mapping[str, Any]) -> Row:
     """Numbers and words of metrics.json by their path, such as `mmd2.summary`.
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedkme import __version__, durable
-from fedkme.errors import ConfigError
+from fedkme.errors import PartyFailedError
 from sim.config import plain
+from sim.jobs.choice import carry_out, held
+from sim.jobs.tasks import LostTask, task_of
 from sim.sweep.grid import SweepRun, SweepSettings, runs_of
-from sim.sweep.measure import Row
+from sim.sweep.measure import Row, measure_plain
 from sim.sweep.page import render_sweep
-from sim.sweep.pool import measured
 from sim.sweep.table import AXIS, FILE, read_rows, write_rows
 
 PAGE = "sweep.html"
@@ -79,7 +79,7 @@ def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda st
         ModuleNotFoundError: pyarrow, of [sim], is not installed; nothing has been run then.
     """
     runs = runs_of(settings)
-    with _held(settings.out) as folder:
+    with held(settings.out, "sweep") as folder:
         table, page = folder / FILE, folder / PAGE
         kept = {row["key"]: row for row in read_rows(table)}
         kept |= {run.key: _common(run) | kept[run.key] for run in runs if run.key in kept}
@@ -87,7 +87,7 @@ def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda st
         done = before = len(runs) - len(missing)
         hear(SweepStep(done, before, len(runs)))
         try:
-            with closing(measured(missing, settings.jobs)) as results:
+            with closing(measured(missing, settings.jobs, folder)) as results:
                 for run, row in results:
                     kept[run.key] = _common(run) | row
                     write_rows(table, list(kept.values()))
@@ -100,27 +100,20 @@ def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda st
     return SweepResult(rows, table, page)
 
 
+def measured(
+    runs: Sequence[SweepRun], jobs: int | str, folder: Path
+) -> Generator[tuple[SweepRun, Row], None, None]:
+    """Measure runs where `jobs` says; yields each with its row when it is done, one that was lost too."""
+    tasks = [task_of(f"sweep: {run.words()}", measure_plain, plain(run.settings)) for run in runs]
+    with closing(carry_out(tasks, jobs, folder)) as results:
+        for place, row in results:
+            if isinstance(row, LostTask):
+                row = {"code": PartyFailedError.code, "cause": f"the run was lost: {row.cause}"}
+            yield runs[place], row
+
+
 def _common(run: SweepRun) -> Row:
     """Columns that do not depend on what came of a run."""
     axes = {f"{AXIS}{key}": value for key, value in run.choices.items()}
     configuration = json.dumps(plain(run.settings))
     return {"key": run.key, "version": __version__, "seed": run.seed, **axes, "configuration": configuration}
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[Path]:
-    """The folder, for this sweep alone."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    except OSError as error:
-        cause = f"{folder} cannot be written: {error.strerror}"
-        raise ConfigError(cause, "Choose another --out.") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another sweep writes to {folder}", "Wait for its end, or choose another --out."
-            ) from None
-        yield folder

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fedkme.errors import ConfigError
-from sim.sweep import grid
-from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds, runs_of
+from sim.jobs import tasks
+from sim.sweep.grid import SweepRun, SweepSettings, parse_grid, parse_seeds, runs_of
 
 
-def runs(**changes: Any) -> list[grid.SweepRun]:
+def runs(**changes: Any) -> list[SweepRun]:
     return runs_of(SweepSettings(scenario="digits", out=Path("unused"), **changes))
 
 
@@ -78,7 +78,7 @@ def test_the_key_is_that_of_the_resolved_configuration_and_the_version(
     assert runs(assignments=("p=100",))[0].key == run.key  # what the scenario says anyway
     assert runs(assignments=("p=99",))[0].key != run.key
     assert runs(seeds=(1,))[0].key != run.key
-    monkeypatch.setattr(grid, "__version__", "another")
+    monkeypatch.setattr(tasks, "__version__", "another")
     assert runs()[0].key != run.key
 
 

@@ -16,10 +16,12 @@ from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, DataError
 from sim.cli import app
-from sim.sweep import pool
-from sim.sweep.grid import SweepSettings, runs_of
-from sim.sweep.measure import flattened, measure
-from sim.sweep.pool import Worker
+from sim.config import plain
+from sim.jobs import processes
+from sim.jobs.processes import Worker
+from sim.jobs.tasks import LostTask, Task, task_of
+from sim.sweep.grid import SweepRun, SweepSettings, runs_of
+from sim.sweep.measure import flattened, measure, measure_plain
 from sim.sweep.run import PAGE, SweepResult, SweepStep, sweep
 from sim.sweep.statistics import mean_over
 from sim.sweep.table import FILE, read_rows, write_rows
@@ -115,23 +117,25 @@ def test_a_process_that_cannot_be_started_costs_its_run_alone(
     def full() -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    monkeypatch.setattr(pool, "_start", full)
+    monkeypatch.setattr(processes, "_start", full)
     rows = sweep(settings(tmp_path, grid={"p": (4, 6)})).rows
     assert [(row["code"], row["cause"]) for row in rows] == [
-        (40, f"no process could be started for the run: {os.strerror(errno.EAGAIN)}")
+        (40, f"the run was lost: no process could be started for it: {os.strerror(errno.EAGAIN)}")
     ] * 2
 
 
 def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
+    def task(run: SweepRun) -> Task:
+        return task_of(run.words(), measure_plain, plain(run.settings))
+
     run, another, *_ = runs_of(settings(tmp_path))
     worker = Worker()
     try:
-        assert worker.measure(run)["code"] == 0
+        assert worker.perform(task(run))["code"] == 0
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)
-        row = worker.measure(another)
-        assert (row["code"], row["cause"]) == (40, "the process of the run was killed by SIGKILL")
-        assert worker.measure(another)["code"] == 0
+        assert worker.perform(task(another)) == LostTask("its process was killed by SIGKILL")
+        assert worker.perform(task(another))["code"] == 0
     finally:
         worker.stop()
 

@@ -1,0 +1,75 @@
+"""Choice of where tasks are done: `--jobs` of the command line, and settings that hold it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, PositiveInt
+
+from fedkme.errors import ConfigError
+from sim.jobs.tasks import Results, Task
+
+Jobs = PositiveInt | Annotated[str, Field(pattern=r"^(ray|ray://\S+|slurm)$")]
+"""Processes here; `ray`, the cluster of RAY_ADDRESS or of this machine; `ray://HOST:PORT`; or `slurm`."""
+
+
+def parse_jobs(text: str) -> int | str:
+    """Read `--jobs`.
+
+    Raises:
+        ConfigError: it is none of those.
+    """
+    if text.isdecimal() and int(text):
+        return int(text)
+    if text in ("ray", "slurm") or (text.startswith("ray://") and len(text) > len("ray://")):
+        return text
+    raise ConfigError(f"--jobs {text}: no place to run", "Give a number, ray, ray://HOST:PORT or slurm.")
+
+
+def carry_out(tasks: Sequence[Task], jobs: int | str, folder: Path) -> Results:
+    """Do tasks where `jobs` says; what a cluster writes about them goes to `folder`.
+
+    Raises:
+        FedkmeError: the cluster, or what it needs, is not here.
+    """
+    if not tasks:
+        return
+    if isinstance(jobs, int):
+        from sim.jobs.processes import on_this_machine
+
+        yield from on_this_machine(tasks, jobs)
+    elif jobs == "slurm":
+        from sim.jobs.slurm import on_slurm
+
+        yield from on_slurm(tasks, folder / "slurm")
+    else:
+        from sim.jobs.ray_tasks import on_ray
+
+        yield from on_ray(tasks, None if jobs == "ray" else jobs)
+
+
+@contextlib.contextmanager
+def held(folder: Path, what: str) -> Iterator[Path]:
+    """Hold a folder for one caller alone, a sweep or an audit.
+
+    Raises:
+        ConfigError: it cannot be written, or another one has it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        cause = f"{folder} cannot be written: {error.strerror}"
+        raise ConfigError(cause, "Choose another --out.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"another {what} writes to {folder}", "Wait for its end, or choose another --out."
+            ) from None
+        yield folder

@@ -1,0 +1,68 @@
+"""Tasks as arrays of Slurm, through submitit."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedkme.errors import ConfigError, MissingDependencyError
+from sim.jobs.tasks import LostTask, Results, Task, perform
+
+LONGEST_ARRAY = 1000
+"""Tasks of one array: Slurm's own MaxArraySize is 1001 where nobody changed it."""
+MINUTES = 24 * 60
+"""Time limit of a task; SBATCH_TIMELIMIT sets another."""
+POLL_S = 10.0
+"""Seconds between two looks at what has ended."""
+
+
+def on_slurm(tasks: Sequence[Task], folder: Path) -> Results:
+    """Do tasks as arrays; sbatch's own variables (SBATCH_PARTITION, SBATCH_ACCOUNT, ...) say where.
+
+    `folder`, on a file system that all nodes share, gets their logs.
+
+    Raises:
+        MissingDependencyError: submitit is not installed.
+        ConfigError: there is no Slurm on this machine.
+    """
+    try:
+        import submitit
+    except ImportError:
+        cause = "submitit is not installed"
+        raise MissingDependencyError(cause, "Run: pip install 'fedkme[cluster]'.") from None
+    if shutil.which("sbatch") is None:
+        raise ConfigError("there is no sbatch on this machine", "Start it on a login node of the cluster.")
+    executor = submitit.SlurmExecutor(folder=folder)
+    executor.update_parameters(job_name="fedkme", cpus_per_task=1, time=MINUTES)
+    yield from submitted(tasks, executor, POLL_S)
+
+
+def submitted(tasks: Sequence[Task], executor: Any, poll_s: float) -> Results:
+    """Do tasks by an executor of submitit, and look every `poll_s` seconds which have ended."""
+    from submitit.helpers import as_completed
+
+    places: dict[Any, int] = {}
+    try:
+        for start in range(0, len(tasks), LONGEST_ARRAY):
+            part = tasks[start : start + LONGEST_ARRAY]
+            jobs = executor.map_array(perform, [t.function for t in part], [t.argument for t in part])
+            places |= dict(zip(jobs, itertools.count(start), strict=False))
+        for job in as_completed(list(places), poll_frequency=poll_s):
+            yield places.pop(job), _result(job)
+    finally:
+        for job in places:
+            job.cancel()
+
+
+def _result(job: Any) -> Any:
+    from submitit.core.utils import FailedJobError, UncompletedJobError
+
+    try:
+        return job.result()
+    except FailedJobError:  # it raised
+        return LostTask(f"it raised; see {job.paths.stderr}")
+    except UncompletedJobError:
+        return LostTask(f"its job or node was lost; see {job.paths.stderr}")

@@ -1,0 +1,77 @@
+"""Issue 15, item 1, on a real cluster: a Ray of two nodes on this machine, one of which is killed midway."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedkme.errors import OwnerLostError
+from sim.engines.inprocess import market_of
+from sim.scenarios import build_scenario
+from sim.sweep.measure import measure
+from tests.places import ROOT
+from tests.sim.cluster.two_nodes import OWNERS, settings_of, summarize, sweep_runs
+from tests.system.launches import write_own_files
+
+IN_A_NAMESPACE = ("unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+LONGEST_S = 300
+
+
+def why_not() -> str:
+    """Reason why there can be no cluster; empty where there can."""
+    if importlib.util.find_spec("ray") is None:
+        return "ray is not installed"
+    try:
+        made = subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "there is no unshare"
+    return made.stderr.strip() if made.returncode else ""
+
+
+def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
+    # "The same summary, ledgers and accesses bit for bit as in process"; "a lost node costs only its tasks, a
+    # lost actor makes its owners leave the run as a dead host does".
+    if why := why_not():
+        pytest.skip(f"skipped: no Ray cluster can be made here: {why}")
+    file = write_own_files(tmp_path, dict.fromkeys(OWNERS, 30))
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    with subprocess.Popen(
+        [*IN_A_NAMESPACE, sys.executable, "-m", "tests.sim.cluster.two_nodes", file],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        settings = settings_of(file, "protocol=cells")
+        scenario = build_scenario(settings.scenario, settings.seed)
+        here = asyncio.run(summarize(market_of(scenario, settings.seed), scenario, settings))
+        run = sweep_runs(file)[0]
+        alone = measure(run.settings)
+        out, err = process.communicate(timeout=LONGEST_S)
+    assert process.returncode == 0, err[-4000:]
+    found = json.loads(out.splitlines()[-1])
+
+    assert here["record"]["status"] == "complete"
+    assert found["whole"] == here
+
+    record, ledgers = found["cut"]["record"], found["cut"]["ledgers"]
+    gone = sorted(owner for _, owner, code in record["faults"] if code == OwnerLostError.code)
+    assert gone in ([*OWNERS[:3]], [*OWNERS[3:]])
+    assert len(record["faults"]) == 3
+    assert record["status"] == "complete"
+    assert sorted(ledgers) == sorted({*OWNERS, "curator", "consumer"} - set(gone))
+    assert "the ledgers of 3 owners are gone" in found["said"][-1]
+
+    codes = {key: (code, mmd2) for key, code, mmd2 in found["rows"]}
+    assert {code for code, _ in codes.values()} == {0}
+    assert codes.keys() == {each.key for each in sweep_runs(file)}
+    assert codes[run.key][1] == alone["mmd2.summary"]
