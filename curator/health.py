@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -9,7 +10,9 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio
 
+from curator.access.certificates import CertificateCheck
 from fedkme import __version__
+from fedkme.errors import IdentityError
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2, summaries_pb2
 
@@ -19,25 +22,35 @@ SERVICES = (
 )
 CLOCK, RELEASE, VERSIONS = "fedkme-clock", "fedkme-release", "fedkme-versions"
 """Trailers of an answer: Unix seconds here, the release, and versions of the contract."""
+REFUSED = "fedkme-refused"
+"""Trailer for a caller whose certificate lets it do nothing else here: why, as JSON of cause and remedy."""
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no types
     """grpc.health.v1, for any certificate of the authority: it says nothing of runs or parties.
 
-    An answer's trailers say this host's time and versions, so that a party can compare before it joins.
+    An answer's trailers say this host's time and versions, so that a party can compare before it joins, and
+    to whom its certificate is of no use any more, why.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, admission: CertificateCheck) -> None:
         self._states = aio.HealthServicer()
+        self._admission = admission
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
         """Answer whether the curator, or one of its services, takes new work."""
         versions = codecs.VERSIONS
+        refused = []
+        try:
+            self._admission.check_revoked(context)
+        except IdentityError as error:
+            refused = [(REFUSED, json.dumps([error.cause, error.remedy]))]
         context.set_trailing_metadata(
             (
                 (CLOCK, f"{time.time():.6f}"),
                 (RELEASE, __version__),
                 (VERSIONS, f"{versions.oldest}-{versions.newest}"),
+                *refused,
             )
         )
         return await self._states.Check(request, context)
@@ -53,9 +66,9 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
             await self._states.set(service, state.SERVING if does else state.NOT_SERVING)
 
 
-async def add_health(server: grpc.aio.Server, reflection: bool) -> Health:
+async def add_health(server: grpc.aio.Server, reflection: bool, admission: CertificateCheck) -> Health:
     """Add the health service, which says NOT_SERVING until told otherwise, and reflection if asked for."""
-    health = Health()
+    health = Health(admission)
     await health.serving(False)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     if reflection:

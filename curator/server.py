@@ -123,7 +123,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)
         releases_pb2_grpc.add_ReleasesServicer_to_server(release_service, server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
-        health = await add_health(server, reflection)
+        health = await add_health(server, reflection, admission)
         port = _listen(server, settings, identity, reporter)
         await server.start()
         runs.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -85,7 +86,7 @@ def status(config: Config, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found.to_json())
     else:
-        show(found, console())
+        show(found, console(), shlex.quote(str(config)))
 
 
 @app.command(

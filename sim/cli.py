@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumer.results import CSV
 from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
@@ -82,6 +83,8 @@ def run(
         print_json({"directory": directory, "report": report, "metrics": metrics})
     else:
         print_summary(metrics, console())
+        if (table := directory / "consumer" / CSV).is_file():
+            typer.echo(f"rows with names and weights: {table}")
         typer.echo(f"report: {report}")
     raise typer.Exit(metrics["code"])
 

@@ -50,6 +50,14 @@ class CertificateCheck:
                 revoked ones cannot be relied on.
         """
         check_peer(context, name, role)
+        self.check_revoked(context)
+
+    def check_revoked(self, context: Context) -> None:
+        """Refuse whose certificate was revoked, whatever its name and role.
+
+        Raises:
+            IdentityError: it was, or the list of revoked ones cannot be relied on.
+        """
         if self._path is None or self._revocation is None:
             return
         if stamp(self._path) != self._seen:

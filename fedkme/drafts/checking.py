@@ -5,17 +5,16 @@ What is reported are names of columns, lines and counts. Cells are private: they
 
 from __future__ import annotations
 
-import difflib
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from fedkme.config import toml_text
-from fedkme.drafts.dialect import DATE_FORMS, detect_file, form_of_dates, words_for_nothing
+from fedkme.config import toml_text, validate
+from fedkme.drafts.reading import settings_seen
 from fedkme.errors import DataError, FedkmeError
-from fedkme.tables.columns import Category, Numeric
-from fedkme.tables.conversion import needed_names, texts
+from fedkme.tables.conversion import texts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.files import examine, read_parts_of
 from fedkme.tables.schema import Schema
@@ -63,6 +62,7 @@ class FileReport:
         faults: all of them.
         swallowed: cells that `missing`, `clip` and `unknown` replace: column, what they are, how many.
         hints: settings by which the file would be read, as far as can be seen.
+        left: faults that are left where the file is read by these settings.
     """
 
     file: str
@@ -70,18 +70,50 @@ class FileReport:
     faults: Sequence[FileFault]
     swallowed: Sequence[tuple[str, str, int]] = ()
     hints: Sequence[str] = field(default=())
+    left: Sequence[FileFault] = ()
 
 
 def check_file(
-    source: Source, schema: Schema, party: str, *, of_persons: bool, show_values: bool = False
+    source: Source,
+    schema: Schema,
+    party: str,
+    *,
+    of_persons: bool,
+    show_values: bool = False,
+    beside: Path | None = None,
 ) -> FileReport:
-    """Find every fault of a file; a file that cannot be read has one."""
+    """Find every fault of a file; a file that cannot be read has one.
+
+    Args:
+        source: the file, and how to read it.
+        schema: what its columns are to be.
+        party: whose it is, for errors.
+        of_persons: whether it has the schema's column of persons.
+        show_values: keep faulty cells, which are private.
+        beside: folder at which the paths of hints start, that of the configuration which names the file;
+            none: the current one.
+    """
     file = as_file(source)
+    report = _checked(file, schema, party, of_persons=of_persons, show_values=show_values)
+    found = settings_seen(file, schema) if report.faults else {}
+    if not found:
+        return report
+    read = validate(DataFile, {**file.model_dump(by_alias=True), **found}, str(file.path))
+    left = _checked(read, schema, party, of_persons=of_persons, show_values=show_values).faults
+    path = os.path.relpath(file.path, beside) if beside else str(file.path)
+    hint = f"this may read it: data = {toml_text({'path': path, **found})}"
+    return replace(report, hints=[hint], left=left)
+
+
+def _checked(
+    file: DataFile, schema: Schema, party: str, *, of_persons: bool, show_values: bool
+) -> FileReport:
+    """Find every fault of a file as it is read by its settings."""
     try:
-        found = examine(source, schema, party, of_persons=of_persons)
+        found = examine(file, schema, party, of_persons=of_persons)
     except FedkmeError as error:
         fault = FileFault(error.code, "", error.cause.removeprefix(f"{party}: "), error.remedy)
-        return FileReport(str(file.path), None, [fault], (), [*_hints(file, schema)])
+        return FileReport(str(file.path), None, [fault])
     faults = []
     if found.ragged:
         remedy = "Put a cell that holds the separator in double quotes."
@@ -94,9 +126,7 @@ def check_file(
             FileFault(DataError.code, cells.column, cells.what, cells.remedy, found.unit, lines, values)
         )
     swallowed = [(column, what, count) for (column, what), count in found.swallowed.items()]
-    return FileReport(
-        str(file.path), len(found.lines), faults, swallowed, [*_hints(file, schema)] if faults else ()
-    )
+    return FileReport(str(file.path), len(found.lines), faults, swallowed)
 
 
 def report_lines(report: FileReport) -> Iterator[str]:
@@ -109,6 +139,9 @@ def report_lines(report: FileReport) -> Iterator[str]:
         f"  note      column '{column}': {count} cells are {what}" for column, what, count in report.swallowed
     )
     yield from (f"  hint      {hint}" for hint in report.hints)
+    if report.hints:
+        yield f"  read so, {'these are left:' if report.left else 'it has no faults'}"
+        yield from (f"    {fault}" for fault in report.left)
 
 
 def spans(numbers: Sequence[int], most: int = 8) -> str:
@@ -133,53 +166,3 @@ def _values(file: DataFile, column: str, lines: set[int]) -> Sequence[tuple[str,
             pairs = zip(texts(part.columns[name]), part.lines, strict=True)
             counts.update(cell for cell, line in pairs if line in lines)
     return counts.most_common(MOST_VALUES)
-
-
-def _hints(file: DataFile, schema: Schema) -> Iterator[str]:
-    """Settings that would make a difference to how a .csv is read, by its text: public words alone."""
-    if file.path.suffix != ".csv":
-        return
-    try:
-        found = _settings_seen(file, schema)
-    except FedkmeError:
-        return
-    if found:
-        yield f"this may read it: data = {toml_text({'path': str(file.path), **found})}"
-
-
-def _settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
-    seen = detect_file(file.path)
-    found: dict[str, Any] = {
-        key: getattr(seen, key)
-        for key in ("sep", "decimal", "encoding")
-        if getattr(seen, key) != getattr(file, key)
-    }
-    counts: dict[str, Counter[str]] = {}
-    for part in read_parts_of(seen, file.path.name):
-        for name, cells in part.columns.items():
-            counts.setdefault(name, Counter()).update(texts(cells))
-    names = {name: _name_in(counts, name, file) for name in needed_names(schema, of_persons=False)}
-    listed = {each for spec in schema.columns if isinstance(spec, Category) for each in spec.categories}
-    words = {word for name in names.values() for word in words_for_nothing(counts.get(name, Counter()))}
-    if words := words - listed - set(file.na):
-        found["na"] = sorted(words)
-    columns: dict[str, dict[str, str]] = {
-        name: {"from": own} for name, own in names.items() if own not in (name, file.column(name).source)
-    }
-    for spec in schema.columns:
-        if isinstance(spec, Numeric) and spec.kind == "date":
-            cells = [cell for cell in counts.get(names[spec.name], ()) if cell and cell not in words]
-            form = form_of_dates(cells)
-            if form not in (None, DATE_FORMS[0], file.column(spec.name).format):
-                columns.setdefault(spec.name, {})["format"] = str(form)
-    return {**found, **({"columns": columns} if columns else {})}
-
-
-def _name_in(header: Iterable[str], name: str, file: DataFile) -> str:
-    """Name that a file gives a column: that of its settings, its own, or one that is much like it."""
-    own = file.column(name).source or name
-    plain = {each.lower(): each for each in header}
-    if own in plain.values():
-        return own
-    close = difflib.get_close_matches(own.lower(), plain, n=1, cutoff=0.8)
-    return plain[close[0]] if close else name

@@ -75,7 +75,14 @@ def check(
     """
     loaded = load_schema(schema_file)
     reports = [
-        check_file(source, loaded, party, of_persons=private, show_values=show_values)
+        check_file(
+            source,
+            loaded,
+            party,
+            of_persons=private,
+            show_values=show_values,
+            beside=path.parent if path.suffix == ".toml" else None,
+        )
         for path in files
         for source, party, private in _sources(path)
     ]

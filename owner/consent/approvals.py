@@ -73,10 +73,9 @@ class Asked:
     expected: str = ""
     """Expectation of the run, in the words of the curator's plan."""
 
-    @property
-    def command(self) -> str:
-        """Command that approves the run."""
-        command = f"fedkme owner approve OWNER.toml --consumer {self.consumer} --protocol {self.protocol}"
+    def command(self, config: str = "OWNER.toml") -> str:
+        """Command that approves the run, given where the owner's configuration is."""
+        command = f"fedkme owner approve {config} --consumer {self.consumer} --protocol {self.protocol}"
         return f"{command} --rows {self.rows}" if self.rows else command
 
     @property

@@ -134,7 +134,7 @@ class Status:
                 for run in self.runs
             ],
             "asked": [
-                {name: getattr(asked, name) for name in Asked.__slots__} | {"command": asked.command}
+                {name: getattr(asked, name) for name in Asked.__slots__} | {"command": asked.command()}
                 for asked in self.asked
             ],
             "approvals": [
@@ -177,8 +177,14 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
         )
 
 
-def show(status: Status, console: Console) -> None:
-    """Print for a person, at 100 columns; a command is one line however long, to be copied."""
+def show(status: Status, console: Console, config: str = "OWNER.toml") -> None:
+    """Print for a person, at 100 columns; a command is one line however long, to be copied.
+
+    Args:
+        status: what is known.
+        console: where to.
+        config: the owner's configuration, as commands name it.
+    """
     settings = status.settings
     policy = settings.policy
     lines = [
@@ -197,7 +203,7 @@ def show(status: Status, console: Console) -> None:
     lines = ["waiting for approval:"] if status.asked else []
     for asked in status.asked:
         said = f", {asked.expected}" if asked.expected else ""
-        lines.append(f"  {_time(asked.at)}, {asked.run}{said}:\n  {asked.command}")
+        lines.append(f"  {_time(asked.at)}, {asked.run}{said}:\n  {asked.command(config)}")
     lines += ["approved, and not used up:"] if status.approvals else []
     lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
     for line in lines:

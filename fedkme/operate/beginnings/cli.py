@@ -9,7 +9,15 @@ import typer
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create
-from fedkme.operate.beginnings.folders import SCHEMA, UNIT, new_party, new_scenario, unit_for
+from fedkme.errors import ConfigError
+from fedkme.operate.beginnings.folders import (
+    SCHEMA,
+    UNIT,
+    new_party,
+    new_scenario,
+    scenario_of,
+    unit_for,
+)
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
@@ -36,11 +44,36 @@ def new() -> None:
     """Make a scenario, or a party's folder, to begin with."""
 
 
-@app.command(epilog=epilog("fedkme new scenario trial"))
-def scenario(name: Annotated[str, typer.Argument(help="The folder to make.")]) -> None:
-    """Make a folder with a commented scenario, a schema and random rows: it can be run as it is."""
-    made = new_scenario(Path(name))
-    typer.echo(f"{made}\nnext: fedkme sim run {made}; put your own files in place of the random rows")
+@app.command(
+    epilog=epilog(
+        "fedkme new scenario trial",
+        "fedkme new scenario study north.csv south.csv --schema schema.toml --validation lab.csv",
+    )
+)
+def scenario(
+    name: Annotated[str, typer.Argument(help="The folder to make.")],
+    owners: Annotated[
+        list[Path] | None, typer.Argument(help="Your own files, one an owner; none: random rows.")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="Public schema of your own files.")] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="File of D_v, which the summary is to match.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="File of held-back rows, which score models.")] = None,
+) -> None:
+    """Make a folder with a commented scenario: of random rows, to be run as it is, or of your own files.
+
+    Beside each file of yours stand the settings by which it may be read, as far as can be seen.
+    """
+    if not any((owners, schema, validation, test)):
+        made = new_scenario(Path(name))
+        typer.echo(f"{made}\nnext: fedkme sim run {made}; put your own files in place of the random rows")
+    elif owners and schema and validation:
+        made = scenario_of(Path(name), schema, owners, validation, test)
+        typer.echo(f"{made}\nnext: fedkme schema check {schema} {made}, then fedkme sim run {made}")
+    else:
+        what = "own files need --schema, --validation and a file for each owner"
+        raise ConfigError(what, "Give all three, or none: fedkme new scenario --help.")
 
 
 @app.command(epilog=epilog("fedkme new owner north --curator curator.example.org:7700"))
@@ -87,7 +120,8 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
     bundle = folder / f"{name}.pem"
     steps = (
         f"send {files['request']} to the authority, and by another way {fingerprint(request)}",
-        f"fedkme pki accept {name}.crt --key {files['key']} --fingerprint ... --out {bundle}",
+        f"fedkme pki accept {name}.crt --key {files['key']} --fingerprint ... --out {bundle}, with the "
+        f"authority's fingerprint, told by another way; then remove {files['key']}",
         f"put your rows at {folder / 'rows.csv'}, and the schema of all parties over {folder / SCHEMA}",
         f"fedkme doctor {config}",
         f"sudo cp {files['unit']} /etc/systemd/system/, and sudo systemctl enable --now fedkme-owner",

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fedkme.config import toml_text
 from fedkme.drafts.dummies import dummy_columns
+from fedkme.drafts.reading import settings_seen
 from fedkme.durable import create
 from fedkme.errors import ConfigError
 from fedkme.party import Role, fault_of_name
+from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import load_schema
 from fedkme.tables.text import csv_text
 
 _HERE = Path(__file__).parent
+SCENARIO = "scenario.toml"
 SCHEMA = "schema.toml"
 UNIT = "fedkme-owner.service"
 _ADDRESS = re.compile(r"[^\s:\"\\]+:\d{1,5}")
@@ -38,8 +43,57 @@ def new_scenario(folder: Path) -> Path:
         name: csv_text(dummy_columns(schema, count, np.random.default_rng(number)))
         for number, (name, count) in enumerate(_ROWS.items())
     }
-    make(folder, {"scenario.toml": _template("scenario.toml"), SCHEMA: _template(SCHEMA), **rows})
-    return folder / "scenario.toml"
+    make(folder, {SCENARIO: _template(SCENARIO), SCHEMA: _template(SCHEMA), **rows})
+    return folder / SCENARIO
+
+
+def scenario_of(
+    folder: Path, schema_file: Path, owners: Sequence[Path], validation: Path, test: Path | None
+) -> Path:
+    """Make a folder with a scenario of files that are there, each with the settings by which it may be read.
+
+    Args:
+        folder: to make.
+        schema_file: public schema of all files.
+        owners: a file of rows for each owner, whose name is the file's.
+        validation: rows of D_v.
+        test: held-back rows; none: no models are scored.
+
+    Returns:
+        The scenario.
+
+    Raises:
+        ConfigError: a file is missing, two owners have one name, or the folder cannot be made.
+        SchemaError: the schema is inconsistent.
+    """
+    schema = load_schema(schema_file)
+    for path in (*owners, validation, *([test] if test else [])):
+        if not path.is_file():
+            raise ConfigError(f"there is no file {path}", "Check the path.")
+    named = [(re.sub("[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "owner", path) for path in owners]
+    if twice := {name for name, _ in named if sum(name == other for other, _ in named) > 1}:
+        raise ConfigError(f"two files make an owner '{min(twice)}'", "Give their files other names.")
+
+    def said(path: Path) -> str:
+        there = os.path.relpath(path, folder)
+        found = settings_seen(DataFile(path=path), schema)
+        return toml_text({"path": there, **found} if found else there)
+
+    lines = {
+        "# A simulation": "# A simulation with files of your own; beside each are the settings that read it.",
+        "# of the schema": '# Every key: docs/reference/configuration.md, "scenario".',
+        "schema_file": f"schema_file = {toml_text(os.path.relpath(schema_file, folder))}",
+        "validation": f"validation = {said(validation)} # D_v: the rows that the summary is to match",
+        "north": "\n".join(f"{name} = {said(path)}" for name, path in named),
+    }
+    if test:
+        lines["# test"] = f"test = {said(test)} # held-back rows, by which models are scored"
+    made = []
+    for line in _template(SCENARIO).splitlines():
+        if not line.startswith("south"):
+            made.append(next((text for start, text in lines.items() if line.startswith(start)), line))
+    make(folder, {SCENARIO: "\n".join(made) + "\n"})
+    return folder / SCENARIO
 
 
 def new_party(role: Role, name: str, curator: str, folder: Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
-from fedkme.errors import FedkmeError, MissingDependencyError, StoreError
+from fedkme.errors import DataError, FedkmeError, MissingDependencyError, StoreError
 from fedkme.operate.configurations import tables_of
 from fedkme.operate.doctor.findings import Finding, failed, looked
 from fedkme.party import PartySettings, StoredPartySettings
@@ -79,7 +79,13 @@ def _key(settings: PartySettings) -> Iterator[Finding]:
 
 
 def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Finding]:
-    found = load_rows(source, schema, name, of_persons=what in ("rows", "D_v"))
+    try:
+        found = load_rows(source, schema, name, of_persons=what in ("rows", "D_v"))
+    except DataError as error:
+        more = (
+            "`fedkme schema check` with the schema and this file names every fault, and settings that help."
+        )
+        raise DataError(error.cause, f"{error.remedy} {more}") from None
     yield Finding("ok", "data", f"{len(found.table)} {what} fit the schema")
     for (column, cells), count in found.swallowed.items():
         strange = NOT_LISTED in cells

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -13,10 +14,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
-from curator.health import CLOCK, RELEASE, VERSIONS
+from curator.health import CLOCK, REFUSED, RELEASE, VERSIONS
 from curator.settings import CuratorSettings
 from fedkme import __version__
-from fedkme.errors import ConnectionFailedError, FedkmeError
+from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.operate.doctor.findings import Finding, failed, looked
 from fedkme.party import PartySettings
 from fedkme.pki.identity import Identity
@@ -123,7 +124,18 @@ async def _talk(address: str, identity: Identity | None) -> list[Finding]:
     else:
         remedy = "Wait until it is back."
         findings.append(Finding("warn", "health", "the curator takes no new runs at present", remedy))
-    return [*findings, *_version(said), *_clock(said, sent, took)]
+    return [*findings, *_refused(said), *_version(said), *_clock(said, sent, took)]
+
+
+def _refused(said: dict[str, str]) -> Iterator[Finding]:
+    """Report why the curator refuses a certificate that passed the handshake, as a revoked one does."""
+    if REFUSED not in said:
+        return
+    try:
+        cause, remedy = (str(each)[:300] for each in json.loads(said[REFUSED]))
+    except ValueError:
+        cause, remedy = "the curator refuses this party's certificate", "Ask its operator."
+    yield Finding("fail", "admission", cause, remedy, IdentityError.code)
 
 
 def _version(said: dict[str, str]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from fedkme.cli import _load
 from fedkme.config import validate
 from fedkme.drafts.checking import spans
+from fedkme.drafts.reading import meanings
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
@@ -110,7 +111,45 @@ def test_a_file_in_another_dialect_gets_the_settings_that_read_it(folder: Path) 
     said = typed("check", "schema.toml", "other.csv", code=DataError.code)
     hint = said.partition("data = ")[2].splitlines()[0]
     assert 'sep = ";", decimal = ",", encoding = "cp1252", na = ["NA"]' in hint
-    assert 'columns = {age = {from = "AGE"}, seen = {format = "%d.%m.%Y"}}' in hint
+    columns = 'age = {from = "AGE"}, seen = {format = "%d.%m.%Y"}, smoker = {map = {Y = "yes"}}'
+    assert f"columns = {{{columns}}}" in hint
+    # "every fault of every file, in one pass": also those that the settings do not mend
+    assert "read so, these are left" in said
+    assert "column 'dose': " in said.partition("read so")[2]
+
+
+def test_the_path_of_a_hint_is_as_the_configuration_has_it(folder: Path) -> None:
+    # It was that of the folder where `check` ran: pasted into the owner's file, it named no file.
+    (folder / "north").mkdir()
+    rows = "".join(f"{n};{20 + n};Y;02.01.2021;3;no\n" for n in range(50))
+    (folder / "north" / "own.csv").write_text("id;age;smoker;seen;dose;ill\n" + rows)
+    owner = 'name = "north"\ncurator = "a:1"\nschema_file = "../schema.toml"\nplaintext = true\n'
+    (folder / "north" / "owner.toml").write_text(owner + 'data = "own.csv"\n')
+    said = typed("check", "schema.toml", "north/owner.toml", code=DataError.code)
+    assert 'data = {path = "own.csv", sep = ";"' in said
+    data = said.partition("data = ")[2].splitlines()[0]
+    (folder / "north" / "owner.toml").write_text(owner + f"data = {data}\n")
+    assert "no faults" in typed("check", "schema.toml", "north/owner.toml")
+
+
+@pytest.mark.parametrize(
+    ("cells", "names", "found"),
+    [
+        ({"Y", "N"}, ("yes", "no"), {"Y": "yes", "N": "no"}),
+        ({"1", "0"}, ("no", "yes", "missing"), {"1": "yes", "0": "no"}),
+        ({"Ja", "NEIN"}, ("True", "False"), {"Ja": "True", "NEIN": "False"}),
+        ({"YES", "F"}, ("yes", "no"), {"YES": "yes", "F": "no"}),
+        ({"Female", "m"}, ("female", "male"), {"Female": "female"}),
+        ({"1", "2"}, ("yes", "no"), {}),  # any two things
+        ({"Y", "perhaps"}, ("yes", "no"), {}),
+        ({"Y", "N"}, ("often", "never"), {}),
+        ({"T"}, ("yes", "y", "no"), {}),  # which of the two
+    ],
+)
+def test_words_for_yes_and_no_are_mapped_where_nothing_else_is_there(
+    cells: set[str], names: tuple[str, ...], found: dict[str, str]
+) -> None:
+    assert meanings(cells - set(names), names) == found
 
 
 @pytest.mark.parametrize("names", [("Y", "N"), ("1", "0")])

@@ -39,6 +39,35 @@ def test_a_new_scenario_can_be_run_as_it_is() -> None:
     assert Path("trial/scenario.toml").read_text().count("#") > 5
 
 
+def test_a_scenario_of_own_files_reads_each_as_it_is_written() -> None:
+    typed("new scenario trial")
+    Path("North Site.csv").write_text(Path("trial/north.csv").read_text().replace(",", ";"))
+    files = "'North Site.csv' trial/south.csv --schema trial/schema.toml"
+    typed(f"new scenario study {files} --validation trial/validation.csv --test trial/south.csv")
+    made = build_scenario(load_simulation("study/scenario.toml").scenario, 0)
+    assert sorted(made.owners) == ["north-site", "south"]
+    assert (len(made.validation), len(made.test)) == (60, 200)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "a.csv --schema trial/schema.toml",
+        "a.csv --validation trial/validation.csv",
+        "--schema trial/schema.toml --validation trial/validation.csv",
+        "nowhere.csv --schema trial/schema.toml --validation trial/validation.csv",
+        "a.csv A.csv --schema trial/schema.toml --validation trial/validation.csv",
+    ],
+)
+def test_own_files_that_are_missing_or_alike_make_nothing(words: str) -> None:
+    typed("new scenario trial")
+    for name in ("a.csv", "A.csv"):
+        Path(name).write_text(Path("trial/north.csv").read_text())
+    done = CliRunner().invoke(_load("new"), ["scenario", "study", *shlex.split(words)])
+    assert isinstance(done.exception, ConfigError)
+    assert not Path("study").exists()
+
+
 @pytest.mark.parametrize("role", ["owner", "consumer", "curator"])
 def test_a_new_party_is_valid_and_doctor_names_what_a_person_must_do(role: str) -> None:
     name = "curator" if role == "curator" else "north"
