@@ -1,12 +1,15 @@
 """`memory`: what an owner's process grows by when it loads its rows and prepares a run.
 
 Measured against the rows as they are stored and their features in int16, which no owner can do without.
-Twice: by the resident set, where the system tells it (Linux), and by what Python allocated.
+Twice: by the resident set, where the system tells it (Linux), and by what Python allocated. Besides, seconds
+of CPU for the hash of every row, which the owner's store keeps of each file (docs/decisions/024).
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +18,11 @@ import numpy as np
 
 from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings
+from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.party import noise_for
 from fedkme.protocol import AuctionTerms, Invitation
-from fedkme.tables.files import load_table, save_table
+from fedkme.store import open_store
+from fedkme.tables.files import load_rows, load_table, save_table
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
@@ -42,6 +47,7 @@ def measure_memory(settings: BenchSettings) -> Result:
         _write(file, settings.memory_rows)
         resident, kept = _resident(lambda: _owner(file, schema)) if _STATUS.exists() else (None, None)
         traced, traced_kept = _traced(lambda: _owner(file, schema))
+        hashed = _hashed(file, schema)
     row: dict[str, Cell] = {"rows": settings.memory_rows, "rows + features MiB": needed / _MIB}
     for what, size in (
         ("peak resident", resident),
@@ -51,6 +57,7 @@ def measure_memory(settings: BenchSettings) -> Result:
     ):
         row[f"{what} MiB"] = "-" if size is None else size / _MIB
         row[f"{what} ratio"] = "-" if size is None else size / needed
+    row["hashes, CPU s a million rows"] = hashed / settings.memory_rows * 10**6
     return Result("memory", f"an owner's memory, {COLUMNS} columns of uint8, d = {dimension}", [row])
 
 
@@ -68,6 +75,15 @@ def _owner(file: Path, schema: Schema) -> Bidder:
     terms = AuctionTerms(features, target)
     bidder.invite(Invitation("bench", schema.digest(), "consumer", "ask-everyone", (), terms))
     return bidder
+
+
+def _hashed(file: Path, schema: Schema) -> float:
+    """Seconds of CPU in which the rows of a file are hashed and kept."""
+    found = load_rows(file, schema, "owner", of_persons=True)
+    with contextlib.closing(open_store(file.with_suffix(".db"), "owner", "process")) as store:
+        begun = time.process_time()
+        DataFiles(store).take(units_of(found, schema), ())
+        return time.process_time() - begun
 
 
 def _resident(work: Callable[[], object]) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from fedkme.errors import BudgetError
 from fedkme.operate.doctor.budgets import check_budgets
 from fedkme.party import StoredPartySettings
 from fedkme.privacy.budget import WindowBudget
-from fedkme.privacy.ledger import disclosures_in, read_ledger
+from fedkme.privacy.ledger import disclosures_in
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.store.reading import read_store
 from fedkme.tables.files import save_table
@@ -26,6 +26,8 @@ from fedkme.tables.table import joined
 from owner.agent import join
 from owner.consent.status import read_status
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
+from tests.fedkme.store.conftest import server as server  # on which a store may be
+from tests.fedkme.store.server import Server
 from tests.parties import owner_values, write_config
 from tests.system.launches import read_json
 from tests.system.market import Ear, Market, market, rows
@@ -35,19 +37,29 @@ NOISY = GaussianSettings(epsilon=0.7)
 ONE_RUN = WindowBudget(epsilon=1.0, delta=1e-5)
 
 
-def new_data(settings: StoredPartySettings, *more: str) -> Result:
+@pytest.fixture(params=["sqlite", "postgres"])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of a party."""
+    if request.param == "sqlite":
+        (tmp_path / "party").mkdir()
+        return str(tmp_path / "party" / "journal.db")
+    server: Server = request.getfixturevalue("server")
+    return server.new_database()
+
+
+def new_data(folder: Path, settings: StoredPartySettings, *more: str) -> Result:
     """Give a party's operator's command."""
     who, cli = ("owner", owner.cli) if isinstance(settings, OwnerSettings) else ("consumer", consumer.cli)
     plain = settings.model_dump(mode="json", exclude_none=True)
-    config = write_config(Path(settings.journal).with_name(f"{who}.toml"), plain)
+    config = write_config(folder / f"{who}.toml", plain)
     return CliRunner().invoke(cli.app, ["new-data", str(config), *more])
 
 
 def words_of_doctor(settings: StoredPartySettings) -> str:
     """Ask `fedkme doctor` about the rows; it leaves everything as it was."""
-    before = sorted(Path(settings.journal).parent.iterdir())
+    before = sorted(settings.schema_file.parent.iterdir())
     (found,) = (finding for finding in check_budgets(settings) if finding.check == "rows")
-    assert sorted(Path(settings.journal).parent.iterdir()) == before
+    assert sorted(settings.schema_file.parent.iterdir()) == before
     assert found.state == "ok"
     return found.line
 
@@ -58,14 +70,21 @@ def file(folder: Path, name: str, *seeds: int) -> Path:
     return folder / name
 
 
-async def test_a_budget_of_d_v_begins_anew_for_rows_of_others_alone(tmp_path: Path) -> None:
+async def test_a_budget_of_d_v_begins_anew_for_rows_of_others_alone(tmp_path: Path, journal: str) -> None:
     old, grown, new = (file(tmp_path, f"{n}.npz", *seeds) for n, seeds in enumerate([(1,), (1, 2), (3,)]))
 
     def asking(at: Market, data: Path) -> ConsumerSettings:
-        return at.asking(4, target=NOISY, budget=ONE_RUN, validation=data, output=tmp_path / data.stem)
+        return at.asking(
+            4, target=NOISY, budget=ONE_RUN, validation=data, output=tmp_path / data.stem, journal=journal
+        )
 
     async def ask(at: Market, data: Path) -> None:
-        changes: dict[str, Any] = {"target": NOISY, "budget": ONE_RUN, "output": tmp_path / data.stem}
+        changes: dict[str, Any] = {
+            "target": NOISY,
+            "budget": ONE_RUN,
+            "output": tmp_path / data.stem,
+            "journal": journal,
+        }
         await at.consumer(4, validation=data, **changes)
 
     async with market(tmp_path, ["a"]) as at:
@@ -78,24 +97,27 @@ async def test_a_budget_of_d_v_begins_anew_for_rows_of_others_alone(tmp_path: Pa
             with pytest.raises(BudgetError):
                 await ask(at, data)  # it is another file, and no fresh budget
             assert words in words_of_doctor(asking(at, data))
-            result = new_data(asking(at, data))
+            result = new_data(tmp_path, asking(at, data))
             assert getattr(result.exception, "code", result.exit_code) == code, result.output
         await ask(at, new)
         assert "on these rows, and on no others" in words_of_doctor(asking(at, new))
         for data in (old, new, grown):
             with pytest.raises(BudgetError):
                 await ask(at, data)
-    lines = [entry.disclosure.run for entry in read_ledger(tmp_path / "consumer.db")]
+    with contextlib.closing(read_store(journal, "consumer")) as store:
+        lines = [about.run for about in disclosures_in(kept.line for kept in store.ledger())]
     assert sorted({run.partition("-")[0] for run in lines}) == ["run"]
     assert len(set(lines)) == 2  # of both, and all of them stay
 
 
-async def test_budgets_of_an_owner_begin_anew_for_rows_of_others_alone(tmp_path: Path) -> None:
+async def test_budgets_of_an_owner_begin_anew_for_rows_of_others_alone(tmp_path: Path, journal: str) -> None:
     policy = PolicySettings(budgets=(PeriodBudget(epsilon=1.2, delta=1e-5),))
     old, grown, new = (file(tmp_path, f"{n}.npz", *seeds) for n, seeds in enumerate([(1,), (1, 2), (3,)]))
 
     def settings(data: Path) -> OwnerSettings:
-        return OwnerSettings(**owner_values(tmp_path, "a", "127.0.0.1:1", data=data, policy=policy))
+        return OwnerSettings(
+            **owner_values(tmp_path, "a", "127.0.0.1:1", data=data, policy=policy, journal=journal)
+        )
 
     async with market(tmp_path, ["a", "b"], summary=CLOCK) as at:
         at.owner("b")
@@ -120,17 +142,17 @@ async def test_budgets_of_an_owner_begin_anew_for_rows_of_others_alone(tmp_path:
         assert not await takes_part(old)
         assert not await takes_part(new)  # it is another file, and no fresh budget
         assert "some are those" in words_of_doctor(settings(grown))
-        assert getattr(new_data(settings(grown)).exception, "code", 0) == 52
-        done = new_data(settings(new))
+        assert getattr(new_data(tmp_path, settings(grown)).exception, "code", 0) == 52
+        done = new_data(tmp_path, settings(new))
         assert (done.exit_code, "over 1 earlier files" in done.output) == (0, True)
         assert await takes_part(new)
         assert [await takes_part(data) for data in (new, old, grown)] == [False] * 3
         # What grew goes on from one file alone.
         more = file(tmp_path, "more.npz", 3, 4)
-        assert getattr(new_data(settings(more)).exception, "code", 0) == 52
-        assert new_data(settings(more), "--goes-on").exit_code == 0
+        assert getattr(new_data(tmp_path, settings(more)).exception, "code", 0) == 52
+        assert new_data(tmp_path, settings(more), "--goes-on").exit_code == 0
         assert not await takes_part(more)  # the runs over its first rows count
-    with contextlib.closing(read_store(str(tmp_path / "a.db"), "a")) as store:
+    with contextlib.closing(read_store(journal, "a")) as store:
         spent = read_status(settings(more), store).spent[0].figure.epsilon
         assert 0.9 < spent < 1.2  # one of two runs, of which lines all stay
         assert len({about.run for about in disclosures_in(kept.line for kept in store.ledger())}) == 2

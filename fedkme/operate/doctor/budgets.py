@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from consumer.requests import Requests
 from consumer.settings import ConsumerSettings
@@ -17,7 +16,7 @@ from fedkme.ledgers.windows import Readings
 from fedkme.operate.doctor.findings import Finding
 from fedkme.party import PartySettings
 from fedkme.store import Store
-from fedkme.store.reading import SqliteReader
+from fedkme.store.reading import SqliteReader, read_store
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
 from owner.consent.history import files_of_runs
@@ -35,15 +34,21 @@ def check_budgets(settings: PartySettings) -> Iterator[Finding]:
     """
     if isinstance(settings, ConsumerSettings):
         yield _asks(settings)
-    if not isinstance(settings, OwnerSettings | ConsumerSettings) or not Path(settings.journal).is_file():
+    if not isinstance(settings, OwnerSettings | ConsumerSettings):
         return
     try:
-        reader = SqliteReader(settings.journal, settings.name, unchanged=True)
+        reader = _reader(settings.journal, settings.name)
     except FedkmeError:
-        return  # said where the journal is looked at
+        return  # said where the journal is looked at; before the first start there is none
     with contextlib.closing(reader) as store:
         yield _clock(store, time.time())
         yield _data(settings, store)
+
+
+def _reader(journal: str, party: str) -> Store:
+    """Open a store for reading; beside a file that nobody has open nothing is made."""
+    on_server = "://" in journal
+    return read_store(journal, party) if on_server else SqliteReader(journal, party, unchanged=True)
 
 
 def _asks(settings: ConsumerSettings) -> Finding:
