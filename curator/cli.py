@@ -96,15 +96,21 @@ def ledger(
 
 @app.command(
     epilog=epilog(
-        "fedkme curator runs curator.toml --json",
+        "fedkme curator runs curator.toml --latest 20 --json",
         json="a list of objects: run, consumer, status, kind, rows (null for a release), opened",
     )
 )
-def runs(config: Annotated[Path, typer.Argument(help="CURATOR.toml")], as_json: AsJson = False) -> None:
+def runs(
+    config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
+    latest: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The last N that were asked for alone.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """List every run, also while the curator serves: whose, how far, since when."""
     settings = _settings(config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        found = [_plain(row) for row in store.runs()]
+        found = [_plain(row) for row in store.runs(latest=latest)]
     if as_json:
         print_json(found)
         return

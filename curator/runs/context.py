@@ -16,7 +16,7 @@ from curator.owners.members import Membership
 from curator.owners.roster import Fault
 from curator.planning.choice import choose
 from curator.releases.record import ReleaseRecord, write_release
-from curator.runs.queue import Run
+from curator.runs.queue import Run, lines_before
 from curator.runs.record_files import write_run
 from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord
@@ -173,5 +173,6 @@ class RunContext:
 
     def written(self, run: str) -> list[Disclosure]:
         """Lines of the ledger about a run, which an earlier process wrote."""
-        lines = disclosures_in(kept.line for kept in self.store.ledger())
+        before = lines_before(self.store, run.partition("/")[0])
+        lines = disclosures_in(kept.line for kept in self.store.ledger(before))
         return [line for line in lines if line.run == run]

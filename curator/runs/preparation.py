@@ -19,6 +19,7 @@ from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import Run, RunQueue, next_run
+from curator.runs.spent import OwnersSpent
 from curator.summary.settings import SummarySettings
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import (
@@ -34,7 +35,6 @@ from fedkme.heads.log import Head
 from fedkme.ops.threads import beside
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
 from fedkme.privacy.events import OWNERS
-from fedkme.privacy.ledger import disclosures_in
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.protocols import AUTO
 from fedkme.releases.settings import settings_from_json
@@ -55,6 +55,7 @@ class Preparation:
         self._lifecycle = lifecycle
         self._context: RunContext = lifecycle.context
         self._runs = runs
+        self._spent = OwnersSpent(self._context.store)
 
     def open_summary(self, request: SummaryRequest) -> Run:
         """Open a run that waits for its consumer's offer, with its public draw of h1.
@@ -259,7 +260,7 @@ class Preparation:
         warn_of_unbounded(summary.privacy, whose, planned, self._warn)
         if budget is None:
             return
-        spent = disclosures_in(kept.line for kept in context.store.ledger())
+        spent = self._spent.lines()
         for document in filter(context.is_chosen, self._runs.summaries()):
             planned += context.summary_of(document).between_owners(document.summary.rows, owners)
         check_owners(budget, spent, planned)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
+from fedkme.privacy.ledger import last_seq
 from fedkme.store import RunRow, Store
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.wire.journals import RunDocument
@@ -22,8 +23,9 @@ from fedkme.wire.journals import RunDocument
 AnyProgress: TypeAlias = RoundProgress | StageProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
 OPEN: tuple[Status, ...] = ("asked", "queued", "running")
-_ROWS, _INDEXED, _OPENED = "d_v/", "requests", "opened"
-"""Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed; runs so far."""
+_ROWS, _INDEXED, _OPENED, _BEFORE = "d_v/", "requests", "opened", "before/"
+"""Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed; runs so far;
+lines that the ledger had before an open run, by its name."""
 MOST_ASKED = 8
 """Requests of one consumer that may wait for its g~; the oldest gives way."""
 
@@ -168,6 +170,7 @@ class RunQueue:
             self._store.open_run(name, document.consumer, document.to_bytes())
             self._store.update_run(name, status="asked")
             self._note_request(name, document)
+            self._store.put(_BEFORE + name, b"%d" % last_seq(self._store))
         row = self._store.run(name)
         assert row is not None, "it was opened above"
         run = self._open[name] = Run(name, document, "asked", row.opened)
@@ -288,6 +291,7 @@ class RunQueue:
             self._store.update_run(run.name, status=status, document=run.document.to_bytes(), ended=True)
             self._store.forget_entries(run.name)
             self._store.delete(_ROWS + run.name)
+            self._store.delete(_BEFORE + run.name)
         run.status = status
         self._open.pop(run.name, None)
         run.finish()
@@ -344,6 +348,11 @@ def _request_key(consumer: str, request_id: bytes) -> str:
 def _opened_before(store: Store) -> int:
     """Runs that were ever opened, as `RunQueue` counts them."""
     return int(store.get(_OPENED) or b"0")
+
+
+def lines_before(store: Store, run: str) -> int:
+    """Count lines of the ledger that were there before an open run; 0 where an earlier release opened it."""
+    return int(store.get(_BEFORE + run) or b"0")
 
 
 def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:

@@ -64,6 +64,7 @@ class OwnerSums:
         quorum: int = 1,
         identity: Identity | None = None,
         begin_aggregation: Callable[[], None] = lambda: None,
+        propose: Callable[[int], None] = lambda number: None,
         observe: Callable[[Fault], None] = lambda fault: None,
         faults: list[Fault] | None = None,
     ) -> None:
@@ -79,6 +80,7 @@ class OwnerSums:
             identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
             begin_aggregation: called for each aggregation, before any owner can send a masked vector: from
                 there on an attempt that dies may have been opened.
+            propose: called with the number of each aggregation, before any owner hears of it.
             observe: hears of owners that leave.
             faults: where they are written.
 
@@ -94,6 +96,7 @@ class OwnerSums:
             faults=[] if faults is None else faults,
             identity=identity,
             begin_aggregation=begin_aggregation,
+            propose=propose,
         )
         self._schema = schema
         self._security = invitation.security
@@ -215,6 +218,10 @@ class OwnerSums:
         """Ask for counts of coalitions with noise sigma on each, (coalitions, L B)."""
         found = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
         return found[0][0].reshape(len(cells.coalitions), -1)
+
+    def skip_to(self, number: int) -> None:
+        """Ask the next question under this number at least: an earlier process proposed those before."""
+        self._round.skip_to(number)
 
     def resume(self, questions: int, drawn: int) -> None:
         """Go on after so many questions of an attempt that died, for which so much noise was drawn."""

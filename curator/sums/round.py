@@ -92,6 +92,7 @@ class SumRound:
         faults: list[Fault],
         identity: Identity | None = None,
         begin_aggregation: Callable[[], None] = lambda: None,
+        propose: Callable[[int], None] = lambda number: None,
     ) -> None:
         """Begin.
 
@@ -104,6 +105,7 @@ class SumRound:
             faults: where they are written.
             identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
             begin_aggregation: called for each aggregation, before any owner can send a masked vector.
+            propose: called with the number of each aggregation, before any owner hears of it.
         """
         self.rows: dict[str, int] = {}
         self.contributors: tuple[str, ...] = ()
@@ -114,6 +116,7 @@ class SumRound:
         self._roster: Roster[SumSession] = Roster(ports, self._least, observe, faults)
         self._identity = identity
         self._begin_aggregation = begin_aggregation
+        self._propose = propose
         self._number = 0
 
     @property
@@ -255,6 +258,7 @@ class SumRound:
             self._number += 1
             plan = plan_for(len(self._roster))
             parameters = self._parameters(vector, security, plan.share)
+            self._propose(self._number)
             keys = await self._ask(self._number, propose, parameters)
             if len(keys) == len(parameters.owners):
                 return parameters, plan, keys

@@ -18,10 +18,12 @@ from curator.runs.context import RunContext
 from curator.sums.disclosures import SumDisclosures, unwritten
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
-from fedkme.errors import SecureAggregationError
+from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
 from fedkme.privacy.events import disclosure_from_json
 from fedkme.protocol import Invitation, Security
 
+_ASKED = "asked/"
+"""Key of the number of a run's last aggregation: owners take part in none of a number twice."""
 Made = TypeVar("Made")
 Settle = Callable[[Callable[[], None]], None]
 """Puts the ledger's lines so far on disk, in one transaction with what its argument keeps."""
@@ -51,6 +53,7 @@ async def run_sums(
     lines. `mark` keeps lines that owners may have written, before a masked vector can come.
     """
     gate = SumDisclosures(invitation, context.written(invitation.run))
+    last, store = f"{_ASKED}{invitation.run}", context.store
     sums = OwnerSums(
         sessions,
         invitation,
@@ -60,9 +63,12 @@ async def run_sums(
         noise_for=context.noise_for,
         identity=context.identity(),
         begin_aggregation=lambda: mark([line.to_json() for line in gate.at_most()]),
+        propose=lambda number: store.put(last, b"%d" % number),
         observe=observe,
         faults=faults,
     )
+
+    sums.skip_to(int(store.get(last) or b"0") + 1)
 
     def settle(keep: Callable[[], None]) -> None:
         with context.ledger.together(), context.store.transaction():
@@ -71,10 +77,16 @@ async def run_sums(
 
     try:
         made = await ask(sums, settle)
-    except BaseException:
-        settle(lambda: None)  # what came counts, also where nothing is made of it
+    except BaseException as error:  # what came counts, also where nothing is made of it
+        over = isinstance(error, FedkmeError) and not isinstance(error, StoreError)
+        settle(partial(store.delete, last) if over else lambda: None)
         raise
-    settle(partial(keep, made))
+
+    def end() -> None:
+        keep(made)
+        store.delete(last)
+
+    settle(end)
     return made
 
 
@@ -99,6 +111,7 @@ def give_up(
     with context.ledger.together(), context.store.transaction():
         context.ledger.extend(unwritten(found, Counter(context.written(run))))
         forget()
+        context.store.delete(f"{_ASKED}{run}")
     return SecureAggregationError(
         f"the curator stopped while the owners of {of} opened a {what}",
         "Ask again; what owners disclosed counts, and it costs again.",

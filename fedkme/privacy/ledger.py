@@ -189,6 +189,12 @@ def stored_ledger(party: str, store: Store) -> Ledger:
     return Ledger(party, store.extend_ledger, last)
 
 
+def last_seq(store: Store) -> int:
+    """Count the lines of the ledger in a store."""
+    line = store.last_ledger_line()
+    return 0 if line is None else int(line.rpartition(',"hash":')[0].rpartition('"seq":')[2])
+
+
 def disclosures_in(lines: Iterable[str]) -> list[Disclosure]:
     """Read the disclosures in lines of a ledger; their chain is not followed.
 

@@ -242,10 +242,12 @@ async def run_in_process(
     records: KeptRecords,
     hear: Hear = silent,
     pooling: SumSettings | None = None,
+    asked_before: bool = False,
 ) -> Summary:
     """Run one summary, from the consumer's request to what it finds in boxes.
 
-    `records` get the run's record, also when it fails; `pooling` protects sums, None: by trust.
+    `records` get the run's record, also when it fails; `pooling` protects sums, None: by trust. What was
+    asked before of a curator that died is asked again.
 
     Raises:
         FedkmeError: the run failed.
@@ -261,10 +263,12 @@ async def run_in_process(
     )
     async with _curating(market, records, hear, summary=settings, release=pooling or SumSettings()) as (
         curator,
-        _,
+        runs,
     ):
-        kept = asker.ask(asker.document(Path()))
-        run = curator.open_summary(kept.document.request)
+        document = asker.document(Path())
+        kept = (asker.requests.going_on(document) if asked_before else None) or asker.ask(document)
+        asked = kept.document.request
+        run = runs.asked_before(CONSUMER, asked.request_id) or curator.open_summary(asked)
         plan = await curator.plan_of(run)
         await curator.accept(run, asker.offer(kept, plan))
         await curator.ended(run)

@@ -35,6 +35,7 @@ class Case:
         dies: owners whose process dies, by the number of directives that it lives through.
         curator_dies: directives of the run after which the curator's process dies, before it keeps the
             answer; None: never.
+        in_sketch: whether they are of the sketch before the run; its consumer asks again then.
         engine: what carries directives.
         seeds: whether the curator has public rows.
         labels: whether rows of owners have labels.
@@ -55,6 +56,7 @@ class Case:
     policies: Mapping[str, PolicySettings] = field(default_factory=dict)
     dies: Mapping[str, int] = field(default_factory=dict)
     curator_dies: int | None = None
+    in_sketch: bool = False
     engine: Engine = "loopback"
     seeds: bool = True
     labels: bool = True
@@ -73,6 +75,12 @@ class Case:
     def mortal(self) -> Container[str]:
         """Parties whose process dies."""
         return self.dies if self.curator_dies is None else {*self.dies, CURATOR}
+
+    @property
+    def goes_on_as_before(self) -> bool:
+        """Check whether a curator that dies is to end its run as if it had not; secure sums begin anew."""
+        secure = self.pooling.security is not None
+        return self.summary is not None and self.curator_dies is not None and not secure
 
     @property
     def settings(self) -> str:
@@ -151,15 +159,13 @@ def _summaries(protocol: str) -> list[Case]:
             often = {**_AUCTIONS["clock"], "block": 1}
             cases.append(_summary(protocol, "a clock each round", auction=often, request={"p": 6}))
         if not row.sealed:
-            cases.append(
-                _summary(
-                    protocol,
-                    "means by h2",
-                    broadcast={"mechanism": "mwem", "epsilon": 0.1},
-                    privacy={"epsilon": 100.0},
-                    request={"target": _MWEM},
-                )
-            )
+            by_h2: dict[str, Any] = {
+                "broadcast": {"mechanism": "mwem", "epsilon": 0.1},
+                "privacy": {"epsilon": 100.0},
+                "request": {"target": _MWEM},
+            }
+            cases.append(_summary(protocol, "means by h2", **by_h2))
+            cases.append(_summary(protocol, "means by h2, and the curator dies", curator_dies=death, **by_h2))
             cases.append(_summary(protocol, "exact means", broadcast={"mechanism": "exact"}))
     if row.family == "cells":
         cases.append(_summary(protocol, "D_v is asked about often", request={"asks": 20}))
@@ -171,6 +177,21 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(
             _summary(protocol, "a secure sketch, and counts of coalitions", pooling=_SECURE, **pooled)
         )
+        for after, note, how in (
+            (7, "a sketch, in which the curator dies", {**sketch}),
+            (
+                12,
+                "a secure sketch, in which the curator dies before it is opened",
+                {**sketch, "pooling": _SECURE},
+            ),
+            (
+                18,
+                "a secure sketch, in which the curator dies as it is opened",
+                {**sketch, "pooling": _SECURE},
+            ),
+            (11, "counts of coalitions, in which the curator dies", pooled),
+        ):
+            cases.append(_summary(protocol, note, curator_dies=after, in_sketch=True, **how))
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
         picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
@@ -251,6 +272,11 @@ def _releases(protocol: str) -> list[Case]:
         _release(protocol, "over gRPC", engine="grpc", **quick),
         _release(protocol, "noise of owners", pooling=_SECURE, policies=noisy, **tables),
     ]
+    for after, when in ((13, "before"), (18, "as")):
+        if when == "as" or not tables:  # fits no model
+            secure: dict[str, Any] = {"pooling": _SECURE, "policies": noisy, "curator_dies": after}
+            note = f"the curator dies {when} a secure sum is opened"
+            cases.append(_release(protocol, note, **secure, **tables))
     if protocol == "marginals":
         cases.append(_release(protocol, "a forest of pairs", **tables))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))

@@ -71,6 +71,8 @@ def disagreements(played: Played, dying: Iterable[str]) -> list[str]:
             for side in (party, CURATOR)
         )
         for line in sorted((ours - theirs) + (theirs - ours), key=repr):
+            if not line.certain:
+                continue  # the curator died, and may or may not have asked for it
             side = party if line in ours - theirs else CURATOR
             odd.append(f"{side} alone writes {line.event} of {line.protected} towards {line.observer}")
         if party == CONSUMER:

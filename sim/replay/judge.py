@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -29,7 +28,7 @@ from fedkme.wire.summaries import offer_to_messages, request_to_wire
 from sim.replay.cases import Case
 from sim.replay.declared import VALIDATION, declared, disagreements, infinite
 from sim.replay.figures import spent
-from sim.replay.recorder import Exchanged, Recorder, visible
+from sim.replay.recorder import Exchanged, Recorder, Visible, visible
 from sim.replay.seams import BROADCAST
 from sim.replay.strength import called, far, misuse, weak
 from sim.replay.tracked import NoiseRequest, Site
@@ -90,23 +89,29 @@ def of_pair(case: Case, first: Played, second: Played, protected: str, observer:
     return [Undeclared(what, protected, observer, line) for what, line in dict.fromkeys(found)]
 
 
-def of_death(first: Played, undisturbed: Played) -> list[Undeclared]:
-    """Findings in a summary whose curator died, beside the same run in which nobody did."""
+def of_death(case: Case, first: Played, undisturbed: Played) -> list[Undeclared]:
+    """Findings in a summary whose curator died, beside the same run in which nobody did.
+
+    A sketch that is asked again is another session, whose directives are counted from its begin.
+    """
     found = [*_unlike("the outcome", [first.fault], [undisturbed.fault])]
     for party in sorted(first.ledgers):
         found += _unlike(f"the ledger of {party}", first.ledgers[party], undisturbed.ledgers[party])
-    for name in sorted(undisturbed.recorder.exchanged):
+    for name in () if case.in_sketch else sorted(undisturbed.recorder.exchanged):
         here, there = (each.recorder.exchanged[name] for each in (first, undisturbed))
-        once = [now for before, now in pairwise([None, *here]) if not _again(before, now)]
+        once = list(_once(here).values())
         for side in ("said", "answered"):
             parts = ([getattr(each, side) for each in exchanged] for exchanged in (once, there))
             found += _unlike(f"{name}, {side}", *parts)
     return [Undeclared("bytes", "anybody", "anybody", f"{line} after a death") for line in found]
 
 
-def _again(before: Exchanged | None, now: Exchanged | None) -> bool:
-    """Check whether a directive is the one that an owner was just asked."""
-    return before is not None and now is not None and before.said == now.said
+def _once(exchanged: Iterable[Exchanged]) -> dict[Visible, Exchanged]:
+    """Exchanges without those that repeat an earlier directive."""
+    first: dict[Visible, Exchanged] = {}
+    for each in exchanged:
+        first.setdefault(each.said, each)
+    return first
 
 
 def of_noise(first: Played, other: Played) -> list[Undeclared]:

@@ -59,8 +59,8 @@ def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
         case = replace(case, policies={HOLDER: PolicySettings(most_rows_per_run=max(1, sold))})
     first = play(case, world, Recorder(seed))
     found = of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
-    if case.summary is not None and case.curator_dies is not None:
-        found += of_death(first, play(replace(case, curator_dies=None), world, Recorder(seed)))
+    if case.goes_on_as_before:
+        found += of_death(case, first, play(replace(case, curator_dies=None), world, Recorder(seed)))
     pairs = 0
     for kind in kinds:
         for protected, observer in statements(case):

@@ -14,7 +14,7 @@ from typing import Any, cast
 from consumer.party import ConsumerParty
 from curator.releases.marginals.budget import BudgetFilter, selection_range
 from curator.releases.method import Finished
-from curator.runs.journal import RunJournal
+from curator.runs.journal import JournaledNoise, RunJournal
 from curator.runs.preparation import Preparation
 from curator.runs.release_run import ReleaseRun
 from curator.summary.auctions.ask_everyone import AskEveryone
@@ -132,7 +132,7 @@ def _h2(recorder: Recorder, iterate: Callable[..., Any]) -> Callable[..., Any]:
     def estimated(self: Any, index_sum: Any, size: int, epsilon: float | None, iterations: int) -> Any:
         unit = 2.0 / self._intervals
         return recorder.choose(
-            cast(RecordedNoise, self._noise).site,
+            _site_of(self._noise),
             "h2",
             index_sum * unit,
             lambda: iterate(self, index_sum, size, epsilon, iterations),
@@ -142,6 +142,11 @@ def _h2(recorder: Recorder, iterate: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return estimated
+
+
+def _site_of(noise: Any) -> Site:
+    """Mechanism that noise is of, also where a journal keeps it first."""
+    return cast(RecordedNoise, noise._source if isinstance(noise, JournaledNoise) else noise).site
 
 
 def _exact_of(make: Callable[..., Any]) -> Callable[..., Any]:

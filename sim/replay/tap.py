@@ -11,6 +11,7 @@ from typing import Any
 from typing_extensions import override
 
 from curator.owners.connection import Traffic
+from fedkme.cells.disclosures import sketch_of
 from fedkme.directives import Answer, Directive, Dismiss, Limits, Refusal
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.wire.directives import answer_to_wire, directive_to_wire
@@ -119,15 +120,17 @@ class Tap(RunManager):
 class DyingCurator(LoopbackMembers):
     """Ways of a curator to its owners, on one of which its process dies, once."""
 
-    def __init__(self, owners: Mapping[str, RunManager], directives: int) -> None:
-        """Open; it dies with the answer to so many directives of a run, before it keeps it."""
+    def __init__(self, owners: Mapping[str, RunManager], directives: int, of_sketch: bool) -> None:
+        """Open; it dies with the answer to so many directives of a run, or its sketch, and keeps it not."""
         super().__init__(owners)
         self._left = directives
+        self._of_sketch = of_sketch
         self._connections = {name: _LastWay(name, runs, self) for name, runs in sorted(owners.items())}
 
     def heard(self, directive: Directive) -> None:
-        """Die, if this was the last answer; what a run does before it begins, and heads, count nothing."""
-        self._left -= "/" not in directive.run
+        """Die, if this was the last answer; heads and an owner's keys count nothing."""
+        name = directive.run.partition("/")[0]
+        self._left -= directive.run == (sketch_of(name) if self._of_sketch else name)
         if not self._left:
             self._left = -1
             raise asyncio.CancelledError

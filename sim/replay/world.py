@@ -114,21 +114,33 @@ async def _carried_out(
     if case.curator_dies is None:
         await _asked(case, world, market, records, hear)
         return
-    mortal = replace(market, members=DyingCurator(market.runs, case.curator_dies), journaled=True)
-    with contextlib.suppress(ConnectionFailedError):  # the run goes on when it starts again
+    members = DyingCurator(market.runs, case.curator_dies, case.in_sketch)
+    mortal = replace(market, members=members, journaled=True)
+    with contextlib.suppress(ConnectionFailedError, asyncio.CancelledError):  # it starts again
         await _asked(case, world, mortal, records, hear)
     recorder.resume(CURATOR)
+    if case.in_sketch:
+        await _asked(case, world, mortal, records, hear, again=True)
+        return
     tables = {} if case.summary is None else {"summary": case.summary}
     await go_on_in_process(mortal, records, hear, release=case.pooling, **tables)
 
 
-async def _asked(case: Case, world: World, market: InProcessMarket, records: KeptRecords, hear: Hear) -> None:
+async def _asked(
+    case: Case,
+    world: World,
+    market: InProcessMarket,
+    records: KeptRecords,
+    hear: Hear,
+    again: bool = False,
+) -> None:
     """Ask for what a case is of, and wait for it."""
     if case.summary is None or case.request is None:
         await release_in_process(market, case.settings, case.pooling, records, hear)
         return
     validation = _bare(world.validation, case.own_class)
-    await run_in_process(market, validation, case.summary, case.request, records, hear, case.pooling)
+    settings, request = case.summary, case.request
+    await run_in_process(market, validation, settings, request, records, hear, case.pooling, again)
 
 
 def _approve(market: InProcessMarket, approvals: Path) -> None:

@@ -16,7 +16,6 @@ from consumer.settings import ConsumerSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import BudgetError
 from fedkme.operate.doctor.budgets import check_budgets
-from fedkme.party import StoredPartySettings
 from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.privacy.settings import GaussianSettings
@@ -47,7 +46,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.new_database()
 
 
-def new_data(folder: Path, settings: StoredPartySettings, *more: str) -> Result:
+def new_data(folder: Path, settings: OwnerSettings | ConsumerSettings, *more: str) -> Result:
     """Give a party's operator's command."""
     who, cli = ("owner", owner.cli) if isinstance(settings, OwnerSettings) else ("consumer", consumer.cli)
     plain = settings.model_dump(mode="json", exclude_none=True)
@@ -55,7 +54,7 @@ def new_data(folder: Path, settings: StoredPartySettings, *more: str) -> Result:
     return CliRunner().invoke(cli.app, ["new-data", str(config), *more])
 
 
-def words_of_doctor(settings: StoredPartySettings) -> str:
+def words_of_doctor(settings: OwnerSettings | ConsumerSettings) -> str:
     """Ask `fedkme doctor` about the rows; it leaves everything as it was."""
     before = sorted(settings.schema_file.parent.iterdir())
     (found,) = (finding for finding in check_budgets(settings) if finding.check == "rows")

@@ -193,6 +193,26 @@ async def test_a_trusted_curator_that_is_stopped_with_sums_in_hand_writes_them_o
     assert not faults(tmp_path)
 
 
+@pytest.mark.parametrize("phase", ["advertise", "share"])
+async def test_a_curator_killed_before_masked_sums_are_asked_for_asks_under_another_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    # Owners take part in no aggregation of a number twice: the run ended with "0 owners are left".
+    async with release_market(tmp_path, SECURE) as at:
+        come(at)
+        asking = at.asks()
+        with monkeypatch.context() as patch:
+            await hold(patch, SumSession, phase).reached()
+            image = at.image()
+            await at.crash(image)
+        await at.start()
+        await asking
+    assert (tmp_path / "consumer" / "release.npz").exists()
+    assert not faults(tmp_path)
+    lines = [entry.disclosure for entry in read_ledger(tmp_path / "owner-2.jsonl")]
+    assert [(line.round, line.observer) for line in lines] == [(2, "curator"), (1, "consumer")]
+
+
 async def test_a_curator_killed_while_a_sum_is_opened_says_that_it_costs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from curator.runs.journal import RunJournal
+import curator.sums.run
+from curator.cells.agreement import Agreement
+from curator.runs.context import RunContext
+from curator.runs.journal import JournaledNoise, RunJournal
 from curator.runs.release_run import ReleaseRun
 from tests.sim.replay.faults.planting import Fault, all_of, around, nothing
 
@@ -30,7 +33,35 @@ def _any_answer(before: Any, self: Any, owner: str, directive: Any) -> Any:
     self._written.clear()
 
 
+def _coins_again(before: Any, self: Any, size: int) -> Any:
+    return self._source.uniform(size)
+
+
+def _without_cells(before: Any, self: Any, run: Any) -> Any:
+    """Leave what was drawn of a sketch, and is on disk, unread."""
+    attempt = before(self, run)
+    return (
+        None if attempt is None else {key: attempt[key] for key in attempt if key not in ("cells", "drawn")}
+    )
+
+
 FAULTS: Mapping[str, Fault] = {
+    "coins of h2 that are drawn again after a death": Fault(
+        ("ask-everyone", f"means by h2, and {_DIES}"), around(JournaledNoise, "uniform", _coins_again)
+    ),
+    "a sketch that is written down again after a death": Fault(
+        ("cells", "a sketch, in which"), around(RunContext, "written", lambda before, self, run: [])
+    ),
+    "cells that are drawn again after a death": Fault(
+        ("cells", "counts of coalitions, in which"), around(Agreement, "_attempt", _without_cells)
+    ),
+    "a secure sketch that is opened again after a death": Fault(
+        ("cells", "dies as it is opened"), nothing(Agreement, "_attempt")
+    ),
+    "lines of a sum that was half opened": Fault(
+        ("merf", "dies as a secure sum"),
+        around(curator.sums.run, "unwritten", lambda before, lines, written: []),
+    ),
     "noise that is drawn again after a death": Fault(("clock", _DIES), nothing(RunJournal, "draw")),
     "noise drawn again, and written down again": Fault(
         ("ask-everyone", _DIES),
