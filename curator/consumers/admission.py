@@ -80,10 +80,11 @@ class ConsumerAdmission:
         """The line of a call."""
         return ConsumerCall(context, self._settings.progress_s, self._admission)
 
-    def refused(self, error: FedkmeError, run: Run | None = None) -> None:
-        """Report what a caller was refused."""
+    def refused(self, error: FedkmeError, name: str | None, run: Run | None = None) -> None:
+        """Report what a caller was refused, with its name once it was found to be its own."""
         where = {} if run is None else {"run": run.name, "round": run.selected}
-        self._say("refused", **where, code=error.code, cause=error.cause, remedy=error.remedy)
+        whose = {} if name is None else {"consumer": name}
+        self._say("refused", **where, **whose, code=error.code, cause=error.cause, remedy=error.remedy)
 
     async def while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
         """Do it to the end, or until the caller's certificate is revoked.

@@ -41,7 +41,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             try:
                 await self._admission.while_admitted(context, self._talk(call, request))
             except FedkmeError as error:
-                self._admission.refused(error, call.run)
+                self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
                     await call.line.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(error)))
 

@@ -55,7 +55,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             try:
                 await self._admission.while_admitted(context, self._talk(call))
             except FedkmeError as error:
-                self._admission.refused(error, call.run)
+                self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
                     await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
 
@@ -70,7 +70,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
                 runs = self._runs.of(request.name)
             return pb.RunList(runs=[self._state(run) for run in runs])
         except FedkmeError as error:
-            self._admission.refused(error)
+            self._admission.refused(error, None)
             return pb.RunList(fault=codecs.fault_to_wire(error))
 
     @masks_errors
@@ -83,7 +83,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             await run.over.wait()
             return pb.RunList(runs=[self._state(run)])
         except FedkmeError as error:
-            self._admission.refused(error)
+            self._admission.refused(error, None)
             return pb.RunList(fault=codecs.fault_to_wire(error))
 
     def _state(self, run: Run) -> pb.RunState:
@@ -122,7 +122,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         if before is None:
             self._admission.check_open()
             before = self._preparation.open_summary(summaries.request_from_wire(message))
-        run = _summary(before)
+        run = call.run = _summary(before)
         plan = await self._preparation.plan_of(run)
         await self._tell_plan(call.line, plan, version)
         if not plan.offered:

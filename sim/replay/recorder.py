@@ -184,9 +184,13 @@ class Recorder:
             return exchanged.answer
         theirs = self.first.exchanged.get(owner, [])
         before = theirs[len(mine) - 1] if len(mine) <= len(theirs) else None
-        if before is None or not before.lines or is_boxed(before.answer):
+        if before is None:
             return exchanged.answer
-        return before.answer
+        # What is asked again after a death has no lines any more: it is what was answered at first.
+        said = next(each for each in theirs if each.said == before.said)
+        if not said.lines or is_boxed(said.answer):
+            return exchanged.answer
+        return said.answer
 
     def _next(self, site: Site, what: str) -> int:
         with self._lock:
