@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
+from fedkme.answers.sums import SumEvidence
+from fedkme.answers.usual import usual_answers
 from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
@@ -46,6 +48,7 @@ def card_of(stored: StoredRelease, mechanism: str, rows: int, utility: Mapping[s
         settings,
         utility,
         "the release itself; no row was read",
+        answers=usual_answers(SumEvidence(stored)),
     )
 
 

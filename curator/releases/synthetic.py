@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from fedkme.answers.answer import Answer
+from fedkme.answers.text import rounded, rows_of
 from fedkme.errors import MissingDependencyError
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
@@ -46,6 +48,7 @@ class DataCard:
         utility: figures by name, larger or smaller better as the name says.
         utility_rows: on which rows they were measured.
         notes: what a reader must know besides.
+        answers: what the release itself says to a few questions, with intervals; no row was read.
     """
 
     mechanism: str
@@ -60,6 +63,7 @@ class DataCard:
     utility: Mapping[str, float] = field(default_factory=dict)
     utility_rows: str = "none"
     notes: Sequence[str] = ()
+    answers: Sequence[Answer] = ()
 
     def figures(self) -> dict[str, Bound]:
         """Epsilon at delta by accountant, and for a person where the schema names one; inf without noise."""
@@ -89,6 +93,7 @@ class DataCard:
             "settings": dict(self.settings),
             "utility": {"measured_on": self.utility_rows, **dict(self.utility)},
             "notes": list(self.notes),
+            "answers": [rounded(answer) for answer in self.answers],
         }
 
     def to_markdown(self) -> str:
@@ -117,6 +122,7 @@ class DataCard:
         lines += [
             f"| {_cell(name)} | {kind} | {_cell(domain)} |" for name, kind, domain in _described(self.schema)
         ]
+        lines += self._answered()
         lines += ["", "## Utility", "", f"Measured on: {self.utility_rows}.", ""]
         if self.utility:
             lines += ["| figure | value |", "|---|---|"]
@@ -133,6 +139,25 @@ class DataCard:
         if self.notes:
             lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
+
+    def _answered(self) -> list[str]:
+        if not self.answers:
+            return []
+        lines = [
+            "",
+            "## Answers",
+            "",
+            "From the release itself, with 95 % intervals; `fedkme ask` answers more.",
+            "",
+        ]
+        header = ("question", "group", "estimate", "95 % interval", "noise", "sampling", "unseen", "about")
+        lines += [f"| {' | '.join(header)} |", "|---|---|---|---|---|---|---|---|"]
+        lines += [f"| {' | '.join(map(_cell, row))} |" for row in rows_of(self.answers)]
+        return [
+            *lines,
+            "",
+            "noise, sampling: standard deviations; unseen: a bound, which the interval counts.",
+        ]
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:

@@ -26,12 +26,15 @@ from fedkme.answers.functions import (
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import critical, of_correlation, of_ratio
 from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, parts_of
+from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 Target = Literal["rows", "population"]
 MOST_UNSEEN = 0.4
 """Unseen part over standard deviation up to which an interval covers with 95 to 96.6 %."""
+BOUNDED = "bounded: covers 95 % or more"
+"""Words of an answer whose interval is wider than chance alone would make it."""
 _STEPS = 512
 
 
@@ -94,6 +97,17 @@ def ask(
     return [_answer(evidence, part, target, made) for part in parts]
 
 
+def in_rows(questions: str | Sequence[str], table: Table, schema: Schema) -> list[float]:
+    """Answers of the rows of a table themselves, in the order of `ask`.
+
+    Raises:
+        QuestionError: a question is not understood, or is none about these columns.
+    """
+    texts = [questions] if isinstance(questions, str) else questions
+    parts = parts_of([each for text in texts for each in parse(text)], schema)
+    return [_in_rows(part.quantity, schema, len(table), Made(table)) for part in parts]
+
+
 def _answer(
     evidence: Evidence, part: AskedPart, target: Target | None, made: Callable[[], Made | None]
 ) -> Answer:
@@ -106,8 +120,9 @@ def _answer(
     low, high = _limits(quantity)
     value, start, end = (min(max(each, low), high) * scale for each in (found.value, found.low, found.high))
     noise, sampling, unseen = (each * scale for each in (found.noise, found.sampling, found.unseen))
-    bounded = found.unseen > MOST_UNSEEN * math.hypot(found.noise, found.sampling) * (1 + 1e-9)
-    method = f"{evidence.method}; bounded: covers 95 % or more" if bounded else evidence.method
+    deviation = math.hypot(found.noise, found.sampling)
+    bounded = isinstance(quantity, Quantile) or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9)
+    method = f"{evidence.method}; {BOUNDED}" if bounded else evidence.method
     return Answer(part.question, part.group, value, start, end, noise, sampling, unseen, about, method)
 
 
@@ -135,16 +150,13 @@ def _of(quantity: Quantity, evidence: Evidence, target: Target) -> _Found | str:
 def _ratio(quantity: Ratio, evidence: Evidence, target: Target) -> _Found | str:
     functions = (quantity.numerator, quantity.denominator or ONE)
     law = evidence.law(functions, (1.0, 0.0))
-    for _ in range(2):  # the combination whose law counts depends on the ratio
-        if law.reason:
-            return law.reason
-        over, under = law.means.tolist()
-        if under <= 0.0:
-            return "no row is known to be in this group"
-        ratio = over / under
-        if quantity.denominator is not None:
-            law = evidence.law(functions, (1.0, -ratio))
+    if quantity.denominator is not None and not law.reason and law.means[1] > 0.0:
+        law = evidence.law(functions, (1.0, -float(law.means[0] / law.means[1])))
+    if law.reason:
+        return law.reason
     over, under = law.means.tolist()
+    if under <= 0.0:
+        return "no row is known to be in this group"
     value = over / under
     aa, ab, bb = law.covariance[0, 0], law.covariance[0, 1], law.covariance[1, 1]
     noise2 = max(float(aa - 2 * value * ab + value**2 * bb), 0.0)
@@ -217,6 +229,9 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found 
         return shares[place]
 
     last = len(values) - 1
+    share(last // 2)
+    if reasons:
+        return reasons[0]
     at = _first(last, lambda place: share(place)[0] >= 0.0)
     start = _first(at, lambda place: share(place)[0] + share(place)[1] >= 0.0)
     end = at + _first(last - at, lambda place: share(at + place)[0] - share(at + place)[1] >= 0.0)
@@ -242,8 +257,8 @@ def _first(last: int, holds: Callable[[int], bool]) -> int:
 
 
 def _spread(evidence: Evidence, influence: Function) -> float:
-    """Variance over rows of a function whose mean is about 0."""
-    return max(evidence.mean(influence.square) - evidence.mean(influence) ** 2, 0.0)
+    """Variance over rows of a function whose mean is 0 by the estimates that it is made of."""
+    return max(evidence.mean(influence.square), 0.0)
 
 
 def _over(unseen: float, variance: float) -> float:
@@ -264,7 +279,9 @@ def _unanswered(
 ) -> Answer:
     """Answer with what rows that were made of the release have, without an interval."""
     nothing, rows = math.nan, made()
-    value = math.nan if rows is None else _in_rows(part.quantity, evidence, rows)
+    value = math.nan
+    if rows is not None:
+        value = _in_rows(part.quantity, evidence.schema, evidence.rows, rows)
     method = f"no interval: {reason}"
     if rows is not None:
         method += "; the estimate is that of the synthetic rows, whose error nobody knows"
@@ -273,8 +290,8 @@ def _unanswered(
     )
 
 
-def _in_rows(quantity: Quantity, evidence: Evidence, made: Made) -> float:
-    values = values_of(made.table, evidence.schema)
+def _in_rows(quantity: Quantity, schema: Schema, total: int, made: Made) -> float:
+    values = values_of(made.table, schema)
     count = len(made.table)
     weights = np.full(count, 1.0 / count) if made.weights is None else made.weights
 
@@ -285,15 +302,15 @@ def _in_rows(quantity: Quantity, evidence: Evidence, made: Made) -> float:
         case Ratio(numerator, denominator, offset):
             under = mean(denominator or ONE)
             value = offset + mean(numerator) / under if under > 0.0 else math.nan
-            scale = evidence.rows if quantity.total else 1.0
+            scale = total if quantity.total else 1
         case Moment():
             means = np.array([mean(function) for function in quantity.functions])
-            value, scale = quantity.value(means) if means[-1] > 0.0 else math.nan, 1.0
+            value, scale = quantity.value(means) if means[-1] > 0.0 else math.nan, 1
         case Quantile(name, _, level, rows):
             held = np.broadcast_to(_evaluated(rows, values), count) * weights
             order = np.argsort(values[name])
             place = int(np.searchsorted(np.cumsum(held[order]), level * held.sum()))
-            value, scale = float(values[name][order[min(place, count - 1)]]), 1.0
+            value, scale = float(values[name][order[min(place, count - 1)]]), 1
     return value * scale
 
 

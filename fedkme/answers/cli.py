@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.grammar import CALLS
+from fedkme.answers.text import rows_of
 from fedkme.verbs import AsJson, console, epilog, print_json
 
 app = typer.Typer(
@@ -72,22 +72,3 @@ def _show(answers: Sequence[Answer]) -> None:
     for method in dict.fromkeys(answer.method for answer in answers):
         screen.print(method, soft_wrap=True)
     screen.print("noise, sampling: standard deviations; unseen: a bound, which the interval counts")
-
-
-def rows_of(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
-    """Answers as cells of a table, method aside."""
-    return [
-        (
-            answer.question,
-            answer.group,
-            _text(answer.estimate),
-            f"{_text(answer.low)} to {_text(answer.high)}" if math.isfinite(answer.low) else "none",
-            *(_text(part) for part in (answer.noise, answer.sampling, answer.unseen)),
-            answer.target,
-        )
-        for answer in answers
-    ]
-
-
-def _text(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"

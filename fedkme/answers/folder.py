@@ -15,8 +15,10 @@ import numpy as np
 from fedkme.answers.answer import Answer, Made, Target, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
+from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
+from fedkme.releases.file import from_bytes
 from fedkme.tables.files import read_arrays
 from fedkme.tables.table import table_from_arrays
 
@@ -31,7 +33,7 @@ def evidence_of(data: bytes, source: str = "the release") -> Evidence:
     """
     if protocol_of(data, source) == PROTOCOL:
         return CountEvidence(counts_from_bytes(data, source))
-    raise DataError(f"{source} is of a method that cannot be asked", "Ask a release of marginals.")
+    return SumEvidence(from_bytes(data, source))
 
 
 @dataclass(frozen=True, eq=False)

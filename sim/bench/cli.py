@@ -15,6 +15,8 @@ from rich.console import Console
 
 from fedkme.config import validate
 from fedkme.verbs import AsJson, console, epilog, print_json
+from sim.bench.answers.cli import JSON as ANSWERS_JSON
+from sim.bench.answers.cli import answers
 from sim.bench.market.cli import market
 from sim.bench.result import BenchSettings, Result, to_json
 
@@ -99,6 +101,14 @@ for _name, _says in _HELP.items():
         _command(_name)
     )
 app.command("select", epilog=epilog("fedkme bench select --rows 60000 --p 200 --json", json=_JSON))(select)
+app.command(
+    "answers",
+    epilog=epilog(
+        "fedkme bench answers --releases 100 --methods merf,hermite",
+        "fedkme bench answers --out answers.csv --json",
+        json=ANSWERS_JSON,
+    ),
+)(answers)
 app.command(
     "market",
     epilog=epilog(

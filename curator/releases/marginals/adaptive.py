@@ -22,7 +22,7 @@ import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import MODEL_CELLS, Model, fit, model_cells
+from curator.releases.marginals.model import MODEL_CELLS, Model, model_cells
 from curator.releases.marginals.oracles import CountOracle, add_noise
 from curator.releases.marginals.release import MarginalRelease, finished
 from fedkme.errors import ConfigError, DataError
@@ -131,8 +131,7 @@ async def aim(
         ]
         if 2 * sum(quiet) >= batch:
             piece *= 4.0
-    model = fit(sizes, measured, rows, settings.last_iterations, model)
-    return finished(model, measured, rows, budget)
+    return finished(sizes, settings.last_iterations, model, measured, rows, budget)
 
 
 def _candidates(width: int, ways: int) -> dict[Clique, float]:

@@ -24,6 +24,8 @@ from fedkme.releases.counts import Measurement
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+ITERATIONS = 500
+"""Iterations of a fit, where nobody says otherwise."""
 MODEL_CELLS = 1 << 21
 """Cells of all tables of a junction tree, at most: 16 MiB, and a few times that while fitting."""
 
@@ -84,7 +86,7 @@ def fit(
     sizes: Sequence[int],
     measurements: Sequence[Measurement],
     rows: int,
-    iterations: int = 500,
+    iterations: int = ITERATIONS,
     start: Model | None = None,
 ) -> Model:
     """The model of largest likelihood (and entropy) for noisy marginals.

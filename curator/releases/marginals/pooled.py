@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import Model, check_size, fit
+from curator.releases.marginals.model import ITERATIONS, Model, check_size
 from curator.releases.marginals.oracles import NoisyOracle
 from curator.releases.marginals.release import MarginalRelease, finished
 from fedkme.errors import ConfigError, DataError
@@ -87,7 +87,7 @@ async def mst(
         measured += await _measure(oracle, budget, forest, budget.left * (1.0 - 1e-12), sizes)
     else:
         measured += await _measure(oracle, budget, columns, budget.left * (1.0 - 1e-12), sizes)
-    return finished(fit(sizes, measured, rows, settings.iterations), measured, rows, budget, others)
+    return finished(sizes, settings.iterations, None, measured, rows, budget, others)
 
 
 async def independent(
@@ -101,7 +101,7 @@ async def independent(
     budget = BudgetFilter(epsilon, delta)
     columns = [(column,) for column in range(len(sizes))]
     measured = await _measure(oracle, budget, columns, budget.total, sizes)
-    return finished(fit(sizes, measured, rows), measured, rows, budget)
+    return finished(sizes, ITERATIONS, None, measured, rows, budget)
 
 
 async def _measure(

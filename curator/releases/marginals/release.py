@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter
-from curator.releases.marginals.model import Model
+from curator.releases.marginals.model import Model, fit
 from fedkme.errors import ConfigError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
@@ -22,7 +23,9 @@ class MarginalRelease:
     """Release that the curator may show to anybody.
 
     Attributes:
-        model: fitted to the measurements.
+        sizes: codes of every column.
+        iterations: of fitting the model.
+        start: model that the fit starts from; None: the uniform one.
         measurements: marginals with noise, to which the model is fitted.
         others: marginals that the model was chosen by and is not fitted to; they are paid for, and answer
             questions.
@@ -31,12 +34,24 @@ class MarginalRelease:
         pieces: the same, one by one, for reading: choices depended on answers, so charge `event`.
     """
 
-    model: Model
+    sizes: tuple[int, ...]
+    iterations: int
+    start: Model | None
     measurements: tuple[Measurement, ...]
     others: tuple[Measurement, ...]
     rows: int
     event: Gaussian
     pieces: Composed
+
+    @cached_property
+    def model(self) -> Model:
+        """Model that is fitted to the measurements, when it is asked for.
+
+        Raises:
+            ConfigError: it would be too large.
+            MissingDependencyError: no mbi.
+        """
+        return fit(self.sizes, self.measurements, self.rows, self.iterations, self.start)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -60,11 +75,14 @@ class MarginalRelease:
 
 
 def finished(
-    model: Model,
+    sizes: Sequence[int],
+    iterations: int,
+    start: Model | None,
     measured: Sequence[Measurement],
     rows: int,
     budget: BudgetFilter,
     others: Sequence[Measurement] = (),
 ) -> MarginalRelease:
-    """A release of what was measured under a budget."""
-    return MarginalRelease(model, tuple(measured), tuple(others), rows, budget.event, budget.pieces)
+    """A release of what was measured under a budget; its model is fitted later."""
+    kept, rest = tuple(measured), tuple(others)
+    return MarginalRelease(tuple(sizes), iterations, start, kept, rest, rows, budget.event, budget.pieces)

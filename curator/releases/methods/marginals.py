@@ -22,6 +22,8 @@ from curator.releases.marginals.pooled import PAIR_CELLS, independent, mst
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard
+from fedkme.answers.counts import CountEvidence
+from fedkme.answers.usual import usual_answers
 from fedkme.errors import ConfigError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, IntArray, marginal_cells
@@ -149,6 +151,8 @@ class MarginalsMethod:
             "replace-one",
             self.settings.delta,
             settings=stored.settings,
+            utility_rows="none; the release answers for itself",
+            answers=usual_answers(CountEvidence(stored)),
             notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
         )
         return Finished({"release.npz": release, **synthetic_files(table, card)}, count)

@@ -1,0 +1,308 @@
+"""Means from released sums of features: a projection on them, with the exact law of their noise.
+
+Let phi be the released features, y = mean of phi over the rows + noise of covariance Sigma, all public but
+the rows. For a function h and any w, k
+
+    mean h = k + w . mean phi + mean r,    r = h - k - w . phi,
+
+so k + w . y estimates it with noise N(0, w' Sigma w) and bias - mean r. w is a ridge regression of h on phi
+over rows of the public domain (`PublicRows`), which no private row and no noise has touched: it is a
+constant, and the law is exact. The bias is at most the mean of |r| over the private rows; that is taken to be
+the larger of its mean over rows of the domain which the regression has not seen, and of what the release says
+of it.
+
+The penalty is the largest at which the bias is below MOST_UNSEEN standard deviations of the noise. Where that
+costs much, it is the one with the shortest interval, which then says `bounded`; where much of what h varies
+by is outside, it is not in the span of what was released. Features by class have a column for each class: h
+may be of the label, too. The constant k has no noise, N being public.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.answers.answer import MOST_UNSEEN
+from fedkme.answers.evidence import Law
+from fedkme.answers.functions import Function
+from fedkme.answers.intervals import critical
+from fedkme.answers.public import PublicRows, public_rows
+from fedkme.errors import ConfigError
+from fedkme.features.domain import Domain
+from fedkme.features.maps import MapSpec
+from fedkme.features.sums import Layout, ReleasedEmbedding
+from fedkme.releases.file import StoredRelease
+from fedkme.tables.schema import Schema
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+MOST_FEATURES = 2500
+"""Features that take part; of more, those that vary most over the domain beside their noise."""
+_OUTSIDE = 0.25
+"""Bias over a question's deviation over the domain from which on it is outside the span."""
+_DEAR = 2.0
+"""Length over the shortest interval's that is paid for a bias that does not show."""
+_RIDGES: FloatArray = np.logspace(4, -12, 33)
+_LEAST_SIGMA = 1e-9
+_HELD = 1000
+_BLOCK = 200
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Basis:
+    """Features in units of their noise, turned so that those of the public rows are uncorrelated.
+
+    Attributes:
+        spectrum: mean squares of the turned features, (J,).
+        turn: (J, J) orthogonal.
+        middle: means of the turned features over the public rows, (J,).
+        at: features of the rows that are fitted, (K, J), not turned.
+        held: turned features of rows that are not fitted, (L, J).
+    """
+
+    spectrum: FloatArray
+    turn: FloatArray
+    middle: FloatArray
+    at: FloatArray
+    held: FloatArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Target:
+    """A function on the public rows.
+
+    Attributes:
+        against: its products with the turned features, (J, C).
+        mean: over rows and classes.
+        fitted: its values at rows that are fitted, (K, C).
+        held: its values at rows that are not, (L, C).
+    """
+
+    against: FloatArray
+    mean: float
+    fitted: FloatArray
+    held: FloatArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Path:
+    """Regressions of a function with each of R penalties.
+
+    Attributes:
+        weights: of the turned features, (R, J, C).
+        constants: (R,).
+        missed: what is left at rows that are not fitted, (R, L, C).
+    """
+
+    weights: FloatArray
+    constants: FloatArray
+    missed: FloatArray
+
+    @property
+    def noise(self) -> FloatArray:
+        """Standard deviation of the noise in each estimate, (R,)."""
+        found: FloatArray = np.sqrt(np.einsum("rjc,rjc->r", self.weights, self.weights))
+        return found
+
+
+class SumEvidence:
+    """The `Evidence` of a release of embeddings."""
+
+    def __init__(self, release: StoredRelease) -> None:
+        self._release = release
+        self._maps = [each.map_spec.make(release.schema) for each in release.embeddings]
+        self._classes = release.embeddings[0].layout.columns
+        self._features = min(sum(phi.dimension for phi in self._maps), MOST_FEATURES)
+
+    def beside(self, release: StoredRelease) -> SumEvidence:
+        """Evidence of another release by the same maps and with the same noise, which saves computing.
+
+        Raises:
+            ConfigError: its maps or its noise are others.
+        """
+        if [_public(each) for each in release.embeddings] != [_public(e) for e in self._release.embeddings]:
+            raise ConfigError("a release has other features or other noise", "Read it by itself.")
+        found = copy.copy(self)
+        found._release = release
+        found.__dict__.pop("_released", None)
+        return found
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the rows."""
+        return self._release.schema
+
+    @property
+    def rows(self) -> int:
+        """N, public."""
+        return self._release.rows
+
+    @property
+    def method(self) -> str:
+        """Way in which answers are computed."""
+        return f"projection on {self._features} released features"
+
+    def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
+        """Means of functions with their noise; see `Evidence.law`."""
+        label, count = self.schema.label, len(functions)
+        if label is not None and self._classes == 1 and any(label.name in f.columns for f in functions):
+            return _outside(count, f"'{label.name}', the label, was left out")
+        basis = self._basis
+        targets = [self._target(function, basis) for function in functions]
+        whole = _combined(coefficients, targets)
+        deviation = float(whole.held.std())
+        if deviation <= 1e-12:  # a constant
+            return Law(np.array([each.mean for each in targets]), np.zeros((count, count)), 0.0)
+        ridge, unseen = _chosen(whole, basis, self._released)
+        if unseen > _OUTSIDE * deviation:
+            part = min(unseen / deviation, 1.0)
+            return _outside(count, f"its features miss {part:.0%} of what the question varies by")
+        paths = [_path(target, basis, _RIDGES[[ridge]]) for target in targets]
+        flat = np.array([path.weights[0].ravel() for path in paths])
+        means = np.array([_estimates(path, self._released)[0] for path in paths])
+        return Law(means, flat @ flat.T, unseen)
+
+    def mean(self, function: Function) -> float:
+        """Mean of a function where noise and bias are least together; see `Evidence.mean`."""
+        return _best(self._target(function, self._basis), self._basis, self._released)
+
+    def _target(self, function: Function, basis: _Basis) -> _Target:
+        return _target(self._on(function, self._public), self._on(function, self._held), basis)
+
+    def _on(self, function: Function, rows: PublicRows) -> FloatArray:
+        """Values of a function at public rows, for each class, (k, C)."""
+        label, count = self.schema.label, len(rows.table)
+        found = np.empty((count, self._classes))
+        for code in range(self._classes):
+            values = rows.values
+            if label is not None and self._classes > 1:
+                values = {**values, label.name: np.full(count, float(code))}
+            found[:, code] = function.of(values)
+        return found
+
+    @cached_property
+    def _basis(self) -> _Basis:
+        at = self._at(self._public)
+        spectrum, turn = np.linalg.eigh(at.T @ at / len(at))
+        middle, held = turn.T @ at.mean(axis=0), self._at(self._held) @ turn
+        return _Basis(np.maximum(spectrum, 0.0), turn, middle, at, held)
+
+    @cached_property
+    def _released(self) -> FloatArray:
+        """Released features in units of their noise, turned, (J, C)."""
+        parts = [each.mean / max(each.sigma, _LEAST_SIGMA) for each in self._release.embeddings]
+        found: FloatArray = self._basis.turn.T @ np.concatenate(parts)[self._taken]
+        return found
+
+    @cached_property
+    def _public(self) -> PublicRows:
+        return public_rows(self.schema, max(2000, 2 * self._features), 0)
+
+    @cached_property
+    def _held(self) -> PublicRows:
+        return public_rows(self.schema, _HELD, 1)
+
+    def _at(self, rows: PublicRows) -> FloatArray:
+        """Features of public rows in units of their noise, (k, J), those that take part."""
+        points = Domain(self.schema).encode(rows.table)
+        parts = [
+            self._all(points[start : start + _BLOCK])[:, self._taken]
+            for start in range(0, len(points), _BLOCK)
+        ]
+        return np.concatenate(parts)
+
+    def _all(self, points: FloatArray) -> FloatArray:
+        blocks = [
+            phi.of_model(points) / max(each.sigma, _LEAST_SIGMA)
+            for phi, each in zip(self._maps, self._release.embeddings, strict=True)
+        ]
+        return np.concatenate(blocks, axis=1)
+
+    @cached_property
+    def _taken(self) -> IntArray:
+        """Places of the features that take part: of many, those that vary most beside their noise."""
+        count = sum(phi.dimension for phi in self._maps)
+        if count <= MOST_FEATURES:
+            return np.arange(count)
+        points = Domain(self.schema).encode(self._held.table[:_BLOCK])
+        return np.sort(np.argsort(-self._all(points).var(axis=0), kind="stable")[:MOST_FEATURES])
+
+
+def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:
+    return each.map_spec, each.layout, each.sigma, each.rows
+
+
+def _outside(count: int, why: str) -> Law:
+    nothing = np.zeros(count)
+    return Law(nothing, np.diag(nothing), math.nan, f"not in the span of what was released: {why}")
+
+
+def _target(fitted: FloatArray, held: FloatArray, basis: _Basis) -> _Target:
+    against = basis.turn.T @ (basis.at.T @ fitted) / len(fitted)
+    return _Target(against, float(fitted.mean()), fitted, held)
+
+
+def _combined(coefficients: Sequence[float], targets: Sequence[_Target]) -> _Target:
+    pairs = list(zip(coefficients, targets, strict=True))
+    return _Target(
+        np.sum([a * each.against for a, each in pairs], axis=0),
+        float(sum(a * each.mean for a, each in pairs)),
+        np.sum([a * each.fitted for a, each in pairs], axis=0),
+        np.sum([a * each.held for a, each in pairs], axis=0),
+    )
+
+
+def _path(target: _Target, basis: _Basis, ridges: FloatArray = _RIDGES) -> _Path:
+    """Ridge regressions of a function, each with a constant that is not penalised."""
+    shrunk = 1.0 / (basis.spectrum + ridges[:, None] + 1e-14 * basis.spectrum[-1])
+    free = 1.0 - shrunk @ basis.middle**2
+    left = target.mean - ((shrunk * basis.middle) @ target.against).mean(axis=1)
+    constants = np.divide(left, free, out=np.zeros_like(left), where=free > 1e-9)
+    own = target.against - constants[:, None, None] * basis.middle[:, None]
+    weights: FloatArray = own * shrunk[:, :, None]
+    reached = basis.held @ weights.transpose(1, 0, 2).reshape(len(basis.spectrum), -1)
+    reached = reached.reshape(len(basis.held), len(ridges), -1).transpose(1, 0, 2)
+    return _Path(weights, constants, target.held - constants[:, None, None] - reached)
+
+
+def _chosen(target: _Target, basis: _Basis, released: FloatArray) -> tuple[int, float]:
+    """Place of the penalty among _RIDGES, and the bias at it."""
+    path = _path(target, basis)
+    noise, bias = path.noise, np.abs(path.missed).mean(axis=(1, 2))
+    halves = np.array([_half(*each) for each in zip(noise.tolist(), bias.tolist(), strict=True)])
+    for place in np.flatnonzero((bias <= MOST_UNSEEN * noise) & (halves <= _DEAR * halves.min())).tolist():
+        unseen = max(float(bias[place]), _by_release(target, path, place, basis, released))
+        if unseen <= MOST_UNSEEN * float(noise[place]):
+            return place, unseen
+    place = int(halves.argmin())
+    return place, max(float(bias[place]), _by_release(target, path, place, basis, released))
+
+
+def _by_release(target: _Target, path: _Path, place: int, basis: _Basis, released: FloatArray) -> float:
+    """Mean over the private rows of what a penalty misses, in size, as the release has it."""
+    reached = basis.at @ (basis.turn @ path.weights[place]) + path.constants[place]
+    missed = _target(np.abs(target.fitted - reached), np.abs(path.missed[place]), basis)
+    return _best(missed, basis, released)
+
+
+def _best(target: _Target, basis: _Basis, released: FloatArray) -> float:
+    """Mean of a function at the penalty with the least mean squared error over the domain."""
+    path = _path(target, basis)
+    place = int((np.square(path.missed).mean(axis=(1, 2)) + path.noise**2).argmin())
+    value = float(_estimates(path, released)[place])
+    return min(max(value, float(target.held.min())), float(target.held.max()))
+
+
+def _estimates(path: _Path, released: FloatArray) -> FloatArray:
+    found: FloatArray = path.constants + np.einsum("rjc,jc->r", path.weights, released)
+    return found
+
+
+def _half(noise: float, bias: float) -> float:
+    return critical(bias / noise) * noise if noise > 0.0 else bias

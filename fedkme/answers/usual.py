@@ -1,0 +1,53 @@
+"""Ten questions that a schema itself suggests, for the card of a release."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from fedkme.answers.answer import Answer, ask
+from fedkme.answers.evidence import Evidence
+from fedkme.answers.functions import columns_of, names_of
+from fedkme.tables.schema import Schema
+
+MOST = 10
+_SEVERAL = 3
+
+
+def usual_answers(evidence: Evidence) -> list[Answer]:
+    """At most ten answers: shares, means, a mean by class, a correlation."""
+    found: list[Answer] = []
+    for question in usual_questions(evidence.schema):
+        if len(found) < MOST:
+            found += ask(evidence, question)
+    return found[:MOST]
+
+
+def usual_questions(schema: Schema) -> list[str]:
+    """Questions about the first columns of each kind, the label first."""
+    return list(itertools.islice(_questions(schema), MOST))
+
+
+def _named(name: str) -> str:
+    return name if re.fullmatch(r"[^\W\d][\w.-]*", name) else f'"{name}"'
+
+
+def _questions(schema: Schema) -> Iterator[str]:
+    columns = {name: column for name, column in columns_of(schema).items() if '"' not in name}
+    numbers = [_named(name) for name, column in columns.items() if not names_of(column)][:_SEVERAL]
+    tests = [
+        f"{_named(name)} = '{names_of(column)[-1]}'"
+        for name, column in reversed(columns.items())
+        if names_of(column) and "'" not in names_of(column)[-1]
+    ][:_SEVERAL]
+    yield from (f"share({test})" for test in tests)
+    yield from (f"mean({name})" for name in numbers)
+    if tests and numbers:
+        yield f"mean({numbers[0]}) where {tests[0]}"
+    if len(tests) > 1:
+        yield f"share({tests[0]}) where {tests[1]}"
+    if len(numbers) > 1:
+        yield f"corr({numbers[0]}, {numbers[1]})"
+    yield from (f"var({name})" for name in numbers)
+    yield from (f"count({test})" for test in tests)

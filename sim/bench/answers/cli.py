@@ -1,0 +1,114 @@
+"""`fedkme bench answers`: coverage of intervals, as a table and a csv file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedkme.durable import replace
+from fedkme.errors import ConfigError
+from fedkme.verbs import AsJson, console, print_json
+
+Releases = Annotated[int, typer.Option(min=1, help="Releases of each method, of fresh rows.")]
+Rows = Annotated[int, typer.Option(min=100, help="Rows of a release.")]
+Epsilon = Annotated[float, typer.Option(min=0.01, help="Of a release.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of rows and noise.")]
+Methods = Annotated[str, typer.Option(help="Methods by comma; default: all.")]
+Out = Annotated[Path | None, typer.Option(help="Csv file to write, a line for each question and target.")]
+JSON = "a list: method, question, target, releases, tight, held, bounded, bounded_held, none, width"
+
+
+def answers(
+    releases: Releases = 500,
+    rows: Rows = 20_000,
+    epsilon: Epsilon = 1.0,
+    seed: Seed = 0,
+    methods: Methods = "",
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how often the 95 % intervals of `fedkme ask` hold, by the methods' own code and noise."""
+    from sim.bench.answers.coverage import METHODS, covered
+
+    names = [name.strip() for name in methods.split(",")] if methods else list(METHODS)
+    if strange := [name for name in names if name not in METHODS]:
+        raise ConfigError(f"there is no method '{strange[0]}'", f"Methods: {', '.join(METHODS)}.")
+    lines: list[dict[str, Any]] = []
+    screen = console(for_people=not as_json)
+    for name in names:
+
+        def told(number: int, name: str = name) -> None:
+            if number % 50 == 0:
+                screen.print(f"{name}: {number} of {releases} releases")
+
+        for (question, target), tally in covered(
+            METHODS[name], rows, epsilon, releases, seed, told=told
+        ).items():
+            about = {"method": name, "question": question, "target": target, "releases": releases}
+            lines.append({**about, **tally.line()})
+        _show(summaries(lines, [name]), screen)
+        if out is not None:
+            replace(out, csv_of(lines).encode())
+    if as_json:
+        print_json(lines)
+
+
+def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Lines as csv."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def summaries(lines: Iterable[Mapping[str, Any]], methods: Sequence[str]) -> list[tuple[str, ...]]:
+    """Coverage of each method over all its questions, as cells.
+
+    Args:
+        lines: as `fedkme bench answers` writes them; numbers may be text.
+        methods: in order.
+    """
+    found: list[tuple[str, ...]] = []
+    for method in methods:
+        own = [each for each in lines if each["method"] == method]
+        tight, held, bounded, bounded_held = (
+            sum(int(each[key]) for each in own) for key in ("tight", "held", "bounded", "bounded_held")
+        )
+        shares = [
+            int(each["held"]) / n for each in own if (n := int(each["tight"])) > int(each["releases"]) / 2
+        ]
+        found.append(
+            (
+                method,
+                str(own[0]["releases"]),
+                _share(held, tight),
+                f"{min(shares):.1%} to {max(shares):.1%}" if shares else "-",
+                str(len(shares)),
+                _share(bounded_held, bounded),
+                str(sum(1 for each in own if int(each["none"]) > int(each["releases"]) / 2)),
+            )
+        )
+    return found
+
+
+HEADER = ("method", "releases", "hold", "by question", "questions", "bounded hold", "not in the span")
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+def _show(rows: Sequence[tuple[str, ...]], screen: Any) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(*HEADER, box=SIMPLE)
+    for row in rows:
+        table.add_row(*row)
+    screen.print(table)

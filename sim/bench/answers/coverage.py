@@ -1,0 +1,182 @@
+"""Releases of fresh rows by the methods themselves, and how often the intervals of their answers hold.
+
+Each release is of rows drawn anew from the population, with noise drawn anew, by the method's own `ask`: the
+code that a curator runs. Nothing is trained, since answers come from the release alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from curator.releases import joint
+from curator.releases.joint import JointRelease
+from curator.releases.method import NoisyTable, make_method
+from fedkme.answers.answer import BOUNDED, Answer, Target, ask, in_rows
+from fedkme.answers.evidence import Evidence
+from fedkme.answers.folder import evidence_of
+from fedkme.answers.sums import SumEvidence
+from fedkme.features.sums import Layout
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.sums import PooledRelease
+from fedkme.releases.counts import PROTOCOL
+from fedkme.releases.file import from_bytes
+from fedkme.releases.settings import release_settings
+from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.table import Table
+from sim.bench.answers.population import QUESTIONS, SCHEMA, sampled
+
+METHODS: Mapping[str, dict[str, Any]] = {
+    "marginals (AIM)": {"kind": "marginals", "mechanism": "aim", "ways": 2},
+    "marginals (MST)": {"kind": "marginals", "mechanism": "mst"},
+    "marginals (columns)": {"kind": "marginals", "mechanism": "independent"},
+    "merf": {"kind": "merf", "features": 200},
+    "hermite": {"kind": "hermite", "sum_order": 30, "epochs": 4},
+    "balog1": {"kind": "balog1", "points": 100, "z": {"kind": "gaussian"}},
+    "balog2": {"kind": "balog2", "features": 200},
+}
+"""Methods with their settings; features are fewer than by default, so that 500 releases take minutes."""
+_LARGE = 2_000_000
+
+
+@dataclass(slots=True)
+class Tally:
+    """Intervals of one question by one method.
+
+    Attributes:
+        tight: answers whose unseen part does not show, which are to hold with 95 %.
+        held: how many of them held.
+        bounded: answers that say so, which are to hold with 95 % at least.
+        bounded_held: how many of them held.
+        unanswered: answers without an interval.
+        widths: of all intervals.
+    """
+
+    tight: int = 0
+    held: int = 0
+    bounded: int = 0
+    bounded_held: int = 0
+    unanswered: int = 0
+    widths: list[float] = field(default_factory=list)
+
+    def add(self, answer: Answer, truth: float) -> None:
+        """Count an answer."""
+        if math.isnan(answer.low):
+            self.unanswered += 1
+            return
+        holds = answer.low <= truth <= answer.high
+        self.widths.append(answer.high - answer.low)
+        if BOUNDED in answer.method:
+            self.bounded, self.bounded_held = self.bounded + 1, self.bounded_held + holds
+        else:
+            self.tight, self.held = self.tight + 1, self.held + holds
+
+    def line(self) -> dict[str, int | float]:
+        """The counts, and the median width, as a file has them."""
+        width = float(f"{np.median(self.widths):.4g}") if self.widths else math.nan
+        counts = {"tight": self.tight, "held": self.held, "bounded": self.bounded}
+        return {**counts, "bounded_held": self.bounded_held, "none": self.unanswered, "width": width}
+
+
+class Pooled:
+    """Rows of all owners as a method asks for them, with simulated noise that it alone draws."""
+
+    exact_sums = True
+    noise_ratio = 1.0
+    owners = 5
+
+    def __init__(self, table: Table, seed: int) -> None:
+        self._table, self._seed, self._drawn = table, seed, 0
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return len(self._table)
+
+    @property
+    def noise(self) -> NoiseSource:
+        """Noise of the next question."""
+        self._drawn += 1
+        return simulated(self._seed, "curator", f"question-{self._drawn}")
+
+    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """Sums of a question with noise, as a trusted curator adds it."""
+        vector = SumVector(query, SCHEMA)
+        sums = vector.sums(vector.of(self._table), self.rows)
+        return joint.release(vector.maps, sums, query.layout, self.rows, release, self.noise, query.counts)
+
+    async def exact(self, query: SumQuery) -> JointRelease:
+        """Sums of a question as they are."""
+        return await self.joint(query, None)
+
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+        """Counts, with noise where sigmas are given."""
+        vector = SumVector(SumQuery((), Layout(), marginals=marginals), SCHEMA)
+        exact = vector.tables(vector.of(self._table))
+        if sigmas is None:
+            return [(counts, 0.0) for counts in exact]
+        noise = self.noise
+        return [(c + noise.gaussian(s, c.size), s) for c, s in zip(exact, sigmas, strict=True)]
+
+
+def evidences(
+    settings: Mapping[str, Any], rows: int, epsilon: float, releases: int, seed: int
+) -> Iterator[tuple[Table, Evidence]]:
+    """Fresh rows and what a release of them knows, again and again."""
+    method = make_method(release_settings({**settings, "epsilon": epsilon}), SCHEMA, None, 1)
+    first: SumEvidence | None = None
+    for number in range(releases):
+        table = sampled(rows, np.random.default_rng([seed, number]))
+        kept = asyncio.run(method.ask(Pooled(table, seed * 1_000_003 + number)))
+        if settings["kind"] == PROTOCOL:
+            yield table, evidence_of(kept)
+            continue
+        stored = from_bytes(kept)
+        evidence = SumEvidence(stored) if first is None else first.beside(stored)
+        yield table, evidence
+        first = first or evidence
+
+
+def covered(
+    settings: Mapping[str, Any],
+    rows: int,
+    epsilon: float,
+    releases: int,
+    seed: int,
+    questions: Sequence[str] = QUESTIONS,
+    told: Callable[[int], None] = lambda number: None,
+) -> dict[tuple[str, Target], Tally]:
+    """Intervals of every question by one method, each about what it is about by default.
+
+    Args:
+        settings: of the method.
+        rows: N of each release.
+        epsilon: of each release.
+        releases: how many.
+        seed: of rows and noise.
+        questions: to ask.
+        told: hears the number of each release that is done.
+    """
+    tallies: defaultdict[tuple[str, Target], Tally] = defaultdict(Tally)
+    of_all = _of_population(tuple(questions))
+    for number, (table, evidence) in enumerate(evidences(settings, rows, epsilon, releases, seed)):
+        of_rows = in_rows(list(questions), table, SCHEMA)
+        for answer, *truths in zip(ask(evidence, list(questions)), of_rows, of_all, strict=True):
+            truth = truths[answer.target == "population"]
+            tallies[f"{answer.question} {answer.group}".strip(), answer.target].add(answer, truth)
+        told(number + 1)
+    return dict(tallies)
+
+
+@cache
+def _of_population(questions: tuple[str, ...]) -> list[float]:
+    """Answers of a sample that is a hundred times as large."""
+    return in_rows(list(questions), sampled(_LARGE, np.random.default_rng(99)), SCHEMA)

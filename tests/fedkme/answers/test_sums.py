@@ -1,0 +1,91 @@
+"""Answers from released sums: a projection that no row has touched, and noise whose law is exact."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.answers.answer import Answer, ask
+from fedkme.answers.sums import SumEvidence
+from fedkme.errors import ConfigError
+from fedkme.releases.file import StoredRelease, from_bytes
+from tests.fedkme.answers.people import people, released
+
+TABLE = people()
+AGE, INCOME, VISITS, SEX, REGION = TABLE.values.T
+HERMITE: dict[str, Any] = {"kind": "hermite", "sum_order": 30, "epochs": 4}
+
+
+def stored(**settings: Any) -> StoredRelease:
+    pytest.importorskip("jax")
+    return from_bytes(released(**settings))
+
+
+def one(evidence: SumEvidence, question: str) -> Answer:
+    (answer,) = ask(evidence, question)
+    return answer
+
+
+def test_what_is_in_the_span_is_answered_and_what_is_not_is_said() -> None:
+    evidence = SumEvidence(stored(**HERMITE))
+    labels = TABLE.labels
+    assert labels is not None
+    for question, truth in {
+        "mean(age)": AGE.mean(),
+        "mean(income)": INCOME.mean(),
+        "share(sex = 'male')": SEX.mean(),
+        "count(ill = 'yes' and sex = 'male')": (SEX * labels).sum(),
+        "mean(visits) by ill": VISITS[labels == 0].mean(),
+        "var(visits)": VISITS.var(),
+    }.items():
+        answer, *_ = ask(evidence, question, "rows")
+        assert abs(answer.estimate - truth) < answer.high - answer.low, question  # four deviations
+        assert answer.high - answer.low < 0.1 * max(abs(truth), 1.0) + 6 * answer.noise
+    steep = one(evidence, "share(income > 50 and age < 30 and visits = 0)")
+    assert math.isnan(steep.low)
+    assert "not in the span of what was released: its features miss" in steep.method
+
+
+def test_a_release_without_the_label_says_that_it_was_left_out() -> None:
+    evidence = SumEvidence(stored(kind="balog1", points=60, z={"kind": "gaussian"}))
+    assert all("'ill', the label, was left out" in each.method for each in ask(evidence, "mean(age) by ill"))
+    assert not math.isnan(one(evidence, "mean(age)").low)
+
+
+def test_the_noise_of_an_answer_is_that_of_the_release() -> None:
+    # Noise is added again and again to the same sums: the estimate spreads by what the answer says.
+    first = stored(**HERMITE)
+    evidence = SumEvidence(first)
+    said, rng = one(evidence, "mean(age)").noise, np.random.default_rng(3)
+    found = []
+    for _ in range(200):
+        noisy = tuple(
+            replace(each, mean=each.mean + rng.normal(0.0, each.sigma, each.mean.shape))
+            for each in first.embeddings
+        )
+        found.append(one(evidence.beside(replace(first, embeddings=noisy)), "mean(age)").estimate)
+    # chi^2 with 199 degrees of freedom: a ratio outside has a chance of 1e-4.
+    assert 0.81 < np.std(found, ddof=1) / said < 1.21
+
+
+def test_evidence_of_other_noise_is_computed_anew() -> None:
+    first = stored(**HERMITE)
+    other = replace(first, embeddings=tuple(replace(each, sigma=2 * each.sigma) for each in first.embeddings))
+    evidence = SumEvidence(first)
+    with pytest.raises(ConfigError, match="other noise"):
+        evidence.beside(other)
+    assert (
+        one(SumEvidence(other), "share(sex = 'male')").noise
+        > 1.3 * one(evidence, "share(sex = 'male')").noise
+    )
+
+
+def test_a_release_without_noise_is_known_to_what_its_features_miss() -> None:
+    exact = stored(**HERMITE, epsilon="inf")
+    answer = one(SumEvidence(exact), "mean(age)")
+    assert answer.noise < 1e-6
+    assert abs(answer.estimate - AGE.mean()) < 0.05
