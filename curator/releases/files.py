@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
+from fedkme.answers.card import usual_answers
 from fedkme.answers.sums import SumEvidence
-from fedkme.answers.usual import usual_answers
 from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease

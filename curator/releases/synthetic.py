@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedkme.answers.answer import Answer
-from fedkme.answers.text import rounded, rows_of
+from fedkme.answers.card import rounded, rows_of
 from fedkme.errors import MissingDependencyError
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of

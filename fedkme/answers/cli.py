@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from fedkme.answers.answer import Answer, Target
+from fedkme.answers.card import rows_of
 from fedkme.answers.grammar import CALLS
-from fedkme.answers.text import rows_of
 from fedkme.verbs import AsJson, console, epilog, print_json
 
 app = typer.Typer(

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,15 +30,15 @@ from numpy.typing import NDArray
 
 from fedkme.answers.answer import MOST_UNSEEN
 from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function
+from fedkme.answers.functions import Function, values_of
 from fedkme.answers.intervals import critical
-from fedkme.answers.public import PublicRows, public_rows
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Category, Schema
+from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -52,6 +52,37 @@ _RIDGES: FloatArray = np.logspace(4, -12, 33)
 _LEAST_SIGMA = 1e-9
 _HELD = 1000
 _BLOCK = 200
+_EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
+"""Parts of the values of a number that lie evenly, at the lower bound, at the upper; the rest is near the
+lower, as skewed columns are."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PublicRows:
+    """Rows as a table of the schema has them, (k, c), and their columns by name."""
+
+    table: FloatArray
+    values: Mapping[str, FloatArray]
+
+
+def public_rows(schema: Schema, count: int, stream: int) -> PublicRows:
+    """Rows drawn from the domain, each column by itself: the same for the same schema, count and stream."""
+    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA5, stream])))
+    drawn: list[FloatArray] = []
+    for column in schema.columns:
+        for _ in range(column.count):
+            if isinstance(column, Category):
+                drawn.append(rng.integers(0, len(column.categories), count).astype(np.float64))
+                continue
+            low, high = column.bounds
+            kind, place = rng.random(count), rng.random(count)
+            place = np.where(kind < _EVEN, place, place**3)
+            place = np.where((kind >= _EVEN) & (kind < _EVEN + _LOW), 0.0, place)
+            place = np.where((kind >= _EVEN + _LOW) & (kind < _EVEN + _LOW + _HIGH), 1.0, place)
+            values = low + place * (high - low)
+            drawn.append(np.rint(values) if column.integer else values)
+    table = np.column_stack(drawn)
+    return PublicRows(table, values_of(Table(table), schema))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -169,8 +200,11 @@ class SumEvidence:
         return Law(means, flat @ flat.T, unseen)
 
     def mean(self, function: Function) -> float:
-        """Mean of a function where noise and bias are least together; see `Evidence.mean`."""
-        return _best(self._target(function, self._basis), self._basis, self._released)
+        """Mean of a function where noise and bias are least together; see `Evidence.mean`.
+
+        At least what it may be off by: a variance that the release hardly sees is not taken for 0.
+        """
+        return max(_best(self._target(function, self._basis), self._basis, self._released))
 
     def _target(self, function: Function, basis: _Basis) -> _Target:
         return _target(self._on(function, self._public), self._on(function, self._held), basis)
@@ -288,15 +322,17 @@ def _by_release(target: _Target, path: _Path, place: int, basis: _Basis, release
     """Mean over the private rows of what a penalty misses, in size, as the release has it."""
     reached = basis.at @ (basis.turn @ path.weights[place]) + path.constants[place]
     missed = _target(np.abs(target.fitted - reached), np.abs(path.missed[place]), basis)
-    return _best(missed, basis, released)
+    return _best(missed, basis, released)[0]
 
 
-def _best(target: _Target, basis: _Basis, released: FloatArray) -> float:
-    """Mean of a function at the penalty with the least mean squared error over the domain."""
+def _best(target: _Target, basis: _Basis, released: FloatArray) -> tuple[float, float]:
+    """Mean of a function at the penalty with the least mean squared error over the domain, and its root."""
     path = _path(target, basis)
-    place = int((np.square(path.missed).mean(axis=(1, 2)) + path.noise**2).argmin())
+    risks = np.square(path.missed).mean(axis=(1, 2)) + path.noise**2
+    place = int(risks.argmin())
     value = float(_estimates(path, released)[place])
-    return min(max(value, float(target.held.min())), float(target.held.max()))
+    inside = min(max(value, float(target.held.min())), float(target.held.max()))
+    return inside, math.sqrt(float(risks[place]))
 
 
 def _estimates(path: _Path, released: FloatArray) -> FloatArray:

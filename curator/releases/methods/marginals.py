@@ -22,8 +22,8 @@ from curator.releases.marginals.pooled import PAIR_CELLS, independent, mst
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard
+from fedkme.answers.card import usual_answers
 from fedkme.answers.counts import CountEvidence
-from fedkme.answers.usual import usual_answers
 from fedkme.errors import ConfigError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, IntArray, marginal_cells

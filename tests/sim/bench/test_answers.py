@@ -19,6 +19,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "marginals (MST)": {"kind": "marginals", "mechanism": "mst"},
     "hermite": {"kind": "hermite", "sum_order": 20, "epochs": 3},
     "merf": {"kind": "merf", "features": 100},
+    "moments": {"kind": "moments"},
     "balog1": {"kind": "balog1", "points": 80, "z": {"kind": "gaussian"}},
     "balog2": {"kind": "balog2", "features": 100},
 }
@@ -33,19 +34,25 @@ def test_intervals_hold_as_often_as_they_say_and_shorter_ones_do_not(method: str
     pytest.importorskip("mbi")
     (truth,) = [in_rows(ASKED, sampled(400_000, np.random.default_rng(99)), SCHEMA)]
     held = half = total = 0
+    bounded: list[bool] = []
     for table, evidence in evidences(SMALL[method], 4000, 1.0, RELEASES, 5):
         of_rows = in_rows(ASKED, table, SCHEMA)
         for answer, rows, population in zip(ask(evidence, ASKED), of_rows, truth, strict=True):
             right = rows if answer.target == "rows" else population
             assert not np.isnan(answer.low) or "not in the span" in answer.method
-            if np.isnan(answer.low) or BOUNDED in answer.method:
+            if np.isnan(answer.low):
+                continue
+            if BOUNDED in answer.method:
+                bounded.append(answer.low <= right <= answer.high)
                 continue
             length = answer.high - answer.low
             held, total = held + (answer.low <= right <= answer.high), total + 1
             half += abs(right - answer.estimate) <= length / 4
-    assert total >= 2 * RELEASES
-    assert 0.90 <= held / total <= 0.99
-    assert half / total < 0.85
+    assert total + len(bounded) >= 2 * RELEASES
+    assert not bounded or np.mean(bounded) >= 0.93  # they say: with 95 % at least
+    if total >= 2 * RELEASES:
+        assert 0.90 <= held / total <= 0.99
+        assert half / total < 0.85
 
 
 def test_the_table_of_coverage_is_that_of_its_file() -> None:

@@ -1,10 +1,13 @@
-"""Ten questions that a schema itself suggests, for the card of a release."""
+"""Answers as text, and the ten that a data card has without being asked."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.evidence import Evidence
@@ -16,7 +19,7 @@ _SEVERAL = 3
 
 
 def usual_answers(evidence: Evidence) -> list[Answer]:
-    """At most ten answers: shares, means, a mean by class, a correlation."""
+    """Answers to the usual questions, ten at most: shares, means, a correlation."""
     found: list[Answer] = []
     for question in usual_questions(evidence.schema):
         if len(found) < MOST:
@@ -51,3 +54,33 @@ def _questions(schema: Schema) -> Iterator[str]:
         yield f"corr({numbers[0]}, {numbers[1]})"
     yield from (f"var({name})" for name in numbers)
     yield from (f"count({test})" for test in tests)
+
+
+def rows_of(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
+    """Answers as cells of a table, method aside."""
+    return [
+        (
+            answer.question,
+            answer.group,
+            _text(answer.estimate),
+            "none" if math.isnan(answer.low) else f"{_text(answer.low)} to {_text(answer.high)}",
+            *(_text(part) for part in (answer.noise, answer.sampling, answer.unseen)),
+            answer.target,
+        )
+        for answer in answers
+    ]
+
+
+def rounded(answer: Answer) -> dict[str, Any]:
+    """Values of an answer, to six digits; None where there is none."""
+    return {name: _plain(value) for name, value in asdict(answer).items()}
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else float(f"{value:.6g}")
+
+
+def _text(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from curator.releases.method import make_method
+from fedkme.answers.card import usual_questions
 from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of
-from fedkme.answers.usual import usual_questions
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Numeric, Schema
 from tests.fedkme.answers.people import Drawing, people, schema
