@@ -36,8 +36,9 @@ _COMMON: list[tuple[str, Any]] = [
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
-    # without this, gRPC answers a client that pings more often than every 300 s with 'too many pings'
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", _PING_MS // 3),
+    # without this, gRPC takes pings more often than every 300 s for abuse, 'too many pings', and cuts off a
+    # client to whom it said nothing for two minutes; the name is not that of the C macro
+    ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 3),
     ("grpc.max_concurrent_streams", 100),  # of one connection; a party needs two
     ("grpc.max_connection_idle_ms", 120_000),  # connections without a call; an owner's has one all the time
     ("grpc.server_handshake_timeout_ms", 20_000),
