@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +14,6 @@ from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
 from sim.sweep.cli import sweep_command
-
-if TYPE_CHECKING:
-    from sim.watch import SimulationWatch
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -72,11 +68,12 @@ def run(
     from sim.report.progress import make_progress
     from sim.report.write import print_summary
     from sim.run import simulate
+    from sim.watch import page_of
 
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
     progress = make_progress(sys.stderr)
-    with _page() if watch else contextlib.nullcontext() as page, alive(progress.note):
+    with page_of() if watch else contextlib.nullcontext() as page, alive(progress.note):
         directory, metrics = simulate(settings, out, progress, watch=page)
     report = directory / "report.html"
     if as_json:
@@ -87,17 +84,6 @@ def run(
             typer.echo(f"rows with names and weights: {table}")
         typer.echo(f"report: {report}")
     raise typer.Exit(metrics["code"])
-
-
-@contextlib.contextmanager
-def _page() -> Iterator[SimulationWatch]:
-    """Serve a page of what goes on inside, and say where."""
-    from sim.watch import SimulationWatch, watching
-
-    watch = SimulationWatch()
-    with watching(watch) as address:
-        typer.echo(f"watch it at {address}", err=True)
-        yield watch
 
 
 app.command(

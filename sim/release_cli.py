@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,7 @@ Secure = Annotated[
 Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
 Colluders = Annotated[int, typer.Option(help="Owners that may side with the curator.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the method.")
 ]
@@ -77,11 +79,12 @@ def _add(method: str, text: str) -> None:
         colluders: Colluders = 0,
         out: Out = None,
         assignments: Set = None,
+        watch: WatchOption = False,
         as_json: AsJson = False,
     ) -> None:
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
         trust = _trust(secure, dropouts, colluders)
-        _run(method, scenario, [*_keys(given), *trust, *(assignments or [])], out, as_json)
+        _run(method, scenario, [*_keys(given), *trust, *(assignments or [])], out, watch, as_json)
 
     verb.__doc__ = text
     app.command(method, cls=MethodCommand, epilog=epilog_of(method))(verb)
@@ -110,12 +113,13 @@ def auto(
     dropouts: Dropouts = 0,
     out: Out = None,
     assignments: Set = None,
+    watch: WatchOption = False,
     as_json: AsJson = False,
 ) -> None:
     """Release by the method that public facts speak for; the plan is printed, and kept in metrics.json."""
     given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows}
     changes = [*_keys(given), *_trust(secure, dropouts, 0), *(assignments or [])]
-    _run(AUTO, scenario, changes, out, as_json, task)
+    _run(AUTO, scenario, changes, out, watch, as_json, task)
 
 
 for _method in METHODS.table():
@@ -123,12 +127,19 @@ for _method in METHODS.table():
 
 
 def _run(
-    method: str, scenario: str, assignments: list[str], out: Path | None, as_json: bool, task: Task = "rows"
+    method: str,
+    scenario: str,
+    assignments: list[str],
+    out: Path | None,
+    watch: bool,
+    as_json: bool,
+    task: Task = "rows",
 ) -> None:
     from sim.release_config import load_planned, load_release
     from sim.releases import simulate_release
     from sim.report.alive import alive
     from sim.report.release_progress import ReleaseProgress
+    from sim.watch import page_of
 
     shown, parties, plan = ReleaseProgress(sys.stderr), None, None
     if method == AUTO:
@@ -137,8 +148,8 @@ def _run(
         )
     else:
         settings = load_release(method, scenario, assignments)
-    with alive(shown.note):
-        directory, metrics = simulate_release(settings, out, shown, parties, plan)
+    with page_of() if watch else contextlib.nullcontext() as page, alive(shown.note):
+        directory, metrics = simulate_release(settings, out, shown, parties, plan, page)
     if as_json:
         print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
     else:

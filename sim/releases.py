@@ -27,7 +27,7 @@ from sim.config import plain
 from sim.engines.children import Event as Said
 from sim.engines.inprocess import KeptRecords, release_in_process
 from sim.engines.opening import opened
-from sim.engines.processes import Folders, Launch
+from sim.engines.processes import ANY_PORT, Folders, Launch, Watch
 from sim.engines.run_folder import make_run_directory, read_record, write_ledgers, write_schema
 from sim.evaluation.releases import evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
@@ -36,6 +36,7 @@ from sim.report.release_progress import ReleaseFollower
 from sim.report.write import write_report
 from sim.run import check_names
 from sim.scenarios import Scenario, build_scenario
+from sim.watch import SimulationWatch
 
 
 def simulate_release(
@@ -44,6 +45,7 @@ def simulate_release(
     shown: ReleaseFollower,
     scenario: Scenario | None = None,
     plan: ReleasePlan | None = None,
+    watch: SimulationWatch | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a release in `out`, or the next free folder under runs/; returns the folder and its metrics.
 
@@ -53,6 +55,7 @@ def simulate_release(
         shown: follows the run.
         scenario: rows of a program that calls; by default those that the settings name.
         plan: by which the method was chosen; None where somebody named it.
+        watch: what a page shows of it.
 
     Returns:
         The run's folder and its metrics.
@@ -78,11 +81,13 @@ def simulate_release(
         engine = _processes if settings.engine == "processes" else _in_process
         failure: FedkmeError | None = None
         try:
-            interrupts.run(engine(scenario, settings, directory, shown))
+            interrupts.run(engine(scenario, settings, directory, shown, watch))
         except FedkmeError as error:
             failure = error
         finally:
             shown.close()
+            if watch is not None:
+                watch.finish(directory, "The run is over; its rows are held against the owners'.")
         record = read_record(directory)
         if record is None:
             raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
@@ -91,6 +96,8 @@ def simulate_release(
             metrics["plan"] = plan.to_json()
         (directory / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
         write_report(directory)
+        if watch is not None:
+            watch.finish(directory, f"Report: {directory / 'report.html'}", over=True)
     if failure is not None:
         raise failure
     return directory, metrics
@@ -108,17 +115,25 @@ class ReleaseLaunch(Launch):
     """A release by processes."""
 
     def __init__(
-        self, scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseFollower
+        self,
+        scenario: Scenario,
+        settings: ReleaseSimulation,
+        directory: Path,
+        shown: ReleaseFollower,
+        watch: Watch | None = None,
     ) -> None:
+        """Begin before anything is started; `watch` hears the curator, which then has a page."""
         super().__init__(settings.tls, directory, shown.warn)
         self._scenario = scenario
         self._settings = settings
         self._shown = shown
+        self._watch = watch
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
         folders = Folders(self._scenario, self._settings, scratch, self.directory, self.authority)
-        commands = folders.servers(release=self._settings.pooling)
+        page = None if self._watch is None else ANY_PORT
+        commands = folders.servers(page, release=self._settings.pooling)
         consumer = ReleaseConsumerSettings(
             **folders.common("consumer"),
             curator="-",
@@ -130,6 +145,8 @@ class ReleaseLaunch(Launch):
 
     @override
     def hear(self, event: Said) -> None:
+        if self._watch is not None and event["party"] == "curator":
+            self._watch.hear(event["event"], event)
         match event["event"]:
             case "run":
                 self._shown.note(f"{event['owners']} owners are ready")
@@ -138,15 +155,25 @@ class ReleaseLaunch(Launch):
 
 
 async def _processes(
-    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseFollower
+    scenario: Scenario,
+    settings: ReleaseSimulation,
+    directory: Path,
+    shown: ReleaseFollower,
+    watch: SimulationWatch | None,
 ) -> None:
-    await ReleaseLaunch(scenario, settings, directory, shown).run()
+    await ReleaseLaunch(scenario, settings, directory, shown, watch).run()
 
 
 async def _in_process(
-    scenario: Scenario, settings: ReleaseSimulation, directory: Path, shown: ReleaseFollower
+    scenario: Scenario,
+    settings: ReleaseSimulation,
+    directory: Path,
+    shown: ReleaseFollower,
+    watch: SimulationWatch | None,
 ) -> None:
     def hear(event: str, **fields: Any) -> None:
+        if watch is not None:
+            watch.hear(event, fields)
         match event:
             case "run":
                 shown.note(f"{fields['owners']} owners are ready")
@@ -158,6 +185,8 @@ async def _in_process(
     records = KeptRecords()
     asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
     async with opened(scenario, settings, shown.note) as market:
+        if watch is not None:
+            watch.take(market.curator, tuple(market.owners), directory)
         try:
             await release_in_process(market, asked, settings.pooling, records, hear)
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from fedkme.store.memory import MemoryStore
 from fedkme.watch.place import PageAddress
 from fedkme.watch.reading import read_watched
 from fedkme.watch.server import shown
-from fedkme.watch.state import Lane, Watched
+from fedkme.watch.state import Lane, RunState, Watched
 from sim.engines.processes import ANY_PORT
 from sim.engines.run_folder import read_record
 
@@ -78,7 +79,9 @@ class SimulationWatch:
         with self._lock:
             self._source = None
             record = read_record(directory)
-            if record is not None and self._last.runs:
+            if record is not None:
+                if not self._last.runs:  # it was over before it was ever looked at
+                    self._last = replace(self._last, runs=(_unseen(record),))
                 self._last = _finished(self._last, record, directory)
             self._last = replace(self._last, at=time.time(), note=words, over=over)
 
@@ -94,23 +97,55 @@ def watching(watch: SimulationWatch) -> Iterator[str]:
         yield address
 
 
+@contextlib.contextmanager
+def page_of() -> Iterator[SimulationWatch]:
+    """Serve a page of what goes on inside, and say where on standard error."""
+    watch = SimulationWatch()
+    with watching(watch) as address:
+        print(f"watch it at {address}", file=sys.stderr, flush=True)
+        yield watch
+
+
+def _unseen(record: Mapping[str, Any]) -> RunState:
+    """The state of a run of which nothing is known but its record."""
+    lanes = tuple(Lane(owner, "done") for owner in sorted(record["owner_rows"]))
+    lost = tuple(Lane(fault["owner"], "lost", fault["line"]) for fault in record["faults"])
+    kept = tuple(lane for lane in lanes if lane.owner not in {each.owner for each in lost})
+    kind = record["protocol"] if record.get("kind") == "release" else "summary"
+    opened = time.time()
+    rounds = record.get("rounds", 0)
+    return RunState(
+        record["run"],
+        record["consumer"],
+        kind,
+        record["status"],
+        opened,
+        protocol=record["protocol"],
+        wanted=record.get("p", 0),
+        rounds=rounds,
+        fraction=1.0 if kind != "summary" and record["status"] == "complete" else None,
+        lanes=(*kept, *lost),
+    )
+
+
 def _finished(last: Watched, record: Mapping[str, Any], directory: Path) -> Watched:
     """The state of a run that is over, by its record and the curator's ledger."""
     figures, run = _figures(directory / "ledger.jsonl"), last.runs[0]
+    accessed: Mapping[str, int] = record.get("accessed", {})  # no row leaves in a release
     faults = {fault["owner"] for fault in record["faults"]}
     lanes = tuple(
         replace(lane, rows=record["owner_rows"].get(lane.owner, lane.rows), seen=rows, since=None, due=None)
         if lane.owner in faults
         else Lane(lane.owner, "done", rows=record["owner_rows"].get(lane.owner), seen=rows)
         for lane in run.lanes
-        for rows in [record["accessed"].get(lane.owner, 0)]
+        for rows in [accessed.get(lane.owner, 0)]
     )
-    rows, now = sum(record["accessed"].values()), time.time()
+    rows, now = sum(accessed.values()), time.time()
     over = replace(
         run,
         status=record["status"],
         ended=run.ended or now,
-        done=record["rounds"],
+        done=record.get("rounds", 0),
         reason=record["reason"] or "",
         lanes=lanes,
         came=run.came if run.rows == rows else (*run.came, (now, rows)),

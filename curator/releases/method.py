@@ -54,6 +54,14 @@ class SumOracle(Protocol):
         """Trust of owners in the curator with exact sums, so that a mechanism may select by them."""
         ...
 
+    @property
+    def tell(self) -> Tell:
+        """Function that hears how far a method is between its questions; any thread may call it.
+
+        It hears of what is released alone, since the consumer does too. Where the run is over it raises.
+        """
+        ...
+
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """All sums of a question with noise, as one Gaussian release.
 

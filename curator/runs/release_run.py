@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from curator.releases.method import Finished, Method, make_method
+from curator.releases.method import Finished, Method, Tell, make_method
 from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.queue import Run, Status
@@ -117,10 +117,17 @@ class ReleaseRun:
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
         run.tell(StageProgress("pooling", f"asking {len(self.sessions)} owners"))
 
+        abandoned, tell = self._told()
+
         async def ask(sums: OwnerSums, settle: Settle) -> bytes:
+            sums.tell = tell
             record.owner_rows = await sums.invite()
             sums.restore(self._answers, lambda answer: settle(partial(self._keep, answer)))
-            release = await method.ask(sums)
+            try:
+                release = await method.ask(sums)
+            except asyncio.CancelledError:
+                abandoned.set()
+                raise
             record.owner_rows = sums.contributions or record.owner_rows
             return release
 
@@ -155,9 +162,18 @@ class ReleaseRun:
 
     async def _finish(self, method: Method, release: bytes) -> Finished:
         """Post-processing, beside the loop that serves everybody else."""
+        abandoned, tell = self._told()
+        try:
+            return await beside(method.finish, release, tell)
+        except asyncio.CancelledError:
+            abandoned.set()
+            raise
+
+    def _told(self) -> tuple[threading.Event, Tell]:
+        """Make what hears, in a thread, how far a method is; once the event is set it raises."""
         run, loop, abandoned = self._run, asyncio.get_running_loop(), threading.Event()
 
-        def tell(stage: str, line: str, fraction: float) -> None:  # in the thread
+        def tell(stage: str, line: str, fraction: float) -> None:
             if abandoned.is_set():  # or it would train to the end, and this process wait for it
                 raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
             loop.call_soon_threadsafe(run.tell, StageProgress(stage, line, fraction))
@@ -166,11 +182,7 @@ class ReleaseRun:
             )
             loop.call_soon_threadsafe(report)
 
-        try:
-            return await beside(method.finish, release, tell)
-        except asyncio.CancelledError:
-            abandoned.set()
-            raise
+        return abandoned, tell
 
     def stop(self, error: FedkmeError, status: Status) -> None:
         """Note why the run ended without a release."""

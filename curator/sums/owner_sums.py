@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from curator.owners.roster import Fault
 from curator.releases import joint
 from curator.releases.joint import JointRelease
-from curator.releases.method import NoisyTable
+from curator.releases.method import NoisyTable, Tell
 from curator.sums.answers import Answers, NoisyAnswer, answer_tables, answered_release, question_of
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
@@ -51,7 +51,10 @@ class OwnerSums:
     Attributes:
         drawn: numbers of the curator's noise that went into a sketch and tables of counts.
         answers: noisy tables from which further questions follow.
+        tell: hears how far a method is; nobody does by default.
     """
+
+    tell: Tell
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class OwnerSums:
         self._noise = noise_for(PURPOSE)
         self.drawn = 0
         self.answers = Answers()
+        self.tell = _silent
 
     @property
     def rows(self) -> int:
@@ -351,6 +355,10 @@ class OwnerSums:
         factor = 2 ** math.ceil(math.log2(LEAST_SHARE / share))
         weights = tuple(weight * factor for weight in vector.weights)
         return SumVector(replace(query, weights=weights), self._schema, vector.maps)
+
+
+def _silent(stage: str, line: str, fraction: float) -> None:
+    """Report no progress."""
 
 
 def _no_exact_sums() -> ConfigError:

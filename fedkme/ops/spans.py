@@ -13,6 +13,6 @@ def span(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def left(done: int, total: int, seconds: float) -> str:
+def left(done: float, total: float, seconds: float) -> str:
     """Words for how long the rest takes, if it goes on as it went for `seconds`."""
     return f"about {span(seconds / done * (total - done))} left" if done else "the time left is not known yet"

@@ -24,6 +24,7 @@ class CallProgress:
 
     def __init__(self, words: str, shown: bool) -> None:
         self._bar: Any = _bar(words) if shown else None
+        self._stage = ""
         self._warnings: list[str] = []
 
     def started(self, K: int, p: int) -> None:
@@ -35,7 +36,10 @@ class CallProgress:
         self._at(int(record["round"]), None, f"{record['accessed']} rows accessed")
 
     def stage(self, stage: str, line: str, fraction: float) -> None:
-        """Show how far a release is."""
+        """Show how far a release is; the time left is that of the stage."""
+        if stage != self._stage and self._bar is not None:
+            self._stage = stage
+            self._bar.reset(100)
         self._at(round(100 * fraction), 100, f"{stage}: {line}")
 
     def hear(self, step: SweepStep) -> None:
@@ -53,7 +57,10 @@ class CallProgress:
         self._warnings.append(line)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Leave the bar as it is: after the rounds come the baselines, and lines about them."""
+
+    def end(self) -> None:
+        """Close the bar: the call is over."""
         if self._bar is not None:
             self._bar.close()
 
@@ -83,7 +90,7 @@ def following(words: str, shown: bool) -> Iterator[CallProgress]:
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from None
     finally:
-        progress.close()
+        progress.end()
         progress.tell()
 
 
@@ -95,4 +102,6 @@ def _bar(words: str) -> Any:
         from tqdm import tqdm
     else:
         from tqdm.auto import tqdm
-    return tqdm(desc=words, total=1, bar_format="{desc}: {percentage:3.0f} %|{bar}|{postfix}")
+    return tqdm(
+        desc=words, total=1, bar_format="{desc}: {percentage:3.0f} %|{bar}| {elapsed}<{remaining}{postfix}"
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import Protocol, TextIO
 
+import rich.progress
 from rich.console import Console
-from rich.status import Status
 from rich.text import Text
+
+from fedkme.ops.spans import left
 
 
 class ReleaseFollower(Protocol):
@@ -27,15 +29,16 @@ class ReleaseFollower(Protocol):
 
 
 class ReleaseProgress:
-    """Follows one release: a line that changes in place on a terminal, one after another elsewhere."""
+    """Follows one release: a bar on the last line of a terminal, one line after another elsewhere."""
 
     def __init__(self, stream: TextIO, every_s: float = 5.0) -> None:
         """Show on a terminal, a file or a pipe: there lines of one stage come every so often."""
         self._console = Console(file=stream)
-        self._status: Status | None = None
+        self._bar = _bar(self._console) if self._console.is_terminal else None
+        self._task: rich.progress.TaskID | None = None
         self._every_s = every_s
         self._stage = ""
-        self._next = 0.0
+        self._began = self._next = 0.0
 
     def note(self, line: str) -> None:
         """Show a line."""
@@ -46,21 +49,31 @@ class ReleaseProgress:
         self.note(line)
 
     def stage(self, stage: str, line: str, fraction: float) -> None:
-        """Show how far the run is; any thread may call it."""
-        text = f"{stage} {100 * fraction:3.0f} %  {line}"
-        if self._console.is_terminal:
-            if self._status is None:
-                self._status = self._console.status("")
-                self._status.start()
-            self._status.update(Text(text))
-            return
+        """Show how far the run is, and how long the stage takes from here; any thread may call it."""
         now = time.monotonic()
-        if stage != self._stage or now >= self._next or fraction >= 1.0:
-            self._stage, self._next = stage, now + self._every_s
-            self.note(text)
+        another = stage != self._stage
+        if another:
+            self._stage, self._began = stage, now
+        words = f"{line}; {left(fraction, 1.0, now - self._began)}" if 0 < fraction < 1 else line
+        if self._bar is not None:
+            if self._task is None:
+                self._task = self._bar.add_task("", total=1.0, stage=stage, line=words)
+                self._bar.start()
+            self._bar.update(self._task, completed=fraction, stage=stage, line=words)
+        elif another or now >= self._next or fraction >= 1.0:
+            self._next = now + self._every_s
+            self.note(f"{stage} {100 * fraction:3.0f} %  {words}")
 
     def close(self) -> None:
         """The run is over. May be called twice."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bar(console: Console) -> rich.progress.Progress:
+    return rich.progress.Progress(
+        rich.progress.TextColumn("{task.fields[stage]} {task.percentage:3.0f} %"),
+        rich.progress.BarColumn(bar_width=20),
+        rich.progress.TextColumn("{task.fields[line]}", markup=False),
+        console=console,
+    )

@@ -12,11 +12,27 @@ import pytest
 from fedkme.watch.state import Viewer, Watched
 from fedkme.watch.view import view_of
 from sim.config import load_simulation
+from sim.release_config import load_release
+from sim.releases import simulate_release
 from sim.report.progress import PlainProgress
+from sim.report.release_progress import ReleaseProgress
 from sim.run import simulate
 from sim.watch import SimulationWatch
+from tests.system.release_market import METHODS, scenario
 
 SMALL = ["p=30", "downstream=false", "baselines=[]", "protocol=algorithm3"]
+
+
+class FollowedRelease(ReleaseProgress):
+    """Progress that looks at the page's state in every stage."""
+
+    def __init__(self, watch: SimulationWatch) -> None:
+        super().__init__(io.StringIO())
+        self.states: list[Watched] = []
+        self._watch = watch
+
+    def stage(self, stage: str, line: str, fraction: float) -> None:
+        self.states.append(self._watch.state())
 
 
 class Followed(PlainProgress):
@@ -37,8 +53,9 @@ def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path,
     followed = Followed(watch)
     settings = load_simulation("digits", [f"engine={engine}", *SMALL])
     directory, metrics = simulate(settings, tmp_path / "run", followed, watch=watch)
-    during, after = followed.states[-1].runs[0], watch.state()
-    assert [at for at, _ in during.mmd2] == sorted({at for at, _ in during.mmd2})
+    after = watch.state()
+    for during in (state.runs[0] for state in followed.states if state.runs):
+        assert [at for at, _ in during.mmd2] == sorted({at for at, _ in during.mmd2})
     run, record = after.runs[0], json.loads((directory / "record.json").read_text(encoding="utf-8"))
     assert (run.status, run.done, run.share) == ("complete", 30, 1.0)
     assert {lane.owner: (lane.state, lane.rows, lane.seen) for lane in run.lanes} == {
@@ -50,6 +67,36 @@ def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path,
     assert "report.html" in after.note
     matrix = {(cell.protected, cell.observer): cell.rows for cell in after.learned}
     assert matrix["owner-1", "curator"] == record["accessed"]["owner-1"]
+
+
+@pytest.mark.parametrize("engine", ["inprocess", "processes"])
+def test_a_release_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path, engine: str) -> None:
+    # Issue 16, item 10: every release shows stages; here also on the page of `fedkme release --watch`.
+    watch = SimulationWatch()
+    followed = FollowedRelease(watch)
+    settings = load_release("balog2", str(scenario(tmp_path)), [f"engine={engine}", *METHODS["balog2"]])
+    directory, _ = simulate_release(settings, tmp_path / "run", followed, watch=watch)
+    run, record = watch.state().runs[0], json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    during = [state.runs[0] for state in followed.states if state.runs]
+    assert {state.protocol for state in during} <= {"balog2"}  # a busy machine may look too late
+    assert (run.kind, run.status, run.share) == ("balog2", "complete", 1.0)
+    assert {lane.owner: (lane.state, lane.rows) for lane in run.lanes} == {
+        owner: ("done", rows) for owner, rows in record["owner_rows"].items()
+    }
+    assert watch.state().over
+    assert "report.html" in watch.state().note
+
+
+def test_a_run_that_was_over_before_anybody_looked_is_shown_all_the_same(tmp_path: Path) -> None:
+    # Found on a busy machine: the curator's process had ended when its page was first read.
+    settings = load_simulation("digits", ["engine=inprocess", *SMALL])
+    seen, unseen = SimulationWatch(), SimulationWatch()
+    directory, _ = simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()), watch=seen)
+    unseen.finish(directory, over=True)
+    (late,), (run,) = unseen.state().runs, seen.state().runs
+    facts = ("kind", "status", "protocol", "wanted", "done", "rounds", "share", "rows", "reason", "lanes")
+    assert [getattr(late, name) for name in facts] == [getattr(run, name) for name in facts]
+    assert unseen.state().learned == seen.state().learned
 
 
 def test_what_a_simulation_alone_knows_is_the_operators(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ from fedkme.features.counts import Clique, IntArray
 from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
 
-Told = Callable[[str], None]
+Told = Callable[[str, str, float], None]
+"""Stage, a line, and how far the stage is, 0 to 1: of what is released alone."""
 WORKLOAD_CELLS = 1 << 23
 """Counts that an owner sends, at most."""
 
@@ -75,9 +76,11 @@ async def aim(
     delta: float,
     noise: NoiseSource,
     settings: AimSettings | None = None,
-    told: Told = lambda _: None,
+    told: Told = lambda *_: None,
 ) -> MarginalRelease:
-    """Run AIM on exact pooled counts of N public rows; `told` hears of what is released only.
+    """Run AIM on exact pooled counts of N public rows.
+
+    `told` hears of what is released alone; what it raises ends the release.
 
     Raises:
         ConfigError: parameters out of range, or a domain too large.
@@ -125,7 +128,7 @@ async def aim(
         measure(chosen, sigma)
         before = model
         model = quick_fit(sizes, measured, rows, settings.iterations, model)
-        told(f"  AIM: {chosen}, noise {sigma:.0f}, {budget.spent / budget.total:.0%} of the budget")
+        told("measuring", f"{len(measured)} marginals measured", budget.spent / budget.total)
         quiet = [
             _moved(before, model, c, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[c].size for c in chosen
         ]

@@ -9,8 +9,9 @@ numpy's global generator. Everything is post-processing of noisy marginals and r
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,7 @@ def fit(
     rows: int,
     iterations: int = ITERATIONS,
     start: Model | None = None,
+    told: Callable[[float], None] = lambda _: None,
 ) -> Model:
     """The model of largest likelihood (and entropy) for noisy marginals.
 
@@ -97,6 +99,7 @@ def fit(
         rows: N, public.
         iterations: of mirror descent.
         start: a model whose cliques the new ones contain; None: uniform.
+        told: hears how far the descent is, 0 to 1; what it raises ends the fit.
 
     Raises:
         ConfigError: the junction tree would be larger than MODEL_CELLS.
@@ -115,12 +118,15 @@ def fit(
                 for c, table in start.potentials.items()
             }
             warm = mbi.CliqueVector(domain, start.cliques, tables)
+        blocks = itertools.count(1)
+        share = mbi.estimation.CALLBACK_EVERY / iterations
         fitted = mbi.estimation.MirrorDescent().estimate(
             domain,
             pairs,
             known_total=float(rows),
             iters=iterations,
             warm_start=warm,
+            callback_fn=lambda _: told(min(1.0, next(blocks) * share)),
         )
         potentials = {
             tuple(clique): np.asarray(factor.values, dtype=np.float64)

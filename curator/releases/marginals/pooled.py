@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from curator.releases.marginals.adaptive import Told
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import quick_fit
 from curator.releases.marginals.model import ITERATIONS, Model, check_size
@@ -32,7 +33,6 @@ from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement
 
-Told = Callable[[str], None]
 PAIR_CELLS = 1 << 22
 """Noisy counts that a query carries, at most."""
 
@@ -58,7 +58,7 @@ async def mst(
     epsilon: float,
     delta: float,
     settings: MstSettings | None = None,
-    told: Told = lambda _: None,
+    told: Told = lambda *_: None,
 ) -> MarginalRelease:
     """Measure columns and pairs through noisy pooled counts of N public rows, choose a forest, measure it.
 
@@ -79,7 +79,7 @@ async def mst(
     sigma = measurement_sigma(budget.left / (len(sizes) - 1))
     gains = {pair.clique: _gain(model, pair, rows, sigma) for pair in rough}
     forest = _forest(gains)
-    told(f"  MST: {len(forest)} pairs of {len(pairs)}: {forest}")
+    told("measuring", f"{len(forest)} pairs of {len(pairs)} are measured again", 0.5)
     others = [pair for pair in rough if pair.clique not in forest]
     if forest:
         check_size(sizes, [*columns, *forest])

@@ -107,9 +107,9 @@ class MarginalsMethod:
         epsilon, delta = self.settings.of_row, self.settings.delta
         if mechanism == "aim":
             how = AimSettings(ways=min(self.settings.ways, len(sizes)))
-            return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how)
+            return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how, oracle.tell)
         if mechanism == "mst":
-            return await mst(counts, sizes, rows, epsilon, delta)
+            return await mst(counts, sizes, rows, epsilon, delta, told=oracle.tell)
         return await independent(counts, sizes, rows, epsilon, delta)
 
     def _kept(self, made: MarginalRelease, mechanism: str, oracle: SumOracle) -> bytes:
@@ -134,10 +134,12 @@ class MarginalsMethod:
         """
         stored = counts_from_bytes(release)
         measured, sizes, rows = stored.fitted, self._binning.sizes, stored.rows
-        tell("fitting", f"{len(measured)} marginals", 0.0)
+        words = f"{len(measured)} marginals"
+        tell("fitting", words, 0.0)
         event = self.planned()[0]
-        model = fit(sizes, measured, rows, self.settings.iterations)
-        tell("fitting", f"{len(measured)} marginals", 1.0)
+        model = fit(
+            sizes, measured, rows, self.settings.iterations, told=lambda share: tell("fitting", words, share)
+        )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
         table = self._binning.decode(model.sample(count, generator), generator)

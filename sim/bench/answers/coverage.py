@@ -110,6 +110,9 @@ class Pooled:
         self._drawn += 1
         return simulated(self._seed, "curator", f"question-{self._drawn}")
 
+    def tell(self, stage: str, line: str, fraction: float) -> None:
+        """Hear how far the method is; nobody waits for it here."""
+
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """Sums of a question with noise, as a trusted curator adds it."""
         vector = SumVector(query, SCHEMA)

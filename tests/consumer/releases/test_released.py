@@ -46,6 +46,9 @@ class Curator:
     noise_ratio = 1.0
     owners = 1
 
+    def tell(self, stage: str, line: str, fraction: float) -> None:
+        pass
+
     def __init__(self, table: Table) -> None:
         self.table = table
         self.rows = len(table)

@@ -22,7 +22,7 @@ from curator.releases.marginals import (
 )
 from curator.releases.marginals.descent import quick_fit
 from curator.releases.marginals.model import fit, model_cells
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import CancelledRunError, ConfigError, DataError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, IntArray, marginal_counts
 from fedkme.privacy.accountants import Sound
@@ -79,6 +79,52 @@ def test_correlated_columns_come_out_correlated(method: str) -> None:
     # Issue 6, item 4: marginals chosen privately recover what independent columns cannot.
     assert _distance(released(method)) < 0.3 * _distance(released("independent"))
     assert {(0, 1), (2, 3)} <= set(released(method).cliques)
+
+
+class Impatient:
+    """Hears how far a method is, and at some report that nobody waits for it any more."""
+
+    def __init__(self, most: int) -> None:
+        self.heard: list[float] = []
+        self._most = most
+
+    def share(self, share: float) -> None:
+        self.heard.append(share)
+        if len(self.heard) == self._most:
+            raise CancelledRunError("the run is over", "Ask again.")
+
+    def stage(self, stage: str, line: str, fraction: float) -> None:
+        assert stage == "measuring"
+        self.share(fraction)
+
+
+@pytest.mark.parametrize(("method", "most"), [("aim", 3), ("mst", 1)])
+def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, most: int) -> None:
+    # Issue 16, item 10: AIM printed nothing for minutes; a cancelled run went on fitting to its end.
+    oracle, noise, told = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method), Impatient(most)
+    asked = (
+        aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, SETTINGS, told.stage)
+        if method == "aim"
+        else mst(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, told=told.stage)
+    )
+    with pytest.raises(CancelledRunError):
+        asyncio.run(asked)
+    assert len(told.heard) == most
+    assert told.heard == sorted(told.heard)
+    assert all(0 < share <= 1 for share in told.heard)
+
+
+def test_a_fit_says_how_far_it_is_and_ends_where_nobody_waits() -> None:
+    measured = released("mst").measurements
+    whole, part = Impatient(0), Impatient(3)
+    fit(SIZES, measured, ROWS, 500, told=whole.share)
+    with pytest.raises(CancelledRunError):
+        fit(SIZES, measured, ROWS, 500, told=part.share)
+    assert part.heard == whole.heard[:3]
+    assert whole.heard == sorted(whole.heard)
+    assert len(whole.heard) > 3
+    assert whole.heard[0] > 0
+    assert whole.heard[-1] == 1
 
 
 @pytest.mark.parametrize("method", ["aim", "mst", "independent"])

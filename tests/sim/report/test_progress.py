@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from sim.report.progress import LiveProgress, PlainProgress, Progress, make_progress
+from sim.report.release_progress import ReleaseProgress
 
 
 class Terminal(io.StringIO):
@@ -64,6 +65,37 @@ def test_a_run_that_stops_early_says_how_far_it_came() -> None:
 def test_no_number_is_shown_that_the_end_will_not_confirm() -> None:
     # Issue 13, item 2: the curator's estimate has the noise of g~ in it, "MMD^2 ~ 1.43" for a true .065.
     assert not any("MMD" in line for line in plain(100, 100))
+
+
+def test_a_release_says_stages_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Issue 16, item 10: every release shows stages, bars and time left.
+    clock = iter([0.0, 2.0, 20.0, 30.0, 31.0])
+    monkeypatch.setattr("sim.report.release_progress.time.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    progress = ReleaseProgress(stream, every_s=5.0)
+    for stage, fraction in (("a", 0.0), ("a", 0.1), ("a", 0.25), ("b", 0.5), ("b", 1.0)):
+        progress.stage(stage, "[red]words[/red]", fraction)
+    progress.close()
+    assert stream.getvalue().splitlines() == [
+        "a   0 %  [red]words[/red]",
+        "a  25 %  [red]words[/red]; about 1 min 0 s left",
+        "b  50 %  [red]words[/red]; about 0 s left",
+        "b 100 %  [red]words[/red]",
+    ]
+
+
+def test_the_bar_of_a_release_on_a_terminal() -> None:
+    stream = Terminal()
+    progress = ReleaseProgress(stream)
+    progress.stage("fitting", "12 [red]marginals[/red]", 0.0)
+    progress.note("owner [red]b[/red] was lost")
+    progress.stage("fitting", "12 [red]marginals[/red]", 0.4)
+    progress.close()
+    progress.close()
+    said = stream.getvalue()
+    assert "owner [red]b[/red] was lost" in said
+    assert "12 [red]marginals[/red]; about 0 s left" in said
+    assert "40 %" in said
 
 
 def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
