@@ -5,6 +5,7 @@ Messages name the party, the run, the round and the remedy; never a private valu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 SAME_RELEASE = "Install the same release of fedkme on both sides."
@@ -232,6 +233,13 @@ class PolicyError(FedkmeError):
     title = "policy"
 
 
+class ApprovalError(PolicyError):
+    """An owner approves each run by hand, and has not approved this one yet: it may, and be asked again."""
+
+    code = 62
+    title = "approval"
+
+
 class QuotaError(FedkmeError):
     """A consumer asks for more than the curator lets it have."""
 
@@ -303,5 +311,11 @@ def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:
 
 def error_of(code: int, cause: str, remedy: str) -> FedkmeError | None:
     """Make the error that a number of docs/errors.md stands for; None where it stands for none."""
-    kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
+    kinds = {kind.code: kind for kind in _kinds(FedkmeError)}
     return kinds[code](cause, remedy) if code in kinds else None
+
+
+def _kinds(base: type[FedkmeError]) -> Iterator[type[FedkmeError]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _kinds(kind)

@@ -162,7 +162,9 @@ class RunContext:
 
     def left(self, run: str, fault: Fault) -> None:
         """Report an owner that left a run."""
-        self.say("owner_left", run=run, owner=fault.owner, round=fault.round, line=fault.line)
+        self.say(
+            "owner_left", run=run, owner=fault.owner, round=fault.round, code=fault.code, line=fault.line
+        )
 
     def begin_without(self, run: Run, faults: list[Fault]) -> None:
         """Report expected owners without which a run begins, and add them to its faults."""

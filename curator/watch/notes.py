@@ -29,7 +29,7 @@ class RunNotes:
         stage: of it, in words.
         progressed: when one of the three last changed.
         plan: what is expected, in words.
-        faults: lines of owners that left, by name.
+        faults: number of the error and line of each owner that left, by name.
         reason: why it ended as it did.
     """
 
@@ -41,7 +41,7 @@ class RunNotes:
     stage: str = ""
     progressed: float | None = None
     plan: str = ""
-    faults: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -80,7 +80,7 @@ def _planned(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
 
 
 def _left(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    return replace(notes, faults={**notes.faults, fields["owner"]: fields["line"]})
+    return replace(notes, faults={**notes.faults, fields["owner"]: (fields["code"], fields["line"])})
 
 
 def _ended(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:

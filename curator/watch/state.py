@@ -16,9 +16,9 @@ from curator.runs.queue import OPEN, kind_of
 from curator.settings import CuratorSettings
 from curator.watch.ledger import LedgerFigures
 from curator.watch.notes import Notes, RunNotes, event_of, noted, rounds_of
-from fedkme.errors import BudgetError, PolicyError
+from fedkme.errors import ApprovalError, BudgetError, PolicyError
 from fedkme.store import RunRow, Store
-from fedkme.watch.state import Lane, News, RunState, Watched
+from fedkme.watch.state import Lane, LaneState, News, RunState, Watched
 from fedkme.wire.journals import RunDocument
 
 MOST_ENDED = 20
@@ -40,6 +40,13 @@ _QUESTIONS: Mapping[str, str] = {
 }
 """Words for directives, by their names on the wire."""
 
+_STATES: Mapping[int, LaneState] = {
+    ApprovalError.code: "approval",
+    PolicyError.code: "refused",
+    BudgetError.code: "refused",
+}
+"""States of owners that left a run, by the number of the error with which they did; any other is lost."""
+
 PATIENCE_S = 1.0
 """Time after which a question counts as waiting for its answer: rounds take milliseconds."""
 
@@ -48,7 +55,7 @@ class CuratorWatch:
     """State of a curator; it hears what is reported in one thread, and any other may ask for it."""
 
     def __init__(self, settings: CuratorSettings, store: Store) -> None:
-        """Begin with what the store holds; owners are taken to be here until `attend`."""
+        """Begin with what the store holds, news of its last runs included; owners are here until `attend`."""
         self._settings = settings
         self._store = store
         self._members: Members | None = None
@@ -57,6 +64,7 @@ class CuratorWatch:
         self._events: deque[News] = deque(maxlen=MOST_EVENTS)
         self._records: dict[str, Mapping[str, Any]] = {}
         self._lock = threading.Lock()
+        self._events.extend(sorted(self._past(), key=lambda news: -news.at)[:MOST_EVENTS])
 
     def attend(self, members: Members) -> None:
         """Look from now on who is here, and who was asked what."""
@@ -132,18 +140,30 @@ class CuratorWatch:
         here: Mapping[str, OwnerConnection] | None,
     ) -> Iterator[Lane]:
         """Lanes of the owners that a run began with, or may begin with."""
-        faults = {fault["owner"]: fault["line"] for fault in record.get("faults", ())} | dict(notes.faults)
+        faults = {fault["owner"]: (fault["code"], fault["line"]) for fault in record.get("faults", ())}
+        faults |= notes.faults
         came = self._figures.rows(row.run)
         rows = record.get("owner_rows") or (self._members.sizes() if self._members is not None else {})
         begun = {*document.owners, *document.missing, *faults, *came}
         expected = {*self._settings.owners, *(here or {})} if row.status in OPEN else rows.keys()
         for owner in sorted(begun or expected):
             if owner in faults:
-                yield _left(owner, faults[owner], rows.get(owner), came.get(owner, 0))
+                code, line = faults[owner]
+                yield Lane(
+                    owner, _STATES.get(code, "lost"), line, rows=rows.get(owner), seen=came.get(owner, 0)
+                )
                 continue
             connection = None if here is None else here.get(owner)
             lane = _lane(owner, row, connection, bool(document.owners), here is None)
             yield Lane(owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), came.get(owner, 0))
+
+    def _past(self) -> Iterator[News]:
+        """News of runs that an earlier process reported, as far as the journal has them."""
+        for row in self._store.runs(latest=MOST_ENDED):
+            yield News(row.opened, f"accepted for {row.peer}", row.run)
+            if row.ended is not None:
+                reason = self._record(row.run).get("reason")
+                yield News(row.ended, "is over", row.run, why=": ".join(filter(None, (row.status, reason))))
 
     def _record(self, run: str) -> Mapping[str, Any]:
         """Record of a run that is over; empty where there is none."""
@@ -154,15 +174,6 @@ class CuratorWatch:
             except (OSError, ValueError):
                 return {}
         return self._records[run]
-
-
-def _left(owner: str, line: str, rows: int | None, seen: int) -> Lane:
-    """Lane of an owner that left, by the line that says why."""
-    refused = line.startswith((f"error {PolicyError.code} ", f"error {BudgetError.code} "))
-    approval = refused and "fedkme owner approve" in line
-    return Lane(
-        owner, "approval" if approval else "refused" if refused else "lost", line, rows=rows, seen=seen
-    )
 
 
 def _lane(owner: str, row: RunRow, connection: OwnerConnection | None, begun: bool, present: bool) -> Lane:

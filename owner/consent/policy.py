@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.cells.disclosures import sketch_of
-from fedkme.errors import SAME_RELEASE, PolicyError
+from fedkme.errors import SAME_RELEASE, ApprovalError, PolicyError
 from fedkme.ledgers.windows import begin_of
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
@@ -253,7 +253,7 @@ class Policy:
         if approval is None:
             asked.note(self._store)
             what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
-            raise PolicyError(
+            raise ApprovalError(
                 f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
                 f"Let the owner run '{asked.command()}', and ask again.",
             )

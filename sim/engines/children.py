@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedkme.errors import FedkmeError, PartyFailedError
+from fedkme.errors import FedkmeError, PartyFailedError, error_of
 from fedkme.ops.supervision import LINE_LIMIT
 from sim.engines.template import ENVIRONMENT, Forked, Template
 
@@ -104,10 +104,10 @@ class Child:
         return await self._process.wait()
 
     def _failure(self, event: Event) -> FedkmeError:
-        kinds = {kind.code: kind for kind in FedkmeError.__subclasses__()}
         cause: str = event["cause"]
         named = cause if cause.startswith(self.party) else f"{self.party}: {cause}"
-        return kinds.get(event["code"], PartyFailedError)(named, event["remedy"])
+        known = error_of(event["code"], named, event["remedy"])
+        return known or PartyFailedError(named, event["remedy"])
 
     def died(self, status: int, errors: Path) -> FedkmeError:
         """Error to raise for a party that ended with `status`."""

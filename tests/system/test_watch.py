@@ -70,6 +70,9 @@ async def test_a_run_is_shown_until_it_is_over_and_after_a_restart(tmp_path: Pat
     assert {key: run[key] for key in shown} == {key: again["runs"][0][key] for key in shown}
     assert over["learned"] == again["learned"]
     assert {event["text"] for event in over["events"]} >= {"connected", "owners are asked", "is over"}
+    # what an earlier process reported is news of the journal
+    kept = {(event["text"], event["run"]) for event in again["events"]}
+    assert {("accepted for consumer", "run-1"), ("is over", "run-1")} <= kept
 
 
 async def test_each_party_is_shown_its_own_part(tmp_path: Path) -> None:
@@ -107,6 +110,12 @@ async def test_an_owner_whose_approval_is_missing_is_shown_with_the_command(tmp_
         await asyncio.gather(town.consumer(), return_exceptions=True)
         run = await until(town, "approval", "south")
         hidden = await view(town, "consumer:consumer")
+        await town.stop()
+        assert await town.start()
+        again = await view(town)
+    # by the number of the refusal, which the record has, and not by its words
+    assert [fault["code"] for fault in read_json(tmp_path / "runs/run-1/record.json")["faults"]] == [62]
+    assert again["runs"][0]["lanes"] == run["lanes"]
     lane = next(lane for lane in run["lanes"] if lane["owner"] == "south")
     assert "fedkme owner approve" in lane["why"]
     assert "owner approve" not in json.dumps(hidden)

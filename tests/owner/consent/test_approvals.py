@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.errors import ConfigError, FedkmeError, PolicyError
+from fedkme.errors import ApprovalError, ConfigError, FedkmeError, PolicyError
 from owner.cli import app
 from owner.consent.approvals import MOST_ASKED, approve, asked_in, left_in, uses
 from tests.owner.consent.host import Clockwork, Host, host
@@ -26,22 +26,22 @@ def test_the_refusal_names_the_command_that_approves(tmp_path: Path) -> None:
     config = configure(tmp_path, approval="manual")
     with host(tmp_path, approval="manual") as at:
         refused = at.prepare("r-1")
-        assert isinstance(refused, PolicyError)
+        assert isinstance(refused, ApprovalError)
         at.end("r-1")
         command = refused.remedy.split("'")[1]
         assert command.startswith("fedkme owner approve OWNER.toml")
         arguments = [str(config) if word == "OWNER.toml" else word for word in shlex.split(command)[2:]]
         assert CliRunner().invoke(app, arguments).exit_code == 0
         assert at.prepare("r-2") is None
-        assert type(at.prepare("r-3")) is PolicyError
+        assert type(at.prepare("r-3")) is ApprovalError
 
 
 def test_an_approval_is_for_its_consumer_protocol_and_rows(tmp_path: Path) -> None:
     with host(tmp_path, approval="manual", runs_at_once=9) as at:
         grant(at, rows=50)
-        assert type(at.prepare("r-1", rows=51)) is PolicyError
-        assert type(at.prepare("r-2", rows=50, consumer="clinic")) is PolicyError
-        assert type(at.prepare("r-3", rows=50, protocol="uniform", planned=())) is PolicyError
+        assert type(at.prepare("r-1", rows=51)) is ApprovalError
+        assert type(at.prepare("r-2", rows=50, consumer="clinic")) is ApprovalError
+        assert type(at.prepare("r-3", rows=50, protocol="uniform", planned=())) is ApprovalError
         assert at.prepare("r-4", rows=50) is None
 
 
@@ -51,7 +51,7 @@ def test_an_approval_for_several_runs_lets_in_so_many(tmp_path: Path) -> None:
         assert at.prepare("r-1") is None
     with host(tmp_path, approval="manual", runs_at_once=9) as at:
         assert at.prepare("r-2") is None
-        assert type(at.prepare("r-3")) is PolicyError
+        assert type(at.prepare("r-3")) is ApprovalError
         assert list(at.settings.approvals.iterdir()) == []
 
 
@@ -89,14 +89,14 @@ def test_an_approval_is_used_once_whenever_the_process_is_killed(
                 at.prepare("r-1")
     with host(tmp_path, approval="manual", runs_at_once=9) as at:
         assert uses(at.store, approval) == (where != "before the commit")
-        assert type(at.prepare("r-2")) is (PolicyError if where != "before the commit" else type(None))
+        assert type(at.prepare("r-2")) is (ApprovalError if where != "before the commit" else type(None))
         at.end("r-2")
     with host(tmp_path, approval="manual", runs_at_once=9) as at:
         # The run that was let in needs no second approval when the curator asks again; another one does.
         again = at.prepare("r-1")
-        assert type(again) is (type(None) if where != "before the commit" else PolicyError)
+        assert type(again) is (type(None) if where != "before the commit" else ApprovalError)
         assert uses(at.store, approval) == 1
-        assert type(at.prepare("r-3")) is PolicyError
+        assert type(at.prepare("r-3")) is ApprovalError
 
 
 def test_a_file_that_comes_back_approves_nothing_again(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_file_that_comes_back_approves_nothing_again(tmp_path: Path) -> None:
         assert at.prepare("r-1") is None
         assert not file.exists()
         file.write_bytes(kept)
-        assert type(at.prepare("r-2")) is PolicyError
+        assert type(at.prepare("r-2")) is ApprovalError
 
 
 def test_an_approval_is_taken_back_by_removing_its_file(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_approval_is_taken_back_by_removing_its_file(tmp_path: Path) -> None:
         grant(at)
         (file,) = at.settings.approvals.iterdir()
         file.unlink()
-        assert type(at.prepare("r-1")) is PolicyError
+        assert type(at.prepare("r-1")) is ApprovalError
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"\xff", b'{"id":"a","consumer":"c","rows":1}'])
@@ -155,7 +155,7 @@ def test_requests_are_remembered_up_to_a_number(tmp_path: Path) -> None:
 
 def refuse(at: Host, run: str, **changes: object) -> FedkmeError | None:
     error = at.prepare(run, **changes)
-    assert type(error) is PolicyError
+    assert type(error) is ApprovalError
     at.end(run)
     return error
 
@@ -170,4 +170,4 @@ def test_nothing_half_written_is_read_as_an_approval(tmp_path: Path, monkeypatch
             with pytest.raises(ConfigError, match="No space left"):
                 grant(at)
         assert left_in(at.settings.approvals, at.store) == []
-        assert type(at.prepare("r-1")) is PolicyError
+        assert type(at.prepare("r-1")) is ApprovalError

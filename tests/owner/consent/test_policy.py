@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from curator.summary.auctions.base import AUCTIONS
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError
+from fedkme.errors import (
+    ApprovalError,
+    BudgetError,
+    ConfigError,
+    FedkmeError,
+    OwnerFaultError,
+    PolicyError,
+    ProtocolError,
+)
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import noise_for
 from fedkme.privacy.accountants import Sound
@@ -76,7 +84,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
         "is not told what",
     ),
     ({"budgets": [BUDGET | {"observer": "curator"}]}, {}, BudgetError, "towards the curator: epsilon 0 is"),
-    ({"approval": "manual"}, {}, PolicyError, "has approved none of 100 rows for hospital"),
+    ({"approval": "manual"}, {}, ApprovalError, "has approved none of 100 rows for hospital"),
     ({}, {"protocol": "algorithm3"}, PolicyError, "'algorithm3' is no protocol"),
     ({}, {"protocol": "best-two"}, PolicyError, "install the package that brings it"),
     ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedkme.errors import BudgetError, ConfigError, FedkmeError, PolicyError
+from fedkme.errors import ApprovalError, BudgetError, ConfigError, FedkmeError, PolicyError
 from fedkme.privacy.events import Gaussian
 from fedkme.protocol import Security
 from fedkme.protocols import PROTOCOLS, names
@@ -37,7 +37,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
         BudgetError,
         "rows of owner-1 towards the curator: epsilon 0 is spent of 2",
     ),
-    ({"approval": "manual"}, {}, PolicyError, "has approved none by merf for hospital"),
+    ({"approval": "manual"}, {}, ApprovalError, "has approved none by merf for hospital"),
     ({}, {"protocol": "clock"}, PolicyError, "asked for sums in the protocol 'clock'"),
     ({}, {"protocol": "kme"}, PolicyError, "'kme' is no protocol"),
     ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
@@ -142,16 +142,16 @@ def test_a_release_is_approved_by_hand(tmp_path: Path) -> None:
         command = "fedkme owner approve OWNER.toml --consumer hospital --protocol merf'"
         assert command in error.remedy
         approve(at.settings.approvals, "hospital", "merf", 0, 1)
-        assert type(at.prepare("rows", protocol="clock")) is PolicyError
+        assert type(at.prepare("rows", protocol="clock")) is ApprovalError
         assert Asker(at, "r-2").enlist(protocol="balog1") is not None
         assert Asker(at, "r-3").enlist() is None
-        assert type(Asker(at, "r-4").enlist()) is PolicyError
+        assert type(Asker(at, "r-4").enlist()) is ApprovalError
 
 
 def test_an_approval_of_a_summary_lets_no_release_in(tmp_path: Path) -> None:
     with host(tmp_path, approval="manual") as at:
         approve(at.settings.approvals, "hospital", "clock", 100, 1)
-        assert type(Asker(at).enlist()) is PolicyError
+        assert type(Asker(at).enlist()) is ApprovalError
 
 
 def text_of(status: Status) -> str:
