@@ -39,11 +39,21 @@ def make_run_directory(out: Path | None, name: str) -> Path:
 
 
 def _again(directory: Path) -> str:
-    """Offer what can be done with a folder that has a run."""
+    """Offer what can be done with a folder that has a run, or a sweep.
+
+    A sweep goes on where it stopped, by its table. A run begins anew: its parties keep nothing that outlives
+    it, and with its seed it is the same run.
+    """
+    if (directory / SWEEP).exists():
+        return "; the `fedkme sim sweep` that made it goes on where it stopped, if given again with its --out"
     for settings, verb in (("run.toml", "sim run"), ("release.toml", "release METHOD")):
         if (directory / settings).exists():
             return f"; `fedkme {verb} {directory / settings}` runs what it holds once more, elsewhere"
     return ""
+
+
+SWEEP = "sweep.parquet"
+"""Table of a sweep, by which its folder is known."""
 
 
 def _next_free(name: str) -> Path:

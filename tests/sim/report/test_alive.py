@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from fedkme.errors import ConfigError
 from sim.config import load_simulation
 from sim.engines.run_folder import make_run_directory
 from sim.report.alive import alive
 from sim.report.progress import PlainProgress
+from sim.sweep.table import FILE
 from tests.fedkme.test_completion import START
 
 
@@ -59,6 +61,12 @@ def test_a_folder_that_has_a_run_is_offered_again(tmp_path: Path) -> None:
     # "`Is not empty` after a failure offers to go on".
     (tmp_path / "run.toml").write_text("")
     with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` runs what it holds once more"):
+        make_run_directory(tmp_path, "x")
+
+
+def test_a_folder_that_has_a_sweep_is_said_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"")
+    with pytest.raises(ConfigError, match="sim sweep` that made it goes on where it stopped"):
         make_run_directory(tmp_path, "x")
 
 
