@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.browser import browser, needs_chromium
 from tests.places import ROOT
 
 ASSET = re.compile(
     r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(\w+:)?//|<link[^>]*\shref=[\"']?(\w+:)?//"
 )
 PAGES = ("index", "start", "reference/python", "reference/wire", "reference/configuration", "data-protection")
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    """Serves files and says nothing of it."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # as the library has it
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +39,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=None)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Address of the site, served to this machine alone."""
+    handler = functools.partial(Silent, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 def test_every_document_is_a_page(site: Path) -> None:
@@ -41,6 +66,25 @@ def test_the_search_knows_every_page(site: Path) -> None:
     assert set(PAGES[1:]) <= places
     names = [entry["title"] for entry in index["docs"] if entry["location"].startswith("reference/python")]
     assert any("summarize" in name for name in names)
+
+
+@needs_chromium
+def test_the_search_finds_a_page_in_a_browser(address: str, tmp_path: Path) -> None:
+    with browser(tmp_path / "profile") as page:
+        page.show(1200)
+        page.open(f"{address}/start/")
+        page.wait("document.querySelector('.md-search__input')")
+        for words, place in (("approve runs by hand", "owners/"), ("kernel gamma", "reference/")):
+            page.value(
+                "(() => { const input = document.querySelector('.md-search__input'); input.focus();"
+                f"input.value = {words!r}; input.dispatchEvent(new Event('input', {{bubbles: true}}));"
+                "input.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true})); })()"
+            )
+            page.wait(f"document.querySelector('.md-search-result__link[href*=\"{place}\"]')")
+        first = "document.querySelector('.md-search-result__link[href*=\"reference/\"]').href"
+        page.open(page.value(first))
+        page.wait("document.querySelector('article h1')")
+        assert not page.errors
 
 
 def test_no_page_loads_anything_from_a_network(site: Path) -> None:

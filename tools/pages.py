@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import fedkme
 
@@ -57,3 +58,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let the search show what a reader may do before why it is so, and before what was once so."""
+    if page.file.src_uri.startswith(("decisions/", "results")) or page.file.src_uri == "changelog.md":
+        page.meta["search"] = {"boost": 0.3}
+    return markdown
