@@ -1,6 +1,6 @@
 """Synthetic rows as people use them: a table in the columns and units of the schema, with a data card.
 
-The card says how the rows came to be, what they cost in privacy under both accountants, what every column is,
+The card says how the rows came to be, what they cost in privacy, what every column is,
 and how useful the rows are. Utility on private rows would be one more disclosure, so a card names the rows on
 which it was measured and the caller answers for them: the consumer's own, public ones, or none (the distance
 to the released embedding reads no row).
@@ -19,7 +19,7 @@ import numpy as np
 from fedkme.answers.answer import Answer
 from fedkme.answers.card import rounded, rows_of
 from fedkme.errors import MissingDependencyError
-from fedkme.privacy.accountants import Bound, Published, Sound
+from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
 from fedkme.privacy.events.groups import for_group
@@ -66,11 +66,10 @@ class DataCard:
     answers: Sequence[Answer] = ()
 
     def figures(self) -> dict[str, Bound]:
-        """Epsilon at delta by accountant, and for a person where the schema names one; inf without noise."""
+        """Epsilon at delta, and for a person where the schema names one; inf without noise."""
         if self.event is None:
-            nothing = Bound(float("inf"), self.delta, "none", "released without noise")
-            return {Sound.name: nothing, Published.name: nothing}
-        figures = {each.name: each.epsilon([self.event], self.delta) for each in (Sound(), Published())}
+            return {Sound.name: Bound(float("inf"), self.delta, "none", "released without noise")}
+        figures = {Sound.name: Sound().epsilon([self.event], self.delta)}
         if (group := rows_of_person(self.schema)) > 1:
             together = for_group([self.event], group)
             figures[f"{Sound.name}, {person_of(group)}"] = Sound().epsilon(together, self.delta)

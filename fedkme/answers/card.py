@@ -28,7 +28,7 @@ def usual_answers(evidence: Evidence) -> list[Answer]:
 
 
 def usual_questions(schema: Schema) -> list[str]:
-    """Questions about the first columns of each kind, the label first."""
+    """Questions about the first numbers, and about the label and the columns of fewest categories."""
     return list(itertools.islice(_questions(schema), MOST))
 
 
@@ -39,11 +39,10 @@ def _named(name: str) -> str:
 def _questions(schema: Schema) -> Iterator[str]:
     columns = {name: column for name, column in columns_of(schema).items() if '"' not in name}
     numbers = [_named(name) for name, column in columns.items() if not names_of(column)][:_SEVERAL]
-    tests = [
-        f"{_named(name)} = '{names_of(column)[-1]}'"
-        for name, column in reversed(columns.items())
-        if names_of(column) and "'" not in names_of(column)[-1]
-    ][:_SEVERAL]
+    label = schema.label.name if schema.label is not None else ""
+    named = [name for name, column in columns.items() if names_of(column) and "'" not in names_of(column)[-1]]
+    named.sort(key=lambda name: (name != label, len(names_of(columns[name]))))
+    tests = [f"{_named(name)} = '{names_of(columns[name])[-1]}'" for name in named][:_SEVERAL]
     yield from (f"share({test})" for test in tests)
     yield from (f"mean({name})" for name in numbers)
     if tests and numbers:
