@@ -70,7 +70,7 @@ def _losses(ray: Any, title: str) -> Iterator[None]:
         yield
     except ray.exceptions.ActorUnavailableError:
         raise UnknownOutcomeError from None
-    except ray.exceptions.RayActorError:
+    except (ray.exceptions.RayActorError, ray.exceptions.ActorUnschedulableError):
         raise ActorLostError(f"{title}: the actor is gone, with its node or alone") from None
 
 
@@ -175,7 +175,7 @@ def _start(ray: Any, plans: Sequence[ShardPlan], name: str) -> list[OwnerActor]:
     for plan, node in zip(plans, nodes, strict=False):
         title = f"{name}: {plan.names[0]} to {plan.names[-1]}"
         place = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-        where = "DEFAULT" if node is None else place(node, soft=True)
+        where = "DEFAULT" if node is None else place(node, soft=False)
         actors.append(
             OwnerActor(title, made.options(name=title, scheduling_strategy=where).remote(plan), plan)
         )

@@ -91,4 +91,8 @@ def at_night(terminals: Terminals) -> None:
     for command in commands:
         file = command.split()[-1]
         (host, *_) = [host for host in HOSTS if (terminals.home(host) / file).exists()]
-        terminals.type(host, command)
+        if command == "fedkme doctor owner.toml":  # the guide has revoked it by then, and doctor says so
+            with pytest.raises(AssertionError, match=r"admission .* was revoked"):
+                terminals.type(host, command)
+        else:
+            terminals.type(host, command)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.errors import AuditError
+from fedkme.errors import AuditError, SecureAggregationError
 from fedkme.operate.audit_cli import app
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.noise import simulated
@@ -33,7 +33,10 @@ def test_every_case_is_carried_out(protocol: str) -> None:
     # A run that is refused at once shows nothing.
     for case in cases_of(protocol):
         played = play(case, make_world(0, case.times), Recorder(0))
-        assert played.fault == "", case.name
+        if "dies as" in case.note:  # it may have been opened, and cannot be opened again
+            assert played.fault.startswith(f"{SecureAggregationError.code} the curator stopped"), case.name
+        else:
+            assert played.fault == "", case.name
         if case.note == "any policy":
             assert all(len(each) > 1 for each in played.recorder.exchanged.values())
         if case.by_hand:  # refused once, then in

@@ -74,6 +74,6 @@ FAULTS: Mapping[str, Fault] = {
         ("cells", _DIES), around(RunJournal, "answer", _any_answer)
     ),
     "noisy answers that a release forgets": Fault(
-        ("marginals", _DIES), around(ReleaseRun, "_kept", _forgotten)
+        ("marginals", f"{_DIES} between questions"), around(ReleaseRun, "_kept", _forgotten)
     ),
 }
