@@ -311,11 +311,12 @@ def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:
 
 def error_of(code: int, cause: str, remedy: str) -> FedkmeError | None:
     """Make the error that a number of docs/errors.md stands for; None where it stands for none."""
-    kinds = {kind.code: kind for kind in _kinds(FedkmeError)}
-    return kinds[code](cause, remedy) if code in kinds else None
+    kind = next((kind for kind in _kinds(FedkmeError) if kind.code == code), None)
+    return None if kind is None else kind(cause, remedy)
 
 
 def _kinds(base: type[FedkmeError]) -> Iterator[type[FedkmeError]]:
+    """Classes of errors, each before what is made of it with the same number."""
     for kind in base.__subclasses__():
         yield kind
         yield from _kinds(kind)

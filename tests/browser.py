@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -140,23 +141,25 @@ class Page:
 @contextlib.contextmanager
 def browser(folder: Path) -> Iterator[Page]:
     """Have a browser with one page while inside; its profile is in a folder."""
-    their_read, our_write = os.pipe()
-    our_read, their_write = os.pipe()
-
-    def as_three_and_four() -> None:
-        first, second = os.dup(their_read), os.dup(their_write)
-        os.dup2(first, 3)
-        os.dup2(second, 4)
-
+    (their_read, our_write), (our_read, their_write) = os.pipe(), os.pipe()
+    theirs = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 10) for each in (their_read, their_write)]
+    # A shell gives it 3 and 4: `preexec_fn` forks this process, which has threads.
     process = subprocess.Popen(
-        [CHROMIUM, *_FLAGS, f"--user-data-dir={folder}"],
+        [
+            "bash",
+            "-c",
+            f'exec "$@" 3<&{theirs[0]} 4>&{theirs[1]}',
+            "bash",
+            CHROMIUM,
+            *_FLAGS,
+            f"--user-data-dir={folder}",
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=as_three_and_four,
-        close_fds=False,
+        pass_fds=theirs,
     )
-    os.close(their_read)
-    os.close(their_write)
+    for each in (their_read, their_write, *theirs):
+        os.close(each)
     page = Page(our_read, our_write)
     try:
         yield page
