@@ -15,14 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.answers.evidence import Evidence, Law
-from fedkme.answers.functions import (
-    ONE,
-    Function,
-    Values,
-    combined,
-    inside,
-    values_of,
-)
+from fedkme.answers.functions import ONE, Function, Values, combined, inside, values_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import critical, of_correlation, of_ratio
 from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, parts_of
@@ -92,9 +85,7 @@ def ask(
     Raises:
         QuestionError: a question is not understood, or is none about these columns.
     """
-    texts = [questions] if isinstance(questions, str) else questions
-    parts = parts_of([each for text in texts for each in parse(text)], evidence.schema)
-    return [_answer(evidence, part, target, made) for part in parts]
+    return [_answer(evidence, part, target, made) for part in _parts(questions, evidence.schema)]
 
 
 def in_rows(questions: str | Sequence[str], table: Table, schema: Schema) -> list[float]:
@@ -103,9 +94,13 @@ def in_rows(questions: str | Sequence[str], table: Table, schema: Schema) -> lis
     Raises:
         QuestionError: a question is not understood, or is none about these columns.
     """
+    made = Made(table)
+    return [_in_rows(part.quantity, schema, len(table), made) for part in _parts(questions, schema)]
+
+
+def _parts(questions: str | Sequence[str], schema: Schema) -> Sequence[AskedPart]:
     texts = [questions] if isinstance(questions, str) else questions
-    parts = parts_of([each for text in texts for each in parse(text)], schema)
-    return [_in_rows(part.quantity, schema, len(table), Made(table)) for part in parts]
+    return parts_of([each for text in texts for each in parse(text)], schema)
 
 
 def _answer(
