@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sim.engines.children import Child, Event
-from sim.engines.template import Template
+from sim.engines.children import Child
 from tests.parties import WAIT_S
 from tests.system.launches import Start, start
 
@@ -20,14 +20,8 @@ def parties(monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
     started: dict[str, Child] = {}
     begin = Child.start
 
-    async def remember(
-        party: str,
-        command: list[str],
-        errors: Path,
-        hear: Callable[[Event], None],
-        template: Template | None = None,
-    ) -> Child:
-        started[party] = await begin(party, command, errors, hear, template)
+    async def remember(party: str, *rest: Any) -> Child:
+        started[party] = await begin(party, *rest)
         return started[party]
 
     monkeypatch.setattr(Child, "start", staticmethod(remember))

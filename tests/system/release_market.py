@@ -188,3 +188,8 @@ def lose(patch: pytest.MonkeyPatch, phase: str, owners: Mapping[str, asyncio.Tas
         return await work(self, *arguments)
 
     patch.setattr(SumSession, phase, losing)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Contents of the files of a folder, by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}

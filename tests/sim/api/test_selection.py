@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,9 @@ from tests.sim.api.frames import SCHEMA, people
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, None])
-def test_rows_of_a_frame_are_the_callers_own(schema: object) -> None:
+def test_rows_of_a_frame_are_the_callers_own(schema: dict[str, Any] | None) -> None:
     frame = people(120, 4).set_index(np.arange(1000, 1120))
-    found = fk.select(frame, 10, schema=schema)  # type: ignore[arg-type]
+    found = fk.select(frame, 10, schema=schema)
     for part in (found.rows, found.weighted):
         assert len(part) == 10
         assert part.equals(frame.loc[part.index])
