@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import re
 import subprocess
@@ -116,17 +117,39 @@ def modules(package: str) -> list[Path]:
     return [path for path in sorted((ROOT / package).rglob("*.py")) if GENERATED not in path.parents]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ModuleFacts:
+    """Facts of one module: what it imports (`from x import y` is x.y), its public classes, its strings."""
+
+    imported: tuple[str, ...]
+    classes: tuple[str, ...]
+    strings: frozenset[str]
+    writes: bool
+
+
 @functools.cache
+def facts(path: Path) -> ModuleFacts:
+    """Facts of a module, wherever in it they stand, under TYPE_CHECKING too."""
+    module, imports, strings = tree(path), list[str](), set[str]()
+    calls = list[ast.Call]()
+    for node in ast.walk(module):
+        match node:
+            case ast.Import():
+                imports += (name.name for name in node.names)
+            case ast.ImportFrom():
+                assert not node.level, f"{path}: a relative import hides where it points"
+                imports += (f"{node.module}.{name.name}" for name in node.names)
+            case ast.Constant(value=str(text)):
+                strings.add(text)
+            case ast.Call():
+                calls.append(node)
+    classes = [node.name for node in module.body if isinstance(node, ast.ClassDef)]
+    public = tuple(name for name in classes if not name.startswith("_"))
+    return ModuleFacts(tuple(imports), public, frozenset(strings), any(map(writes_file, calls)))
+
+
 def imported(path: Path) -> tuple[str, ...]:
-    """Modules that a module imports, wherever in it, under TYPE_CHECKING too; `from x import y` is x.y."""
-    found: list[str] = []
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            found += (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: a relative import hides where it points"
-            found += (f"{node.module}.{name.name}" for name in node.names)
-    return tuple(found)
+    return facts(path).imported
 
 
 def name_of(path: Path) -> str:
@@ -172,25 +195,18 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert not points, "each of these is on a circle or imports one that is"
 
 
-def writes_files(path: Path) -> bool:
-    """Check whether a module writes to a file by other means than `fedkme.durable`, or renames one."""
-    for node in ast.walk(tree(path)):
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        said = (*node.args, *(word.value for word in node.keywords))
-        modes = [
-            each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str)
-        ]
+def writes_file(call: ast.Call) -> bool:
+    """Check whether a call writes to a file by other means than `fedkme.durable`, or renames one."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    said = (*call.args, *(word.value for word in call.keywords))
+    if name in ("open", "fdopen"):
+        modes = [str(each.value) for each in said if isinstance(each, ast.Constant)]
         flags = {each.attr for value in said for each in ast.walk(value) if isinstance(each, ast.Attribute)}
-        if (
-            name in ("write_text", "write_bytes", "tofile", "savez", "savez_compressed", "mkstemp", "rename")
-            or (name in ("open", "fdopen") and any(re.fullmatch("[rwxabt+]*[wxa+][bt+]*", m) for m in modes))
-            or (name == "open" and flags & {"O_WRONLY", "O_RDWR", "O_CREAT"})
-            or (name == "replace" and isinstance(node.func, ast.Attribute) and _is_rename(node))
-        ):
-            return True
-    return False
+        written = any(re.fullmatch("[rwxabt+]*[wxa+][bt+]*", mode) for mode in modes)
+        return written or bool(name == "open" and flags & {"O_WRONLY", "O_RDWR", "O_CREAT"})
+    if name == "replace":
+        return isinstance(call.func, ast.Attribute) and _is_rename(call)
+    return name in ("write_text", "write_bytes", "tofile", "savez", "savez_compressed", "mkstemp", "rename")
 
 
 def _is_rename(call: ast.Call) -> bool:
@@ -200,7 +216,7 @@ def _is_rename(call: ast.Call) -> bool:
 
 
 def test_parties_write_files_by_the_helper_that_survives_a_loss_of_power() -> None:
-    writers = {name_of(path) for role in ("fedkme", *ROLES) for path in modules(role) if writes_files(path)}
+    writers = {name_of(path) for role in ("fedkme", *ROLES) for path in modules(role) if facts(path).writes}
     assert writers == set(WRITES_FILES)
 
 
@@ -233,9 +249,8 @@ def test_a_class_name_has_one_meaning() -> None:
     places: defaultdict[str, set[str]] = defaultdict(set)
     for package in MAY_IMPORT:
         for path in modules(package):
-            for node in tree(path).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places[node.name].add(name_of(path))
+            for name in facts(path).classes:
+                places[name].add(name_of(path))
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert not {name: found for name, found in twice.items() if name not in TWO_MEANINGS}
 
@@ -246,8 +261,7 @@ def test_two_files_of_fedkme_know_the_roles() -> None:
     naming = {
         path.name
         for path in modules("fedkme")
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Constant) and re.fullmatch(module, str(node.value))
+        if any(re.fullmatch(module, string) for string in facts(path).strings)
     }
     assert naming == {"cli.py", "__init__.py"}
     assert {module.partition(".")[0] for module, _, _ in _VERBS.values()} == {*ROLES, "sim", "fedkme"}

@@ -26,7 +26,8 @@ OPENINGS = """
 METAPHORS = "office desk filler pooler reception voice watcher meter conductor introductions"
 """Words that no name has: HOUSE.md says the plain ones."""
 
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_OPENINGS, _METAPHORS = frozenset(OPENINGS.split()), frozenset(METAPHORS.split())
+_NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def files() -> Iterator[Path]:
@@ -42,29 +43,19 @@ def is_riddle(docstring: str) -> bool:
     if not words or not re.match(r"\w", docstring):
         return False  # a formula or a name in backticks
     bare = words[0] in {"before", "after"} and re.match(r"\w+[.,:]", docstring) is not None
-    return words[0] in OPENINGS.split() or words == ["the", "same"] or bare
+    return words[0] in _OPENINGS or words == ["the", "same"] or bare
 
 
 def docstrings(module: ast.AST) -> Iterator[tuple[int, str]]:
     """Docstrings with their lines: of modules, classes and functions, and of attributes below these."""
     for node in ast.walk(module):
-        if isinstance(node, Documented) and (docstring := ast.get_docstring(node, clean=False)):
+        if isinstance(node, (ast.Module, *_NAMED)) and (docstring := ast.get_docstring(node, clean=False)):
             yield getattr(node, "lineno", 1), docstring
-        if isinstance(node, ast.Module | ast.ClassDef):
+        if isinstance(node, (ast.Module, ast.ClassDef)):
             for attribute, below in itertools.pairwise(node.body):
                 match attribute, below:
                     case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(docstring))):
                         yield below.lineno, docstring
-
-
-def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line}: {docstring.lstrip().splitlines()[0]}"
-        for path in files()
-        for line, docstring in docstrings(tree(path))
-        if is_riddle(docstring)
-    ]
-    assert not wrong, "\n".join(wrong)
 
 
 def test_docstrings_of_attributes_are_read() -> None:
@@ -100,7 +91,7 @@ def test_plain_words_are_let_through(docstring: str) -> None:
 def names(module: ast.AST) -> Iterator[str]:
     """Names that a module gives: of classes, functions, parameters, variables and attributes."""
     for node in ast.walk(module):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, _NAMED):
             yield node.name
         elif isinstance(node, ast.arg):
             yield node.arg
@@ -113,15 +104,18 @@ def names(module: ast.AST) -> Iterator[str]:
 @functools.cache
 def is_metaphor(name: str) -> bool:
     """Check whether a part of a name is one of the words that no name has."""
-    return any(p.lower().rstrip("s") in METAPHORS.split() for p in re.findall(r"[A-Z]?[a-z]+", name))
+    return any(p.lower().rstrip("s") in _METAPHORS for p in re.findall(r"[A-Z]?[a-z]+", name))
 
 
-def test_names_are_no_metaphors() -> None:
+def test_docstrings_begin_with_what_a_thing_is_or_does_and_names_are_no_metaphors() -> None:
     assert is_metaphor("FillerDesk")
-    wrong = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in files()
-        for name in {*names(tree(path)), path.stem}
-        if is_metaphor(name)
-    ]
+    wrong: list[str] = []
+    for path in files():
+        module, place = tree(path), path.relative_to(ROOT)
+        wrong += (
+            f"{place}:{line}: {docstring.lstrip().splitlines()[0]}"
+            for line, docstring in docstrings(module)
+            if is_riddle(docstring)
+        )
+        wrong += (f"{place}: {name}" for name in {*names(module), path.stem} if is_metaphor(name))
     assert not wrong, "\n".join(wrong)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ PREFIX = "fedkme.ledger/"
 LEAF_BYTES = 32
 MOST_LINES = 2**10
 """Signatures of one note."""
+MOST_BYTES = 2**14
+"""Bytes of a chain of certificates: a leaf and two authorities of `fedkme pki` have 2,000."""
 _ORIGIN = r"fedkme\.ledger/(?:owner|curator|consumer)/[A-Za-z0-9._-]{1,63}"
 _TEXT = re.compile(rf"({_ORIGIN})\n(0|[1-9]\d{{0,15}})\n([A-Za-z0-9+/]{{43}}=)\n")
 _LINE = re.compile(rf"— ({_ORIGIN}) ([A-Za-z0-9+/]+={{0,2}})")
@@ -173,7 +176,9 @@ def check_signature(
 
 
 def chains_of(pem: bytes) -> list[bytes]:
-    """The chain that a peer sent; none where it is no certificate."""
+    """The chain that a peer sent; none where it is no certificate, or longer than any chain."""
+    if len(pem) > MOST_BYTES:
+        return []
     try:
         x509.load_pem_x509_certificate(pem)
     except ValueError:
@@ -181,8 +186,9 @@ def chains_of(pem: bytes) -> list[bytes]:
     return [pem]
 
 
+@functools.lru_cache(256)  # most notes have the signers of the one before, and a check costs a millisecond
 def public_key(signer: str, chain: bytes, authority: bytes) -> ec.EllipticCurvePublicKey:
-    """The key of a party's certificate.
+    """The key of a party's certificate, whenever it was valid: it does not depend on the time.
 
     Raises:
         LedgerError: the certificate is another's, or not of the authority.

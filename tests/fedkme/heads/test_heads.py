@@ -14,7 +14,7 @@ import pytest
 
 from fedkme.errors import LedgerError
 from fedkme.heads.log import Head
-from fedkme.heads.notes import Checkpoint, check_signature, read_note, root_of, roots_of
+from fedkme.heads.notes import MOST_BYTES, Checkpoint, check_signature, read_note, root_of, roots_of
 from fedkme.ledgers.witnesses import check_files
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
@@ -144,6 +144,9 @@ LIES: dict[str, Callable[[Head, Party], Head]] = {
         head.note, head.leaves, 0, Authority().issue("owner-1", role=Role.OWNER).certificate
     ),
     "no note": lambda head, liar: Head("hello", head.leaves, 0, head.certificates),
+    "a chain without end": lambda head, liar: Head(
+        head.note, head.leaves, 0, head.certificates + bytes(MOST_BYTES)
+    ),
     "no certificate": lambda head, liar: Head(head.note, head.leaves, 0, b"nothing"),
 }
 

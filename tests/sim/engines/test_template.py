@@ -10,20 +10,23 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from fedkme.errors import ConfigError, PartyFailedError
 from sim.engines.children import Child, Event
 from sim.engines.template import AVAILABLE, Template
 
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="parties are forked on Linux alone")
+pytestmark = [
+    pytest.mark.skipif(not AVAILABLE, reason="parties are forked on Linux alone"),
+    pytest.mark.asyncio(loop_scope="module"),  # one template, which imports everything, serves most tests
+]
 ABSENT = ["owner", "join", "absent.toml"]
 
 
-@pytest.fixture
-async def template(tmp_path: Path) -> AsyncIterator[Template]:
-    made = Template(tmp_path / "template.txt")
-    yield made
-    made.close()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def template(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Template]:
+    with contextlib.closing(Template(tmp_path_factory.mktemp("template") / "template.txt")) as made:
+        yield made
 
 
 def nothing(event: Event) -> None:
@@ -56,7 +59,9 @@ async def waiting(template: Template, folder: Path) -> Child:
     return child
 
 
-async def test_each_fork_is_a_party_with_an_end_of_its_own(template: Template, tmp_path: Path) -> None:
+async def test_each_fork_is_a_party_with_an_end_of_its_own_of_the_one_thread_there_is(
+    template: Template, tmp_path: Path
+) -> None:
     heard: list[Event] = []
     children = [
         await Child.start(name, ABSENT, tmp_path / f"{name}.txt", heard.append, template)
@@ -66,11 +71,6 @@ async def test_each_fork_is_a_party_with_an_end_of_its_own(template: Template, t
     assert all(isinstance(child.failure, ConfigError) for child in children)
     assert {event["party"] for event in heard if event["event"] == "imported"} == {"north", "south"}
     assert len({template.pid, *(child.pid for child in children)}) == 3
-
-
-async def test_nothing_but_the_forking_thread_is_there_to_be_lost(template: Template, tmp_path: Path) -> None:
-    child = await Child.start("north", ABSENT, tmp_path / "north.txt", nothing, template)
-    await child.ended()
     assert threads_of(template.pid) == 1
 
 
@@ -88,12 +88,13 @@ async def test_a_party_ends_when_its_input_does(template: Template, tmp_path: Pa
         os.kill(child.pid, 0)
 
 
-async def test_no_party_outlives_a_template_that_is_killed(template: Template, tmp_path: Path) -> None:
-    child = await waiting(template, tmp_path)
-    os.kill(template.pid, signal.SIGKILL)
-    assert await child.ended() == -signal.SIGKILL
-    with pytest.raises(PartyFailedError, match="template"):
-        await Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
+async def test_no_party_outlives_a_template_that_is_killed(tmp_path: Path) -> None:
+    with contextlib.closing(Template(tmp_path / "template.txt")) as template:
+        child = await waiting(template, tmp_path)
+        os.kill(template.pid, signal.SIGKILL)
+        assert await child.ended() == -signal.SIGKILL
+        with pytest.raises(PartyFailedError, match="template"):
+            await Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
 
 
 async def test_a_party_is_ours_whatever_lies_in_the_working_folder(
