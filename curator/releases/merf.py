@@ -5,8 +5,7 @@ A table is embedded as `fourier` (homogeneous: everything through one Gaussian k
 the embedding has a column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the
 matrix is one Gaussian query of diameter 2 and not C of them. A continuous label is one more numeric
 column: the Gaussian kernel of (x, y) is the product of those of x and of y, so `fourier` without classes
-is the joint embedding that the paper writes down. Images go in as pixels, or as codes of an auto-encoder
-(curator.releases.encoded).
+is the joint embedding that the paper writes down. Images go in as pixels.
 
 Class weights (for imbalance) are the class counts, released together with the embedding; see
 curator.releases.joint for why Fourier features leave room for them at no cost. Training divides each

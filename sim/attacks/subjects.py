@@ -38,7 +38,6 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "moments": moments.moments,
     "aim": pooled.adaptive_marginals,
     "distributed-noise": pooled.distributed_noise,
-    "dp-sgd": pooled.dp_sgd,
     "payout-wins": payouts.wins,
     "payout-gains": payouts.winning_gains,
     "budgets": books.budgets,

@@ -17,7 +17,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, print_json
 from sim.arguments import JobsText
 from sim.evaluation import direct
-from sim.experiments import balog, cells, images, mixtures, regression, scores, tables
+from sim.experiments import balog, images, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
 from sim.experiments.synthesis import Method
 from sim.jobs.choice import parse_jobs
@@ -130,22 +130,12 @@ def _moments(name: str, trained: bool, file: Path, quick: bool) -> None:
     direct.run(name, _data(), trained, quick, file)
 
 
-def _encoded(name: str, file: Path, quick: bool) -> None:
-    from sim.experiments import encoded_images  # jax: only where it is needed
-
-    encoded_images.run(name, encoded_images.ORIGINS, _data(), quick, file)
-
-
 def _marginals(file: Path, quick: bool) -> None:
     tables.run("marginals", METHODS, _data(), quick, file)
 
 
 def _mixtures(file: Path, quick: bool) -> None:
     mixtures.run(mixtures.RELEASES, _data(), quick, file)
-
-
-def _cells(file: Path, quick: bool) -> None:
-    cells.main([str(_data()), "--out", str(file), *(["--quick"] if quick else [])])
 
 
 def _aim(file: Path, quick: bool) -> None:
@@ -167,9 +157,7 @@ RUNS: Mapping[str, Run] = {
     **_by_method(images, images.FILES),
     **{f"moments-{name}": partial(_moments, name, False) for name in direct.NAMES},
     **{f"moments-rows-{name}": partial(_moments, name, True) for name in images.FILES},
-    **{f"encoded-{name}": partial(_encoded, name) for name in images.FILES},
     "mixture-nll": _mixtures,
-    "cells": _cells,
     "aim-marginals": _aim,
     **_by_method(regression, regression.TARGETS),
 }

@@ -1,6 +1,6 @@
-"""The audit of releases: joint noise on pooled sums, AIM, shares of noise by many owners, DP-SGD.
+"""The audit of releases: joint noise on pooled sums, AIM, shares of noise by many owners.
 
-Neighbouring: one row replaced, the number of rows public; DP-SGD: one row more or less.
+Neighbouring: one row replaced, the number of rows public.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from curator.releases.marginals.release import MarginalRelease
 from fedkme.features.counts import L2_STEP
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
-from fedkme.privacy.accountants import Sound
-from fedkme.privacy.events import BoundedRange, Gaussian, SubsampledGaussian, leaves
+from fedkme.privacy.events import BoundedRange, Gaussian, leaves
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
 from fedkme.privacy.sums import PooledRelease
 from fedkme.secagg.noise import NoisePlan, draw_share, plan_noise
@@ -195,33 +194,3 @@ def _play_shares(
 ) -> Scores:
     scores: Floats = unknown(SimulatedNoise(random), trials)
     return scores + (diameter if second else 0.0)
-
-
-# DP-SGD.
-
-
-def dp_sgd(scale: float = 1.0) -> Subject:
-    """Training of the auto-encoder: the noise of its steps against the event that it declares.
-
-    Args:
-        scale: of the noise that training gets, over what it asks for; 1 but for planted faults.
-    """
-    event = SubsampledGaussian(1.2, 0.05, 10)
-    epsilon = Sound().epsilon([event], _CLAIM.delta).epsilon
-    claim = Claim(epsilon, _CLAIM.delta, "add or remove one row; who gets the codes looks")
-    return Subject("dp-sgd", "sound", claim, (partial(_sgd_recount, claim, event, scale),))
-
-
-def _sgd_recount(claim: Claim, event: SubsampledGaussian, scale: float, effort: Effort) -> CheckResult:
-    from curator.releases.autoencoder import GRADIENT_STEP, AutoEncoder, PrivateTraining, train_private
-
-    network = AutoEncoder(_SCHEMA, hidden=(2,), code=1)
-    training = PrivateTraining(event.count, event.rate, 10.0, scale * event.noise_multiplier)
-    noise = TalliedNoise(simulated(effort.seed, "audit", "sgd"))
-    train_private(network, training, lambda _, __: np.zeros(network.size, np.int64), noise, 0)
-    change = training.sensitivity(network.size) / (training.clip * GRADIENT_STEP)
-    drawn = [
-        SubsampledGaussian(deviation / change, training.rate, count)
-        for deviation, count in sorted(noise.gaussian_calls.items())
-    ]
-    return recount(claim, drawn, [SubsampledGaussian], "the noise that training drew")

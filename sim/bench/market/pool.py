@@ -14,6 +14,9 @@ from sim.experiments.cells_draw import ExperimentDraw
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+DELTA = 1e-5
+"""Delta of owners' rows, whatever epsilon is asked about."""
+
 
 @dataclass(frozen=True, slots=True)
 class SummaryQuestion:
@@ -22,7 +25,7 @@ class SummaryQuestion:
     Attributes:
         p: rows of the summary.
         rho: rows accessed over p.
-        epsilon: of owners' rows at delta 1e-5, and of D_v.
+        epsilon: of owners' rows at DELTA, and of D_v.
         seed: of everything random.
     """
 

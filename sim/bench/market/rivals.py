@@ -6,11 +6,12 @@ say so by the rows that they access, and no epsilon is paid because none would b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from curator.cells.orders import Histograms
+from curator.cells.orders import Histograms, Orders, make_orders
 from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings
 from fedkme.cells.histogram import histogram_noise, noisy_counts
@@ -21,13 +22,21 @@ from fedkme.embeddings.prune import pruned
 from fedkme.embeddings.summary_weights import Received, received, weigh
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.noise import simulated
-from sim.bench.market.pool import Chosen, FloatArray, IntArray, PooledRows, SummaryQuestion, equal
+from owner.cells.fill import FillRule, drawn_rows, fill_order
+from sim.bench.market.pool import (
+    DELTA,
+    Chosen,
+    FloatArray,
+    IntArray,
+    PooledRows,
+    SummaryQuestion,
+    equal,
+)
 from sim.bench.market.published.experimental_design import STEPS, design_rows, design_weights
 from sim.bench.market.published.private_kmeans import CentreBudget, nearest, private_centres
 from sim.bench.market.published.prototypes import protodash
 from sim.bench.market.published.thinning import thin
 from sim.evaluation.exact_greedy import exact_kernel_greedy
-from sim.experiments.cells import DELTA, Round, Variant, collect, uniform
 
 _DESIGN_FEATURES = 128
 _THINNED = 3200
@@ -48,7 +57,18 @@ def exact_greedy(market: PooledRows, question: SummaryQuestion) -> Mapping[str, 
 
 def uniform_rows(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:
     """Draw rho p rows at random, the same number of each owner: what costs nothing."""
-    rows, labels = uniform(market.draw, market.drawn(question), question.seed)
+    total = market.drawn(question)
+    rng = np.random.default_rng(np.random.SeedSequence([question.seed, total]))
+    counts = np.zeros(len(market.sizes), dtype=np.int64)
+    for owner in itertools.cycle(rng.permutation(len(counts)).tolist()):
+        if counts.sum() == total:
+            break
+        counts[owner] += counts[owner] < market.sizes[owner]
+    starts = np.cumsum(market.sizes) - market.sizes
+    pairs = zip(market.sizes, counts, strict=True)
+    picks = [rng.choice(size, count, replace=False) for size, count in pairs]
+    places = [start + pick for start, pick in zip(starts, picks, strict=True)]
+    rows, labels = market.take(np.concatenate(places))
     return both("uniform", market, rows, labels, question.p)
 
 
@@ -119,9 +139,25 @@ def kmeans_cells(market: PooledRows, question: SummaryQuestion) -> Mapping[str, 
     noise = simulated(question.seed, "consumer", "kmeans")
     nu = noisy_counts(of_validation, size, histogram_noise(question.epsilon), noise)
     histograms = Histograms(np.stack(counted), market.sizes, nu, len(draw.validation))
-    first = Round(draw, Variant(fill="design"), cells, histograms)
-    rows, labels = collect(first, market.drawn(question), question.seed)
+    rows, labels = _filled(market, cells, make_orders(histograms, market.drawn(question)), question.seed)
     return both("FedDP-KMeans cells", market, rows, labels, question.p)
+
+
+def _filled(
+    market: PooledRows, cells: Sequence[IntArray], orders: Orders, seed: int
+) -> tuple[FloatArray, IntArray]:
+    """Rows and labels that owners answer orders with, given the cell of each of their rows."""
+    draw = market.draw
+    rule = FillRule("design", draw.gamma, seed)
+    rows, labels = [], []
+    for place, order in enumerate(orders.directives()):
+        if order.count:
+            own = draw.owners[place]
+            drawn = drawn_rows(len(own), order.uniform, simulated(seed, f"owner-{place}", "draw"))
+            chosen = fill_order(own, cells[place], order, drawn, rule)
+            rows.append(own[chosen])
+            labels.append(draw.labels[place][chosen])
+    return np.concatenate(rows), np.concatenate(labels)
 
 
 def both(name: str, market: PooledRows, rows: FloatArray, labels: IntArray, p: int) -> Mapping[str, Chosen]:

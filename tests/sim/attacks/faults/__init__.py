@@ -113,7 +113,6 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
     "a release with half of its noise": ("sensitivity", lambda: pooled.pooled_sums(release_with(0.5))),
     "AIM that measures with half of its noise": ("recount", lambda: pooled.adaptive_marginals(hasty_aim)),
     "noise planned for all owners": ("law", lambda: pooled.distributed_noise(planned_for_all)),
-    "DP-SGD with less noise than it declares": ("recount", lambda: pooled.dp_sgd(0.9)),
     "wins paid at twice the epsilon": ("recount", lambda: payouts.wins(2.0)),
     "gains paid at twice the epsilon": ("recount", lambda: payouts.winning_gains(2.0)),
     "clock without xi": ("black box", lambda: clock.clock(make=FixedThreshold)),
