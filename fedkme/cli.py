@@ -49,6 +49,8 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
 }
+_LONG = {"sweep", "run", "reproduce", "release", "attack", "replay", "bench"}
+"""Verbs, and verbs of `sim` and `audit`, that go on for longer than a person waits."""
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which `fedkme completion SHELL` prints a script."""
@@ -89,18 +91,23 @@ def main() -> None:
         sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
         raise SystemExit(2)
     else:
-        with _begun(verb):
+        with _begun(sys.argv[1:]):
             app = _load(verb)
         run_app(app, f"fedkme {verb}", sys.argv[2:])
 
 
 @contextlib.contextmanager
-def _begun(verb: str) -> Iterator[None]:
-    """Show on a terminal that something begins: imports take longer than a person waits for a first sign."""
+def _begun(words: Sequence[str]) -> Iterator[None]:
+    """Show that something begins: imports take longer than a person waits for a first sign.
+
+    On a terminal the line goes again; elsewhere only verbs that take long have one, and it stays.
+    """
     shown = sys.stderr.isatty()
     if shown:
-        sys.stderr.write(f"fedkme {verb} ...")
-        sys.stderr.flush()
+        sys.stderr.write(f"fedkme {words[0]} ...")
+    elif set(words[:2]) & _LONG and "--help" not in words:
+        sys.stderr.write(f"fedkme {' '.join(words[:2])} begins\n")
+    sys.stderr.flush()
     try:
         yield
     finally:

@@ -282,5 +282,5 @@ def toml_text(value: Any) -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_toml_key(k)} = {toml_text(v)}" for k, v in value.items() if v is not None)
         return "{" + inner + "}"
-    text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{text}"'

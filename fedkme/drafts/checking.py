@@ -81,6 +81,7 @@ def check_file(
     of_persons: bool,
     show_values: bool = False,
     beside: Path | None = None,
+    key: str = "data",
 ) -> FileReport:
     """Find every fault of a file; a file that cannot be read has one.
 
@@ -92,16 +93,19 @@ def check_file(
         show_values: keep faulty cells, which are private.
         beside: folder at which the paths of hints start, that of the configuration which names the file;
             none: the current one.
+        key: of the configuration, by which hints name the file.
     """
     file = as_file(source)
     report = _checked(file, schema, party, of_persons=of_persons, show_values=show_values)
     found = settings_seen(file, schema) if report.faults else {}
     if not found:
         return report
-    read = validate(DataFile, {**file.model_dump(by_alias=True), **found}, str(file.path))
+    said = file.model_dump(by_alias=True, exclude_unset=True)
+    read = validate(type(file), said | found, str(file.path))
     left = _checked(read, schema, party, of_persons=of_persons, show_values=show_values).faults
     path = os.path.relpath(file.path, beside) if beside else str(file.path)
-    hint = f"this may read it: data = {toml_text({'path': path, **found})}"
+    settings = {name: value for name, value in said.items() if name != "name"} | {"path": path} | found
+    hint = f"this may read it: {key} = {toml_text(settings)}"
     return replace(report, hints=[hint], left=left)
 
 
@@ -113,7 +117,7 @@ def _checked(
         found = examine(file, schema, party, of_persons=of_persons)
     except FedkmeError as error:
         fault = FileFault(error.code, "", error.cause.removeprefix(f"{party}: "), error.remedy)
-        return FileReport(str(file.path), None, [fault])
+        return FileReport(os.path.normpath(file.path), None, [fault])
     faults = []
     if found.ragged:
         remedy = "Put a cell that holds the separator in double quotes."
@@ -126,7 +130,7 @@ def _checked(
             FileFault(DataError.code, cells.column, cells.what, cells.remedy, found.unit, lines, values)
         )
     swallowed = [(column, what, count) for (column, what), count in found.swallowed.items()]
-    return FileReport(str(file.path), len(found.lines), faults, swallowed)
+    return FileReport(os.path.normpath(file.path), len(found.lines), faults, swallowed)
 
 
 def report_lines(report: FileReport) -> Iterator[str]:

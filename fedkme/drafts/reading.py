@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fedkme.drafts.dialect import DATE_FORMS, detect_file, form_of_dates, words_for_nothing
+from fedkme.drafts.dialect import CODES, DATE_FORMS, detect_file, form_of_dates, words_for_nothing
 from fedkme.errors import FedkmeError
 from fedkme.tables.columns import Category, Numeric
-from fedkme.tables.conversion import needed_names, texts
+from fedkme.tables.conversion import allowed_names, needed_names, texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
 from fedkme.tables.schema import Schema
@@ -65,17 +65,36 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
             form = form_of_dates(cell for cell in cells[spec.name] if cell and cell not in words)
             if form not in (None, DATE_FORMS[0], file.column(spec.name).format):
                 columns.setdefault(spec.name, {})["format"] = form
+        elif isinstance(spec, Numeric) and (codes := _codes(cells[spec.name], spec, seen.decimal)):
+            columns.setdefault(spec.name, {})["na"] = sorted({*file.column(spec.name).na, *codes})
     for name, own_list in lists.items():
         column = file.column(name)
         unknown = set(cells[name]) - words - {*column.map, *column.na, *own_list, ""}
         if meant := meanings(unknown, own_list):
             columns.setdefault(name, {})["map"] = {**column.map, **meant}
+    unused = set(counts) - {*names.values(), *allowed_names(schema), *file.ignore}
+    if unused and set(names.values()) <= set(counts):  # else one of them may be a column under another name
+        found["ignore"] = sorted({*file.ignore, *unused})
     if columns:
         said = {
             name: column.model_dump(by_alias=True, exclude_unset=True)
             for name, column in file.columns.items()
         }
         found["columns"] = said | {name: said.get(name, {}) | own for name, own in sorted(columns.items())}
+    return found
+
+
+def _codes(cells: Iterable[str], spec: Numeric, decimal: str) -> set[str]:
+    """Cells that are outside the bounds and usual codes for nothing, such as -9 and 999."""
+    low, high = spec.bounds
+    found = set()
+    for cell in cells:
+        try:
+            number = float(cell.replace(decimal, "."))
+        except ValueError:
+            continue
+        if not low <= number <= high and number in CODES and number not in spec.missing_codes:
+            found.add(cell)
     return found
 
 

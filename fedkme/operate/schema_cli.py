@@ -29,6 +29,8 @@ app = typer.Typer(
 )
 
 Schemas = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, or Table Schema (.json).")]
+_KEYS = {"rows": "data", "D_v": "validation", "test rows": "test"}
+"""Key of a configuration, by whose rows the file has; those of a scenario's owner stand at its name."""
 Out = Annotated[Path | None, typer.Option(help="File to write; none: print.")]
 
 
@@ -82,6 +84,7 @@ def check(
             of_persons=private,
             show_values=show_values,
             beside=path.parent if path.suffix == ".toml" else None,
+            key=_KEYS.get(party, party if path.suffix == ".toml" else "data"),
         )
         for path in files
         for source, party, private in _sources(path)
@@ -139,6 +142,7 @@ def _put(text: str, out: Path | None) -> None:
         return
     try:
         create(out, text.encode())
+        typer.echo(f"written: {out}", err=True)
     except FileExistsError:
         raise ConfigError(f"{out} exists already", "Choose another name: nothing is overwritten.") from None
     except OSError as error:

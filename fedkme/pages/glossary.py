@@ -67,6 +67,18 @@ TERMS = (
     ),
     Term("seed", "seed", (r"seed(?= \d)",), "Number from which everything random of a simulation is drawn."),
     Term(
+        "marginal",
+        "marginal",
+        ("marginals(?= were)", "noisy marginals"),
+        "Counts of the rows by the values of one or a few columns together.",
+    ),
+    Term(
+        "halves",
+        "real halves",
+        ("real halves",),
+        "How far two random halves of the real rows are from each other: nothing comes nearer but by chance.",
+    ),
+    Term(
         "accessed",
         "points accessed",
         ("points accessed", "rows accessed", "accessed"),

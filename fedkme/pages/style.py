@@ -39,7 +39,7 @@ code { font-size: .9em; overflow-wrap: anywhere; }
 .seen .noisy { border-left-color: var(--main); } .seen .nothing { color: var(--soft); }
 .banner { padding: .7rem 1rem; background: var(--warn); border-left: 4px solid var(--waste); max-width:
   none; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(12.5rem, 1fr)); gap: .75rem; margin:
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .75rem; margin:
   0; }
 .tiles div { padding: .8rem 1rem; background: var(--card); border-radius: 6px; }
 .tiles dt { color: var(--soft); font-size: .85rem; }

@@ -19,6 +19,10 @@ Swallowed = tuple[str, Any]  # what was put in place of cells, and of which: boo
 
 GAP, NO_GAP, GAPS = "yes", "no", ("no", "yes")
 """Categories of the column that marks the gaps of a nullable number."""
+FILL_GAPS = (
+    "Remove these rows, or give the column 'nullable = true' or a public 'missing' value in the schema."
+)
+"""Remedy for empty cells of a column that may have none."""
 EPOCH = date(1970, 1, 1)
 
 
@@ -151,10 +155,12 @@ class Numeric(Settings):
         low, high = self.bounds
         filled = self._filled(block)
         finite = np.isfinite(filled)
-        remedy = "Remove these rows, or give the column a public 'missing' value in the schema."
-        yield "NaN, infinity or an empty cell", remedy, ~finite
+        yield "NaN, infinity or an empty cell", FILL_GAPS, ~finite
         if not self.clip:
-            remedy = "Correct or remove these rows, set 'clip = true' or agree on wider bounds."
+            remedy = (
+                "Correct or remove these rows, say with 'na' which of them mean nothing, set 'clip = true' "
+                "or agree on wider bounds."
+            )
             yield "outside the public bounds", remedy, (filled < low) | (filled > high)
 
     def swallowed(self, block: Floats) -> Iterator[Swallowed]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.columns import GAP, GAPS, Category, Label, Numeric, days_of
+from fedkme.tables.columns import FILL_GAPS, GAP, GAPS, Category, Label, Numeric, days_of
 from fedkme.tables.csv_rows import Cells
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import FaultyCells, Schema
@@ -26,9 +26,13 @@ PLAIN = DataFile(path=Path())
 NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
 """Remedy where rows do not tell whose they are."""
 
+MOST_MISSING = 12
+"""Missing columns that an error names."""
+
 NOT_LISTED = "a name not in the schema"
 """Beginning of what is said of cells that are neither empty nor in a list."""
 _WHOLE = re.compile(r"(-?[0-9]+)\.0*")
+_REMOVE = "Remove these rows."
 _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
 
 
@@ -150,24 +154,24 @@ def check_names(
     """Refuse a file that lacks a column, or has one that the schema does not describe.
 
     Raises:
-        DataError: names up to three; missing ones first: without a header, names of the file are a row of it.
+        DataError: names those that are missing, which are public; else up to three that are too many.
     """
     missing = sorted(set(needed) - set(present))
     if missing:
-        cause = f"{party}: the file has no {what} {some(missing)}"
+        cause = f"{party}: the file has no {what} {some(missing, MOST_MISSING)}"
         raise DataError(
             cause, f"Add what is missing, or say with 'from' what the file calls the {what} of the schema."
         )
     extra = sorted(set(present) - set(needed) - set(allowed))
     if extra:
         cause = f"{party}: the schema does not describe {what} {some(extra)} of the file"
-        raise DataError(cause, "Remove it from the file or list it under 'ignore' in the schema.")
+        raise DataError(cause, "List it under 'ignore' of the file's settings or of the schema.")
 
 
-def some(names: Sequence[str]) -> str:
-    """Up to three names in quotes, and how many more."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(f"'{name}'" for name in names[:3]) + more
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Up to `most` names in quotes, and how many more."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"'{name}'" for name in names[:most]) + more
 
 
 def needed_names(schema: Schema, *, of_persons: bool) -> list[str]:
@@ -266,8 +270,13 @@ def _date_reader(form: str | None) -> Callable[[str], float]:
     return read
 
 
-def _categories(cells: Cells, spec: Category, file: DataFile, found: _Found) -> NDArray[Any]:
-    """Indices of (m,) names; those that are in no list are taken as the missing category, and counted."""
+def _categories(
+    cells: Cells, spec: Category, file: DataFile, found: _Found, gaps: str = FILL_GAPS
+) -> NDArray[Any]:
+    """Indices of (m,) names; those that are in no list are taken as the missing category, and counted.
+
+    `gaps` is the remedy for empty cells where there is no such category.
+    """
     index = {name: place for place, name in enumerate(spec.categories)}
     default = None if spec.missing is None else index[spec.missing]
     known = _Places({"": -1, **index})
@@ -276,10 +285,8 @@ def _categories(cells: Cells, spec: Category, file: DataFile, found: _Found) -> 
     strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []
     names = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
     if default is None:
-        what = "an empty cell or a name not in the schema"
-        found.add(
-            spec.name, what, f"{names}, correct the rows, or extend the schema.", sorted(empty + strange)
-        )
+        found.add(spec.name, NOT_LISTED, f"{names}, correct the rows, or extend the schema.", strange)
+        found.add(spec.name, "an empty cell", gaps, empty)
     else:
         what = f"{NOT_LISTED}, taken as '{spec.missing}'"
         remedy = f"{names}, with 'na' that it means an empty one, or allow more with 'unknown'."
@@ -315,9 +322,9 @@ def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:
 def _labels(cells: Cells, label: Label, file: DataFile, found: _Found) -> NDArray[np.int64]:
     if label.positive_above is None:
         spec = Category(name=label.name, categories=label.classes)
-        return _categories(cells, spec, file, found).astype(np.int64)
+        return _categories(cells, spec, file, found, _REMOVE).astype(np.int64)
     numbers = _numbers(cells, label.name, file, label, found)
     wrong = {row for fault in found.faults if fault.column == label.name for row in fault.rows}
     empty = [row for row in np.flatnonzero(np.isnan(numbers)).tolist() if row not in wrong]
-    found.add(label.name, "an empty cell", "Remove these rows.", empty)
+    found.add(label.name, "an empty cell", _REMOVE, empty)
     return (numbers > label.positive_above).astype(np.int64)

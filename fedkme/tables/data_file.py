@@ -53,6 +53,8 @@ class DataFile(Settings):
     unknown: float = Field(0.01, ge=0, le=1)
     """Share of a column's rows that may have names which are not in the schema's list, where the schema has a
     category for missing ones: they become it. A file with more is refused when it is loaded."""
+    ignore: tuple[str, ...] = ()
+    """Columns that are not used, by the file's own names; the schema's `ignore` has those of all files."""
     columns: dict[str, FileColumn] = Field({})
     """Columns of the schema that the file says otherwise, by the schema's name."""
 

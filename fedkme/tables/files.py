@@ -125,7 +125,7 @@ def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = Fa
         columns = named(part.columns, schema, file, party)
         if not parts:
             needed = needed_names(schema, of_persons=of_persons)
-            check_names(columns, needed, allowed_names(schema), "column", party)
+            check_names(columns, needed, [*allowed_names(schema), *file.ignore], "column", party)
         parts.append(convert(columns, schema, file, of_persons=of_persons))
         lines.append(np.asarray(part.lines, dtype=np.int64))
         ragged += part.ragged
@@ -159,7 +159,13 @@ def table_from_columns(
         DataError: a missing or undescribed column, or a cell that does not fit.
     """
     own = named(columns, schema, file, party)
-    check_names(own, needed_names(schema, of_persons=of_persons), allowed_names(schema), "column", party)
+    check_names(
+        own,
+        needed_names(schema, of_persons=of_persons),
+        [*allowed_names(schema), *file.ignore],
+        "column",
+        party,
+    )
     found = joined_parts([convert(own, schema, file, of_persons=of_persons)], file.unknown)
     _refuse(found.faults, party, "row", np.arange(1, len(found.table) + 1))
     return _bounded(found.table, schema, _persons(own, schema), party) if of_persons else found.table

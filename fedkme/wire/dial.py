@@ -22,12 +22,14 @@ HANG_UPS = 4
 """Looks in a row at a curator that hangs up during the handshake that are enough: it will not change."""
 
 _SAME_AUTHORITY = "Use certificates of one authority on both sides, and none that has expired."
+_OTHER_HOST = (
+    "has a certificate for other host names",
+    "Call it by a name in its certificate, or issue one that has this name.",
+)
 _REFUSALS = {
     "WRONG_VERSION_NUMBER": ("does not speak TLS", "Give it an identity, or set 'plaintext' on both sides."),
-    "Hostname Verification": (
-        "has a certificate for other host names",
-        "Call it by a name in its certificate, or issue one that has this name.",
-    ),
+    "Hostname Verification": _OTHER_HOST,
+    "not in peer certificate": _OTHER_HOST,  # the same in grpcio 1.72
     "expired": ("has a certificate that has expired", "Issue a new one."),
     "unsupported certificate purpose": (
         "shows a certificate that is not a curator's",

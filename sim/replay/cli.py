@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import asdict, replace
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import typer
 from rich.console import Console
 
 from fedkme.errors import AuditError
+from fedkme.ops.spans import left
 from fedkme.verbs import AsJson, console, print_json
 from sim.replay.cases import Case, cases_of, replayed
 from sim.replay.neighbours import KINDS
@@ -16,6 +19,9 @@ from sim.replay.pairs import Replayed, replay
 
 QUICK_KINDS = 2
 """Neighbours of a case in a quick replay, of a release one: they take turns from case to case."""
+
+EVERY_S = 10.0
+"""Time between lines where there is no terminal."""
 
 
 def replay_runs(
@@ -28,9 +34,15 @@ def replay_runs(
     out, errors = console(for_people=not as_json), Console(stderr=True)
     results = []
     cases = [case for protocol in (replayed() if name == "all" else [name]) for case in cases_of(protocol)]
+    began, said = time.perf_counter(), -math.inf
     with errors.status("replaying") as status:
         for number, case in enumerate(cases):
-            status.update(f"{number + 1} of {len(cases)}: {case.name}")
+            spent = time.perf_counter() - began
+            line = f"{number + 1} of {len(cases)}: {case.name}; {left(number, len(cases), spent)}"
+            status.update(line)
+            if not errors.is_terminal and spent - said >= EVERY_S:
+                errors.print(line, markup=False, highlight=False, soft_wrap=True)
+                said = spent
             results.append(result := replay_case(case, quick, seed, number))
             for found in result.found:
                 out.print(

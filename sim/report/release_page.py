@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from fedkme.pages.glossary import explained
 from fedkme.privacy.events import CONSUMER
 from sim.report import privacy
 from sim.report.formatting import Metrics, distance, number, short, size, title
@@ -54,7 +55,7 @@ def render_release(run: ReleaseFolder) -> str:
         ("Settings", listing("release.toml, resolved", run.config)),
     ]
     head = f"{_head(m)}\n{_tiles(run)}"
-    return document(f"{m['method']} of {m['scenario']}: fedkme release", head, sections)
+    return document(f"{m['method']} of {m['scenario']}: fedkme release", *explained(head, sections))
 
 
 def _head(m: Metrics) -> str:

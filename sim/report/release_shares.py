@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.tables.columns import Numeric, date_of
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
@@ -40,7 +41,7 @@ def shares(synthetic: Table, real: Table, schema: Schema, chosen: NDArray[np.int
         if isinstance(column, Category):
             found.append(_of_levels(name, column.categories, made, held))
         else:
-            found.append(_of_numbers(name, made, held))
+            found.append(_of_numbers(column, name, made, held))
     return found
 
 
@@ -54,18 +55,26 @@ def _of_levels(name: str, levels: Sequence[str], made: NDArray[Any], held: NDArr
     return _entry(name, [*(levels[at] for at in kept), f"{len(rest)} others"], *shown)
 
 
-def _of_numbers(name: str, made: NDArray[Any], held: NDArray[Any]) -> dict[str, Any]:
-    """Equal intervals between the 1st and the 99th percentile of real rows; the outer ones are open."""
+def _of_numbers(column: Numeric, name: str, made: NDArray[Any], held: NDArray[Any]) -> dict[str, Any]:
+    """Equal intervals between the 1st and the 99th percentile of real rows; the outer ones are open.
+
+    Those of dates and of whole numbers begin at one.
+    """
+    whole, dated = column.integer or column.kind == "date", column.kind == "date"
+    said = date_of if dated else "{:.4g}".format
     low, high = (float(edge) for edge in np.percentile(held, (1, 99)))
     if low == high:
         low, high = float(held.min()), float(held.max())
     if low == high:
         sides = [np.array([np.mean(x < low), np.mean(x == low), np.mean(x > low)]) for x in (made, held)]
-        return _entry(name, [f"< {low:.4g}", f"{low:.4g}", f"> {low:.4g}"], *sides)
+        return _entry(name, [f"< {said(low)}", said(low), f"> {said(low)}"], *sides)
     inner = np.linspace(low, high, BINS + 1)[1:-1]
-    counts = [np.bincount(np.searchsorted(inner, x, "right"), minlength=BINS) / len(x) for x in (made, held)]
-    middle = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(inner)]
-    return _entry(name, [f"< {inner[0]:.4g}", *middle, f"≥ {inner[-1]:.4g}"], *counts)
+    if whole:
+        inner = np.unique(np.ceil(inner))
+    bins = len(inner) + 1
+    counts = [np.bincount(np.searchsorted(inner, x, "right"), minlength=bins) / len(x) for x in (made, held)]
+    middle = [f"from {said(a)}" if dated else f"{said(a)} to {said(b)}" for a, b in pairwise(inner)]
+    return _entry(name, [f"< {said(inner[0])}", *middle, f"≥ {said(inner[-1])}"], *counts)
 
 
 def _entry(

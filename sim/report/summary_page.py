@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,6 @@ class SummaryFolder:
         rounds: lines of rounds.csv; the last one of an interrupted run may lack cells.
         config: text of run.toml.
         arrays: of summary.npz: `x`, rows in the owners' units, and `y`, class indices.
-        name: of the folder.
         ended: time at which the run ended, in UTC.
     """
 
@@ -85,7 +83,6 @@ class SummaryFolder:
     rounds: Sequence[Mapping[str, str | None]]
     config: str
     arrays: Mapping[str, NDArray[Any]]
-    name: str
     ended: datetime
 
 
@@ -161,7 +158,7 @@ def _repeat(run: SummaryFolder) -> str:
         return ""
     if 'kind = "frames"' in run.config:
         return " · made of data frames in Python: the same frames and settings repeat it"
-    return f" · repeat it: <code>fedkme sim run {escape(quote(run.name))}/run.toml</code>"
+    return " · repeat it, in the folder of this page: <code>fedkme sim run run.toml</code>"
 
 
 def _head(run: SummaryFolder) -> str:
@@ -236,11 +233,10 @@ def _closeness(m: Metrics, together: str) -> str:
     )
     if twins := accessed_by_twins(m):
         caption += f" {twins.capitalize()}."
-    header = (
-        *("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows"),
-        ">effective rows",
-    )
-    return pair(figures) + table(caption, header, rows)
+    header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows", ">effective rows")
+    known = [at for at in range(len(header)) if any(row[at] != "-" for row in rows)]
+    cells = [[row[at] for at in known] for row in rows]
+    return pair(figures) + table(caption, [header[at] for at in known], cells)
 
 
 def _method_bars(values: Mapping[str, float]) -> list[Bar]:

@@ -80,7 +80,6 @@ def _summary(directory: Path) -> str:
         rounds=_read_lines(rounds) if rounds.exists() else [],
         config=_text(directory / "run.toml"),
         arrays=read_arrays(summary, "report") if summary.exists() else {},
-        name=directory.resolve().name,
         ended=modified(directory / "metrics.json"),
     )
     return render(run)

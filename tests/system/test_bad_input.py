@@ -46,7 +46,8 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         out, err = capsys.readouterr()
         assert caught.value.code == kind.code
         assert not out
-        said = [line for line in err.splitlines() if not line.startswith("reading the rows of every party: ")]
+        stages = ("fedkme ", "reading the rows of every party: ")
+        said = [line for line in err.splitlines() if not line.startswith(stages)]
         assert lines is None or len(said) == lines
         assert re.fullmatch(rf"error {kind.code} \({kind.title}\): .+[^.]\. .+[.?]", said[-1])
         return said[-1]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.cli import _load
-from fedkme.config import validate
+from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import spans
 from fedkme.drafts.reading import meanings
 from fedkme.errors import DataError, SchemaError
@@ -80,7 +80,7 @@ def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder
         "line 53: column 'age': outside the public bounds",
         "lines 52 to 53: column 'smoker': a name not in the schema",
         "line 53: column 'seen': outside the public bounds",
-        "line 53: column 'ill': an empty cell or a name not in the schema",
+        "line 53: column 'ill': a name not in the schema",
         "nowhere.csv: not read",
     ):
         assert line in said
@@ -130,6 +130,32 @@ def test_the_path_of_a_hint_is_as_the_configuration_has_it(folder: Path) -> None
     data = said.partition("data = ")[2].splitlines()[0]
     (folder / "north" / "owner.toml").write_text(owner + f"data = {data}\n")
     assert "no faults" in typed("check", "schema.toml", "north/owner.toml")
+
+
+def test_a_scenario_with_settings_gets_better_ones(folder: Path) -> None:
+    # It was "error 10: 'name' is not a key": an owner of a scenario has a key that other files have not.
+    rows = "".join(f"{n};{20 + n if n % 9 else -9};Y;02.01.2021;3;no;x\r\n" for n in range(50))
+    Path("own.csv").write_text("Nr;Alter;smoker;seen;dose;ill;note\r\n" + rows)
+    scenario = '[scenario]\nkind = "csv"\nschema_file = "schema.toml"\nvalidation = "good.csv"\n'
+    scenario += "[summary]\np = 2\n[scenario.owners]\nnorth = "
+    own = {"path": "own.csv", "sep": ";", "columns": {"age": {"from": "Alter"}}}
+    Path("scenario.toml").write_text(scenario + toml_text(own))
+    said = typed("check", "schema.toml", "scenario.toml", code=DataError.code)
+    # -9 is no age, and "Nr" and "note" are columns that this owner alone has
+    assert "read so, it has no faults" in said
+    hint = said.partition("this may read it: north = ")[2].splitlines()[0]
+    assert 'ignore = ["Nr", "note"]' in hint
+    assert 'age = {from = "Alter", na = ["-9"]}' in hint
+    Path("scenario.toml").write_text(scenario + hint)
+    assert said.count("good.csv: 51 rows, no faults") == 1
+    assert "own.csv: 50 rows, no faults" in typed("check", "schema.toml", "scenario.toml")
+
+
+def test_columns_under_other_names_are_not_taken_for_unused_ones(folder: Path) -> None:
+    Path("own.csv").write_text("id;Alter;Raucher;Gesehen;Dosis;krank\n1;20;ja;2021-01-02;3;nein\n")
+    said = typed("check", "schema.toml", "own.csv", code=DataError.code)
+    assert "no column 'age', 'dose', 'seen', 'smoker'" in said
+    assert "ignore" not in said.partition("hint")[2].splitlines()[0]
 
 
 @pytest.mark.parametrize(

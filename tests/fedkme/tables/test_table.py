@@ -163,7 +163,7 @@ BAD_CSV = {
         HEADER + ROW + "SECRET,1\n" + ROW.strip() + ",SECRET\n",
         "has 2 lines with more or fewer cells",
     ),
-    "no header": (ROW.replace("1,2,1", "4,2,1") + ROW, "no column 'age', 'code', 'colour' and 2 more"),
+    "no header": (ROW.replace("1,2,1", "4,2,1") + ROW, "no column 'age', 'code', 'colour', 'lab0', 'lab1'"),
     "header twice": ("age,age\n1,2\n", "names a column twice"),
     "empty": ("", "has no header"),
     "open quote": (HEADER + '"SECRET', "not a CSV file, from line 2 on"),

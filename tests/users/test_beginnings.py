@@ -1,0 +1,46 @@
+"""The first words of what takes long, where there is no terminal (issue 14, items 5 and 9)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.parties import COMMAND, environment
+
+
+def typed(folder: Path, *words: str, first: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-c", first + COMMAND, *words],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("sim", "run"), ("release", "auto"), ("audit", "replay"), ("bench", "all")]
+)
+def test_what_takes_long_says_so_before_it_imports(tmp_path: Path, words: tuple[str, str]) -> None:
+    # "Something is on the screen within half a second": imports take longer, and a log file had nothing.
+    missing = "import sys; sys.modules['typer'] = None; "  # whatever is imported of a verb fails at once
+    done = typed(tmp_path, *words, first=missing)
+    assert done.stderr.startswith(f"fedkme {' '.join(words)} begins\n")
+
+
+def test_short_verbs_and_help_say_what_they_were_asked_alone(tmp_path: Path) -> None:
+    assert typed(tmp_path, "runs").stderr == ""
+    assert typed(tmp_path, "sim", "run", "--help").stderr == ""
+    assert typed(tmp_path, "runs", "--json").stdout.strip() == "[]"
+
+
+def test_a_replay_says_how_far_it_is(tmp_path: Path) -> None:
+    # It was silent for eight minutes.
+    done = typed(tmp_path, "audit", "replay", "uniform", "--quick")
+    assert " of " in done.stderr.splitlines()[1]
+    assert "left" in done.stderr.splitlines()[1]
