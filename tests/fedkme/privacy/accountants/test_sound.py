@@ -255,13 +255,29 @@ def test_rare_samples_have_renyi_figures_below_the_loss_distribution() -> None:
     assert SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-11).epsilon <= figure.epsilon
 
 
+RESPONSES = st.lists(st.builds(PureDp, st.floats(0.01, 3.0), st.integers(1, 60)), max_size=3)
+
+
+@settings(max_examples=40)
+@given(RESPONSES, st.none() | st.floats(0.5, 20.0), st.sampled_from([1e-9, 1e-5, 1e-2]))
+def test_what_is_taken_as_exact_is_the_smallest_bound(
+    pure: list[PureDp], noise: float | None, delta: float
+) -> None:
+    events = [*pure, *([] if noise is None else [Gaussian(noise)])]
+    least = min(figure.epsilon for figure in SOUND.figures(events, delta))
+    assert least <= SOUND.epsilon(events, delta).epsilon <= least * 1.0002
+
+
 def test_the_library_is_imported_when_a_figure_needs_it() -> None:
-    # It takes 1.7 s to import; nothing on the path of a round may wait for it.
+    # It takes a second to import; nothing on the path of a round may wait for it, nor the end of a summary by
+    # cells at the defaults: a sketch and two histograms, of which the curator and the consumer write figures.
     code = """
 import sys
 from fedkme.privacy import accountants as a, events as e
 a.Sound().epsilon([e.Gaussian(2.0), e.RawRows(1)], 0.1), a.Sound().epsilon([e.Gaussian(2.0)], 0.1)
 a.Published().epsilon([e.MwemCall(0.01, 5)], 0.1)
+assert a.Sound().epsilon([e.Gaussian(11.2), e.PureDp(0.36, 2)], 1e-5).method == "Gaussian and pure"
+assert a.Sound().epsilon([e.PureDp(0.5, 2)], 1e-5).epsilon == 1.0
 print("dp_accounting" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
