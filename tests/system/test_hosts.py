@@ -48,3 +48,19 @@ def test_other_back_ends_select_the_same_rows_bit_for_bit() -> None:
         assert json.dumps(host["transcripts"]) == json.dumps(hosts[0]["transcripts"])
     if len({host["fingerprint"] for host in hosts}) == 1:
         pytest.skip("equal, but this machine has one numerical back end only")
+
+
+def test_a_release_in_one_process_has_the_bits_of_processes_with_any_number_of_threads() -> None:
+    """Processes of a simulation have one thread of linear algebra each, a notebook as many as processors."""
+    found = [
+        subprocess.run(
+            [*COMMAND, "release"],
+            cwd=ROOT,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    ]
+    assert "weighted.csv" in json.loads(found[0])
+    assert found[0] == found[1]

@@ -1,4 +1,7 @@
-"""Runs a market in this process and prints what came of it: started by test_hosts under other back ends."""
+"""Runs a market in this process and prints what came of it: started by test_hosts under other back ends.
+
+With the word `release` it makes a release in place of summaries.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import asyncio
 import hashlib
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
+from curator.sums.settings import SumSettings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
-from sim.engines.inprocess import KeptRecords, market_of, run_in_process
+from sim.engines.inprocess import KeptRecords, market_of, release_in_process, run_in_process
 from sim.scenarios import Scenario
 from tests.record_transcripts import record_transcript
 
@@ -46,6 +51,18 @@ def transcript(values: dict[str, Any]) -> dict[str, Any]:
     return record_transcript(records.summary)
 
 
+def release_digests() -> dict[str, str]:
+    """Digests of the files of a release whose map and weights are both found by linear algebra."""
+    schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=WIDTH),))
+    generator = np.random.default_rng(11)
+    owners = {f"owner-{i}": market_rows(400, generator) for i in range(1, 3)}
+    scenario = Scenario("test", schema, owners, *(market_rows(300, generator) for _ in range(3)))
+    settings = json.dumps({"kind": "balog1", "points": 300, "gamma": 0.5, "epsilon": 3.0})
+    records = KeptRecords()
+    asyncio.run(release_in_process(market_of(scenario, 1), settings, SumSettings(), records))
+    return {name: hashlib.sha256(content).hexdigest() for name, content in records.files.items()}
+
+
 def fingerprint() -> str:
     """Last bits of this process's floating point: differs between back ends."""
     a, b = np.random.default_rng(0).normal(size=(2, 300, 300))
@@ -55,4 +72,7 @@ def fingerprint() -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"fingerprint": fingerprint(), "transcripts": [transcript(s) for s in SETTINGS]}))
+    if sys.argv[1:] == ["release"]:
+        print(json.dumps(release_digests()))
+    else:
+        print(json.dumps({"fingerprint": fingerprint(), "transcripts": [transcript(s) for s in SETTINGS]}))
