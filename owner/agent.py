@@ -15,7 +15,7 @@ from fedkme.directives import Answer, Directive
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.supervision import StatusReporter, to_the_end
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import AdaptiveThreads
 from fedkme.pki.revocation import Revocation
 from fedkme.store import open_store
 from fedkme.tables.conversion import NOT_LISTED
@@ -67,7 +67,7 @@ async def attend(
         FedkmeError: the curator refused this owner, in its own words.
     """
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
-    known = False
+    known, threads = False, AdaptiveThreads()
     with explained(address):
         await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
         while isinstance(message := await stream.read(), pb.Directive):
@@ -86,18 +86,21 @@ async def attend(
                 case "farewell":
                     return True
                 case _:
-                    await to_the_end(_respond(stream, message, runs, answered))
+                    await to_the_end(_respond(stream, message, runs, threads, answered))
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 
 
-async def _respond(stream: Stream, message: pb.Directive, runs: RunManager, answered: Answered) -> None:
-    """Compute an answer beside the loop, which hears signals and pings meanwhile, and let it leave."""
+async def _respond(
+    stream: Stream, message: pb.Directive, runs: RunManager, threads: AdaptiveThreads, answered: Answered
+) -> None:
+    """Compute an answer, beside the loop unless it is quick, and let it leave."""
     began = time.perf_counter()
     directive = directive_from_wire(message)
-    answer = await beside(runs.answer, directive)
+    answer = await threads.compute(directive.question, runs.answer, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
     answered(directive, answer, message.ByteSize(), sum(reply.ByteSize() for reply in replies))
-    await asyncio.sleep(runs.wait_s(directive, time.perf_counter() - began))
+    if wait_s := runs.wait_s(directive, time.perf_counter() - began):
+        await asyncio.sleep(wait_s)
     for reply in replies:
         await stream.write(reply)
 

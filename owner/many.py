@@ -6,11 +6,11 @@ docs/decisions/034-many-owners.md says what they share, which is little.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import random
 import resource
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,11 @@ from fedkme.privacy.presets import warn_of_large
 from owner.agent import join
 from owner.settings import OwnerSettings
 
-SPREAD_S = 0.002
-"""Time per owner over which they begin, at random: about what a curator takes for a handshake."""
+JOINING = 8
+"""Owners that load rows and dial at a time; the next begins when one of them is let in. A curator gives up
+streams without a hello when many are open, and no hello is written while this process loads rows."""
+PATIENCE_S = 10.0
+"""Time that an owner may keep the next one waiting: its curator may not be there."""
 DESCRIPTORS = 8
 """File descriptors of an owner at most: a connection, a journal of four files, a log, and figures."""
 _OTHERS = 64
@@ -125,8 +128,9 @@ async def join_all(
         address = await reporter.hear()
         settings = tuple(_at(each, address) for each in settings)
     turns.set(asyncio.Semaphore(os.cpu_count() or 1))
+    joining = asyncio.Semaphore(JOINING)
     ended = await asyncio.gather(
-        *(_join(each, reporter, supervised, new_journal, SPREAD_S * len(settings)) for each in settings),
+        *(_join(each, reporter, supervised, new_journal, joining) for each in settings),
         return_exceptions=True,  # so that, told to stop, it waits for all of them
     )
     failed = [each.name for each, fine in zip(settings, ended, strict=True) if fine is not True]
@@ -140,7 +144,11 @@ async def join_all(
 
 
 async def _join(
-    settings: OwnerSettings, process: StatusReporter, supervised: bool, new_journal: bool, spread_s: float
+    settings: OwnerSettings,
+    process: StatusReporter,
+    supervised: bool,
+    new_journal: bool,
+    joining: asyncio.Semaphore,
 ) -> bool:
     """Be one owner to its end; whether it ended well."""
     reporter = process.of(settings.name, Log(settings.name, among=True))
@@ -149,8 +157,8 @@ async def _join(
             log = Log(settings.name, settings.log, settings.log_file, among=True)
             reporter = process.of(settings.name, log)
             warn_of_large(settings, lambda line: reporter.say("warning", line=line))
-        await asyncio.sleep(random.uniform(0, spread_s))  # jitter is no secret
-        await join(settings, reporter, new_journal=new_journal)
+        async with _turn(joining, reporter):
+            await join(settings, reporter, new_journal=new_journal)
     except FedkmeError as error:
         reporter.fail(error)
         return False
@@ -158,6 +166,17 @@ async def _join(
         reporter.unforeseen(error)
         return False
     return True
+
+
+@contextlib.asynccontextmanager
+async def _turn(joining: asyncio.Semaphore, reporter: StatusReporter) -> AsyncIterator[None]:
+    """Wait for an owner's turn to join, which ends when it is let in, has ended, or takes too long."""
+    await joining.acquire()
+    with contextlib.ExitStack() as turn:
+        turn.callback(joining.release)
+        turn.callback(asyncio.get_running_loop().call_later(PATIENCE_S, turn.close).cancel)
+        reporter.on_ready = turn.close
+        yield
 
 
 def _at(settings: OwnerSettings, address: str) -> OwnerSettings:

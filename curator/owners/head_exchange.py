@@ -71,7 +71,11 @@ class HeadExchange:
             except LedgerError as error:  # its key is not one of `fedkme pki`
                 self._report(run, error)
                 return
-            await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
+            said = await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
+            names = {origin_of(Role.OWNER, each.name): each.name for each, _ in heads}
+            signed = {origin: one for origin, one in zip(names, said, strict=True) if one is not None}
+            for origin, why in self._log.add(signed).items():
+                self._report(run, why, owner=names[origin])
 
     def head(self) -> Head | None:
         """The curator's last head, for a consumer to keep; None before the first.
@@ -95,17 +99,16 @@ class HeadExchange:
             return None
         return head
 
-    async def _witnessed(self, run: str, connection: Connection, theirs: Head) -> None:
-        """Have an owner keep and cosign the curator's head."""
-        origin = origin_of(Role.OWNER, connection.name)
+    async def _witnessed(self, run: str, connection: Connection, theirs: Head) -> Cosignature | None:
+        """Have an owner keep and cosign the curator's head; None where it does not."""
         try:
-            ours = self._log.show(theirs.known, origin)
-            said = await _ask(connection, run, 2, KeepHead(ours), Cosignature)
-            self._log.add(said, origin)
+            ours = self._log.show(theirs.known, origin_of(Role.OWNER, connection.name))
+            return await _ask(connection, run, 2, KeepHead(ours), Cosignature)
         except StoreError:
             raise
         except FedkmeError as error:
             self._report(run, error, owner=connection.name)
+            return None
 
     def _report(self, run: str, error: FedkmeError, **whose: str) -> None:
         self._say("unwitnessed", run=run, round=0, **whose, code=error.code, line=str(error))

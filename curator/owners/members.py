@@ -184,7 +184,7 @@ class Members:
         async with self._changed:
             try:
                 async with asyncio.timeout(connect_s):
-                    await self._changed.wait_for(lambda: len(self.here()) >= everybody)
+                    await self._changed.wait_for(lambda: self._are_here(everybody))
             except TimeoutError:
                 here = self.here()
                 if len(here) < minimum or not here:
@@ -194,6 +194,10 @@ class Members:
                         "Start them, or raise 'connect_s'; their own log says why they could not.",
                     ) from None
             return self.here()
+
+    def _are_here(self, count: int) -> bool:
+        """Tell whether so many owners are here; asked at each that joins, so it looks at all of them late."""
+        return len(self._connections) >= count and len(self.here()) >= count
 
     async def end(self) -> None:
         """Say farewell: owners do not come back."""

@@ -8,6 +8,7 @@ quorum the run stops.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -76,8 +77,8 @@ class Roster(Generic[Port]):
         observe: Callable[[Fault], None],
         faults: list[Fault],
     ) -> None:
-        names = [port.name for port in ports]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        names = Counter(port.name for port in ports)
+        if repeated := sorted(name for name, times in names.items() if times > 1):
             raise IdentityError(f"two owners are called {repeated[0]!r}", "Give every owner its own name.")
         self._ports = {port.name: port for port in sorted(ports, key=lambda port: port.name)}
         self._quorum = quorum

@@ -104,6 +104,8 @@ class SummaryRecord:
     """(round, owner, token) of every row whose content reached the curator, in order."""
     seen: set[tuple[str, int]] = field(default_factory=set)
     """(owner, token) of those rows."""
+    counted: Counter[str] = field(default_factory=Counter)
+    """Number of the first of `accesses` by owner, as far as they were counted: each round asks."""
     owner_rows: dict[str, int] = field(default_factory=dict)
     """Rows each owner has (m_j, public)."""
     closings: dict[str, int] = field(default_factory=dict)
@@ -146,8 +148,8 @@ class SummaryRecord:
 
     def accessed_by_owner(self) -> dict[str, int]:
         """Points accessed of every owner that took part, sorted by name."""
-        counts = Counter(owner for _, owner, _ in self.accesses)
-        return {name: counts[name] for name in sorted(self.owner_rows)}
+        self.counted.update(owner for _, owner, _ in self.accesses[self.counted.total() :])
+        return {name: self.counted[name] for name in sorted(self.owner_rows)}
 
     def close(self, closings: Mapping[str, int]) -> dict[str, OwnerFaultError]:
         """Keep owners' own counts of what they sent.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -310,23 +310,41 @@ class HeadLog:
             return Cosignature()
         return Cosignature(signature_line(checkpoint, self.origin, own), own.certificate)
 
-    def add(self, said: Cosignature, origin: str) -> None:
-        """Keep another's signature below this party's last head.
+    def add(self, said: Mapping[str, Cosignature]) -> dict[str, LedgerError]:
+        """Keep others' signatures below this party's last head, all at once: a note may have thousands.
+
+        Args:
+            said: what others gave for this head, by the origins of their logs.
+
+        Returns:
+            Why those are not kept that are not of this head, or not of this party, by origin.
 
         Raises:
-            LedgerError: it is not that of this head by this party.
+            StoreError: the store fails.
         """
-        own = self._identity()
+        own, refused = self._identity(), dict[str, LedgerError]()
         if own is None:
-            return
-        place = f"{self.origin}/{self.known(self.origin):012}"
-        note = (self._store.get(NOTES + place) or b"").decode()
-        checkpoint, signatures = read_note(note + said.line)
-        check_signature(checkpoint, signatures, origin, chains_of(said.certificates), own.authority)
-        if said.line not in note:
-            with self._store.transaction():
-                self._store.put(NOTES + place, (note + said.line).encode())
-                self._put_chain(said.certificates)
+            return refused
+        place = f"{NOTES}{self.origin}/{self.known(self.origin):012}"
+        note = (self._store.get(place) or b"").decode()
+        checkpoint, _ = read_note(note)
+        lines, kept = dict.fromkeys(note.splitlines(keepends=True)), []
+        for origin, one in said.items():
+            try:
+                _, signatures = read_note(f"{checkpoint.text}\n{one.line}")
+                check_signature(
+                    checkpoint, signatures[-1:], origin, chains_of(one.certificates), own.authority
+                )
+            except LedgerError as error:
+                refused[origin] = error
+                continue
+            lines |= dict.fromkeys(one.line.splitlines(keepends=True)[-1:])  # it may have sent others' too
+            kept.append(one.certificates)
+        with self._store.transaction():
+            self._store.put(place, "".join(lines).encode())
+            for chain in kept:
+                self._put_chain(chain)
+        return refused
 
     def _put_note(self, place: str, head: Head) -> None:
         self._store.put(NOTES + place, head.note.encode())

@@ -33,8 +33,8 @@ from fedkme.pki.identity import Identity
 
 PREFIX = "fedkme.ledger/"
 LEAF_BYTES = 32
-MOST_LINES = 2**10
-"""Signatures of one note."""
+MOST_LINES = 2**17
+"""Signatures of one note: more than there are owners, and than a message has room for."""
 MOST_BYTES = 2**14
 """Bytes of a chain of certificates: a leaf and two authorities of `fedkme pki` have 2,000."""
 _ORIGIN = r"fedkme\.ledger/(?:owner|curator|consumer)/[A-Za-z0-9._-]{1,63}"

@@ -44,12 +44,14 @@ class StatusReporter:
     Attributes:
         on_terminate: called at the first SIGTERM in place of being cancelled; the next signal cancels.
         on_reload: called at SIGHUP.
+        on_ready: called each time that the party does what it is for.
         told: the signal that it was first told to stop with, if one was.
     """
 
     def __init__(self, party: str, supervised: bool, log: Log | None = None) -> None:
         self.on_terminate: Callable[[], None] | None = None
         self.on_reload: Callable[[], None] | None = None
+        self.on_ready: Callable[[], None] = lambda: None
         self.told: signal.Signals | None = None
         self._party = party
         self._supervised = supervised
@@ -87,6 +89,7 @@ class StatusReporter:
     def ready(self) -> None:
         """Tell the service manager that the party does what it is for."""
         notify("READY=1")
+        self.on_ready()
 
     async def hear(self) -> str:
         """One line from the launcher.

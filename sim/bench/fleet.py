@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +43,22 @@ class Fleet:
     """The curator's; None in plaintext."""
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
     """Sessions of the owners of each run so far."""
+    children: Sequence[Child] = ()
+    """The processes of owners and echoes."""
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all processes so far, this one among them."""
+        return time.process_time() + sum(cpu_s(child.pid) for child in self.children)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far; 0 for one that is gone, or of a system without /proc."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.asynccontextmanager
@@ -82,7 +100,8 @@ async def fleet(
             gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
             names, _ = await _unless_one_ends(joined, children, folder)
-            yield Fleet(members, [members.connection(name) for name in names], echoes, identity)
+            here = [members.connection(name) for name in names]
+            yield Fleet(members, here, echoes, identity, children=children)
         finally:
             await members.end()
             echoes.end()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sim.bench.fleet import cpu_s
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.synthetic import synthetic_scenario
 from sim.config import load_simulation
@@ -32,7 +32,6 @@ _SUMMARIES = ("cells", "uniform")
 _RELEASE = "balog2"
 _OWNERS = "owners"
 _MIB = 2**10
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
@@ -52,10 +51,8 @@ class LaunchFigures:
         """Read CPU seconds and the largest resident set of each process, where the system tells them."""
         for party, child in launch._children.items():
             with contextlib.suppress(OSError, ValueError):  # it has ended: what was read last stands
-                of = Path(f"/proc/{child.pid}")
-                fields = (of / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
-                self.cpu[party] = (int(fields[11]) + int(fields[12])) / _TICKS
-                status = (of / "status").read_text(encoding="ascii")
+                self.cpu[party] = max(self.cpu.get(party, 0.0), cpu_s(child.pid))
+                status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
                 self.memory[party] = int(status.partition("VmHWM:")[2].split()[0]) / _MIB
 
 

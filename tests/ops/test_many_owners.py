@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fedkme.errors import ConfigError, IdentityError, PartyFailedError, StoreErr
 from fedkme.operate.doctor.cli import examine
 from fedkme.pki.certificates import Role
 from fedkme.store.reading import read_store
-from owner.many import check_descriptors, files_of
+from owner.many import JOINING, check_descriptors, files_of
 from tests.ops.parties import Party, Site, rows
 
 NAMES = ("north", "south", "west")
@@ -50,6 +51,19 @@ def test_three_owners_take_part_and_end_together(three: Site) -> None:
         with contextlib.closing(read_store(str(three.folder / f"{name}.db"), name)) as store:
             assert store.runs()
             assert {f'"{name}"' in kept.line for kept in store.ledger()} == {True}
+
+
+def test_owners_load_rows_as_others_are_let_in(site: Site) -> None:
+    # 1,000 that loaded at once kept the curator waiting for their hellos, and it refused most of them.
+    names = [f"owner-{number:02}" for number in range(JOINING + 4)]
+    for name in names:
+        site.issue(name, Role.OWNER)
+        (site.folder / f"{name}.csv").write_text(rows(range(4)))
+    site.curator(f"owners = {names}".replace("'", '"'))
+    owners = together(site, *names)
+    owners.until("joined", len(names))
+    steps = [line["event"] for line in owners.events() if line["event"] in ("loaded", "joined")]
+    assert max(accumulate(1 if step == "loaded" else -1 for step in steps)) <= JOINING
 
 
 def test_one_that_is_revoked_leaves_the_others(three: Site) -> None:

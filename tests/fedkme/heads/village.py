@@ -106,7 +106,7 @@ class Village:
         for name, theirs in shown.items():
             owner = self.parties[name].heads
             checkpoint = owner.keep(curator.show(theirs.known, owner.origin), origin_of(Role.CURATOR, ""))
-            curator.add(owner.cosign(checkpoint), owner.origin)
+            assert not curator.add({owner.origin: owner.cosign(checkpoint)})
 
     def write(self, folder: Path) -> list[Path]:
         folder.mkdir(exist_ok=True)
