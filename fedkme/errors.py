@@ -293,8 +293,6 @@ _EXTRAS = {
     "matplotlib": "sim",
     "jax": "release",
     "optax": "release",
-    "mbi": "release",
-    "networkx": "release",
     "starlette": "page",
     "uvicorn": "page",
 }

@@ -169,7 +169,7 @@ _ROWS = (
     ),
     release_protocol(
         "marginals",
-        "rows of a model of noisy marginals (AIM or MST-like, by the package mbi)",
+        "rows of a model of noisy marginals (in noisy rounds, or AIM)",
         settings="fedkme.releases.settings:MarginalsSettings",
         method="curator.releases.methods.marginals:MarginalsMethod",
     ),

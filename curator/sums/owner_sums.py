@@ -364,7 +364,7 @@ def _silent(stage: str, line: str, fraction: float) -> None:
 def _no_exact_sums() -> ConfigError:
     return ConfigError(
         "exact sums are asked for and owners add noise to all of them",
-        "Trust the curator with exact sums, or choose a method that needs none, such as 'mst' for marginals.",
+        "Trust the curator with exact sums, or choose a method that needs none: 'rounds' for marginals.",
     )
 
 

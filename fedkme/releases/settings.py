@@ -285,16 +285,15 @@ class HermiteSettings(_Generated):
 
 
 class MarginalsSettings(ReleaseSettings):
-    """Noisy marginals and a graphical model of them (McKenna 2021, 2022; the package mbi).
+    """Noisy marginals and a graphical model of them (McKenna 2019, 2022).
 
     `rows`: synthetic rows, by default as many as owners have.
     """
 
     kind: Literal["marginals"] = "marginals"
-    mechanism: Literal["auto", "aim", "mst", "independent"] = "auto"
-    """`aim` chooses marginals by exact counts at a trusted curator; `mst` needs noisy counts alone, as secure
-    aggregation has them; `independent`: each column by itself. `auto`: AIM where it
-    can be."""
+    mechanism: Literal["auto", "rounds", "aim", "independent"] = "auto"
+    """`rounds` chooses marginals by noisy counts alone, as secure aggregation has them; `aim` by exact counts
+    at a trusted curator; `independent`: each column by itself. `auto`: rounds."""
     bins: int = Field(16, ge=1, le=4096)
     """Bins of a numeric column, of equal width between its public bounds."""
     ways: int = Field(3, ge=1, le=5)

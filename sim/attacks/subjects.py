@@ -37,6 +37,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "pooled-sums": pooled.pooled_sums,
     "moments": moments.moments,
     "aim": pooled.adaptive_marginals,
+    "rounds": pooled.noisy_rounds,
     "distributed-noise": pooled.distributed_noise,
     "payout-wins": payouts.wins,
     "payout-gains": payouts.winning_gains,

@@ -17,7 +17,7 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, print_json
 from sim.arguments import JobsText
 from sim.evaluation import direct
-from sim.experiments import balog, images, mixtures, regression, scores, tables
+from sim.experiments import balog, images, marginal_rounds, mixtures, regression, scores, tables
 from sim.experiments.datasets import SOURCES
 from sim.experiments.synthesis import Method
 from sim.jobs.choice import parse_jobs
@@ -139,9 +139,7 @@ def _mixtures(file: Path, quick: bool) -> None:
 
 
 def _aim(file: Path, quick: bool) -> None:
-    from sim.experiments import marginals_mbi  # jax: only where it is needed
-
-    marginals_mbi.run(_data() / tables.FILES["marginals"], quick, file)
+    marginal_rounds.run(_data() / tables.FILES["marginals"], quick, file)
 
 
 def _data() -> Path:

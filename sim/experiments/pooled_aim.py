@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from curator.releases.marginals.descent import quick_fit
-from curator.releases.marginals.model import fit, model_cells
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.model import model_cells
 from fedkme.privacy.accounting import zcdp_epsilon
 from fedkme.releases.counts import Measurement
 
@@ -41,10 +41,9 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
 def pooled_aim(codes: Codes, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Codes:
     """Synthetic codes, as many rows as the table; the workload is all marginals of WAYS columns.
 
-    Rounds are fitted with curator.releases.marginals.descent, and by mbi at the end only: by mbi in every
-    round takes minutes of compiling.
+    Fits are those of curator.releases.marginals.descent: by mbi they take minutes of compiling.
     """
-    refit = functools.partial(quick_fit, iterations=300)
+    refit = functools.partial(fit, iterations=300)
     generator = np.random.default_rng(np.random.SeedSequence([seed, 3]))
     rows, width = codes.shape
     # Costs of replace-one against sensitivity 1, in zCDP: Gaussian (sqrt 2)^2, selection 2^2.

@@ -263,7 +263,7 @@ def _releases(protocol: str) -> list[Case]:
     noisy = {"all": PolicySettings(sums="noisy")}
     of_consumers = PeriodBudget(observer="consumer", epsilon=100.0, delta=1e-5, days=30)
     budgets = {"all": PolicySettings(budgets=(PeriodBudget(epsilon=100.0, delta=1e-5), of_consumers))}
-    tables = {"mechanism": "mst"} if protocol == "marginals" else {}
+    tables = {"mechanism": "rounds"} if protocol == "marginals" else {}
     quick = {"mechanism": "independent"} if protocol == "marginals" else {}  # AIM fits a model each round
     cases = [
         _release(protocol, "any policy"),
@@ -278,7 +278,7 @@ def _releases(protocol: str) -> list[Case]:
             note = f"the curator dies {when} a secure sum is opened"
             cases.append(_release(protocol, note, **secure, **tables))
     if protocol == "marginals":
-        cases.append(_release(protocol, "a forest of pairs", **tables))
+        cases.append(_release(protocol, "noisy rounds", **tables))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
     return cases
 

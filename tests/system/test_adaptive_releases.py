@@ -1,8 +1,8 @@
 """Issue 12, B12: what a curator's death in the middle of an adaptive release does to ledgers and budgets.
 
-Which pairs of columns MST asks owners for follows from noisy answers before. A curator that drew that noise
-again would tell owners of two draws for the price of one; and owners, which hold a number to its question,
-would leave.
+Which pairs of columns marginals ask owners for in a round follows from noisy answers before. A curator that
+drew that noise again would tell owners of two draws for the price of one; and owners, which hold a number to
+its question, would leave.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from fedkme.privacy.ledger import read_ledger
 from fedkme.sums.values import SumQuery
 from tests.system.release_market import OWNERS, Held, ReleaseMarket, release_market
 
-MST: Mapping[str, Any] = {"kind": "marginals", "mechanism": "mst", "epsilon": 5.0, "seed": 3}
+TABLES: Mapping[str, Any] = {"kind": "marginals", "epsilon": 5.0, "seed": 3}
+QUESTIONS = 6
 MOMENTS: Mapping[str, Any] = {"kind": "moments", "epsilon": 20.0, "seed": 3}
 ROWS = 150
 
@@ -81,7 +82,7 @@ async def test_answers_are_drawn_once_however_often_the_curator_dies(
         come(at)
         with monkeypatch.context() as patch:
             before = Asked(patch, number)
-            asking = at.asks(**MST)
+            asking = at.asks(**TABLES)
             await before.held.reached()
             await at.crash(at.image())
         after = Asked(monkeypatch, 0)
@@ -91,12 +92,12 @@ async def test_answers_are_drawn_once_however_often_the_curator_dies(
     assert [asked for asked, _ in before.questions] == list(range(1, number + 1))
     # Owners take part in no aggregation of a number twice: it is asked again under the next.
     first = number if security is None else number + 1
-    assert [asked for asked, _ in after.questions] == list(range(first, first + 4 - number))
+    assert [asked for asked, _ in after.questions] == list(range(first, first + QUESTIONS + 1 - number))
     assert before.questions[-1][1] == after.questions[0][1]
     assert not faults(tmp_path)
     for name in OWNERS:
         lines = [entry.disclosure for entry in read_ledger(tmp_path / f"{name}.jsonl")]
-        assert sum(line.nonce.startswith("sums ") for line in lines) == 3
+        assert sum(line.nonce.startswith("sums ") for line in lines) == QUESTIONS
         assert sum(line.observer == OTHERS for line in lines) == 1
 
 
@@ -140,7 +141,7 @@ async def test_an_aggregation_that_was_under_way_is_given_up_with_what_came_befo
                 return await endorse(session, asked, *rest)
 
             patch.setattr(SumSession, "endorse", endorsing)
-            asking = at.asks(**MST)
+            asking = at.asks(**TABLES)
             await held.reached()
             await at.crash(at.image())
         await at.start()
@@ -159,12 +160,12 @@ async def test_a_curator_that_dies_with_every_answer_asks_nobody_again(
 
             async def answered(sums: OwnerSums, *question: Any) -> Any:
                 answers.append(await marginals(sums, *question))
-                if len(answers) == 3:
+                if len(answers) == QUESTIONS:
                     await held.wait()
                 return answers[-1]
 
             patch.setattr(OwnerSums, "marginals", answered)
-            asking = at.asks(**MST)
+            asking = at.asks(**TABLES)
             await held.reached()
             await at.crash(at.image())
         after = Asked(monkeypatch, 0)

@@ -1,10 +1,10 @@
-"""Marginals over pooled one-hot products: AIM and MST through mbi, and independent columns.
+"""Marginals over pooled one-hot products: in rounds by noisy counts, AIM, and independent columns.
 
 | method        | asks owners for                                  | curator                              |
 |---------------|--------------------------------------------------|--------------------------------------|
+| `rounds`      | noisy counts in six questions (NoisyOracle)      | need not be trusted                  |
 | `aim`         | exact counts of the whole workload (CountOracle) | trusted: selects on exact errors     |
-| `mst`         | noisy counts in three queries (NoisyOracle)      | need not be: it sees noisy sums only |
-| `independent` | noisy counts of single columns (NoisyOracle)     | need not be                          |
+| `independent` | noisy counts of single columns (NoisyOracle)     | need not be trusted                  |
 
 Sensitivities stand in fedkme.features.counts, the accounting in `budget`.
 """
@@ -16,18 +16,19 @@ from curator.releases.marginals.oracles import (
     PooledOracle,
     TrustedNoise,
 )
-from curator.releases.marginals.pooled import MstSettings, independent, mst
+from curator.releases.marginals.pooled import independent
 from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import RoundsSettings, rounds
 
 __all__ = [
     "AimSettings",
     "CountOracle",
     "MarginalRelease",
-    "MstSettings",
     "NoisyOracle",
     "PooledOracle",
+    "RoundsSettings",
     "TrustedNoise",
     "aim",
     "independent",
-    "mst",
+    "rounds",
 ]

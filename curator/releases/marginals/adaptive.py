@@ -6,7 +6,7 @@ columns that S shares with the workload; measure them with noise. A marginal of 
 more than the noise that measuring would add. When a round moved the model by less than its noise would, the
 next spends four times as much per marginal.
 
-Different from the paper: a round may choose and measure several marginals, and is fitted by `quick_fit`,
+Different from the paper: a round may choose and measure several marginals, and is fitted by `descent`,
 the budget is Gaussian DP and not zCDP, the relation is replace-one (see `budget`), and the total is the
 public N. Owners are asked once, for the whole workload.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
-from curator.releases.marginals.descent import quick_fit
+from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import MODEL_CELLS, Model, model_cells
 from curator.releases.marginals.oracles import CountOracle, add_noise
 from curator.releases.marginals.release import MarginalRelease, finished
@@ -104,7 +104,7 @@ async def aim(
         measured.extend(Measurement(c, add_noise(exact[c], sigma, noise), sigma) for c in cliques)
 
     measure(columns, sigma)
-    model = quick_fit(sizes, measured, rows, settings.iterations)
+    model = fit(sizes, measured, rows, settings.iterations)
     piece = budget.left / (
         settings.start * len(sizes)
     )  # of the budget, for choosing and measuring one marginal
@@ -127,7 +127,7 @@ async def aim(
             chosen.append(pool[budget.select(scores, weights, settings.selection_share * piece, noise)])
         measure(chosen, sigma)
         before = model
-        model = quick_fit(sizes, measured, rows, settings.iterations, model)
+        model = fit(sizes, measured, rows, settings.iterations, model)
         told("measuring", f"{len(measured)} marginals measured", budget.spent / budget.total)
         quiet = [
             _moved(before, model, c, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[c].size for c in chosen

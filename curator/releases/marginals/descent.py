@@ -1,13 +1,12 @@
-"""A quick fit for the rounds of a release: mirror descent on the junction tree, in numpy.
+"""Fits of graphical models to noisy marginals: mirror descent on the junction tree (McKenna 2019).
 
-The same algorithm as mbi's `MirrorDescent` (McKenna 2019, Algorithm 1, with Armijo's rule): mbi compiles a
-program for each set of cliques, seconds a round, and here a round takes a fraction of one. The model that is
-released is mbi's, started from this one.
+The same algorithm as the package mbi's `MirrorDescent`, with Armijo's rule, in numpy: mbi compiles a program
+for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +17,30 @@ from fedkme.releases.counts import Measurement
 
 FloatArray = NDArray[np.float64]
 Tables = dict[Clique, FloatArray]
+_TELL = 50
 
 
-def quick_fit(
+def fit(
     sizes: Sequence[int],
     measurements: Sequence[Measurement],
     rows: int,
-    iterations: int = 150,
+    iterations: int,
     start: Model | None = None,
+    told: Callable[[float], None] = lambda _: None,
 ) -> Model:
-    """The model of nearly the largest likelihood for noisy marginals; arguments and errors: see `fit`."""
+    """The model of nearly the largest likelihood (and, of those, entropy) for noisy marginals.
+
+    Args:
+        sizes: codes of every column.
+        measurements: at least one; every column that is in none is uniform.
+        rows: N, public.
+        iterations: of mirror descent.
+        start: a model whose cliques the new ones contain; None: uniform.
+        told: hears how far the descent is, 0 to 1; what it raises ends the fit.
+
+    Raises:
+        ConfigError: the junction tree would be larger than MODEL_CELLS.
+    """
     cliques = tuple(dict.fromkeys(measurement.clique for measurement in measurements))
     check_size(sizes, cliques)
     # Measurements of one clique are as good as their mean weighted by precision.
@@ -52,7 +65,7 @@ def quick_fit(
 
     step = 2.0 / (rows * max(precision.values()))
     loss, counts, slopes = evaluated(potentials)
-    for _ in range(iterations):
+    for number in range(1, iterations + 1):
         tried = dict(potentials)
         for c in cliques:
             tried[c] = potentials[c] - step * slopes[c]
@@ -63,4 +76,6 @@ def quick_fit(
             step *= 1.1
         else:
             step *= 0.5
+        if number % _TELL == 0 or number == iterations:
+            told(number / iterations)
     return Model(sizes, potentials)

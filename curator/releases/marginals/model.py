@@ -1,32 +1,24 @@
-"""Graphical models of a table of codes, fitted to noisy marginals by the package mbi (McKenna 2019).
+"""Graphical models of a table of codes (McKenna 2019): marginals and rows, in numpy on a junction tree.
 
-mbi fits: `MirrorDescent` over the potentials of the measured cliques, the total being the public N. What is
-asked of a fitted model afterwards is done here in numpy on its junction tree: mbi compiles a program for
-every marginal that is not in the model (575 of them in a release of adult: minutes), and draws rows from
-numpy's global generator. Everything is post-processing of noisy marginals and reads no row.
+`descent` fits them. Everything is post-processing of noisy marginals and reads no row.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, MissingDependencyError
+from fedkme.errors import ConfigError
 from fedkme.features.counts import Clique
-from fedkme.releases.counts import Measurement
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-ITERATIONS = 500
-"""Iterations of a fit, where nobody says otherwise."""
 MODEL_CELLS = 1 << 21
 """Cells of all tables of a junction tree, at most: 16 MiB, and a few times that while fitting."""
 
@@ -56,6 +48,10 @@ class Model:
         result: FloatArray = einsum(*operands, [letters[c] for c in clique], optimize="greedy")
         return result
 
+    def holds(self, clique: Clique) -> bool:
+        """Test whether one table of the tree has these columns."""
+        return any(set(clique) <= set(node) for node in self._tree.order)
+
     def held(self, clique: Clique) -> FloatArray:
         """`probabilities` of columns that one table of the tree holds, such as a clique of the model."""
         node = _home(self._tree, self.sizes, clique)
@@ -83,79 +79,9 @@ class Model:
         return codes[generator.permutation(rows)]
 
 
-def fit(
-    sizes: Sequence[int],
-    measurements: Sequence[Measurement],
-    rows: int,
-    iterations: int = ITERATIONS,
-    start: Model | None = None,
-    told: Callable[[float], None] = lambda _: None,
-) -> Model:
-    """The model of largest likelihood (and entropy) for noisy marginals.
-
-    Args:
-        sizes: codes of every column.
-        measurements: at least one; every column that is in none is uniform.
-        rows: N, public.
-        iterations: of mirror descent.
-        start: a model whose cliques the new ones contain; None: uniform.
-        told: hears how far the descent is, 0 to 1; what it raises ends the fit.
-
-    Raises:
-        ConfigError: the junction tree would be larger than MODEL_CELLS.
-        MissingDependencyError: no mbi.
-    """
-    cliques = [measurement.clique for measurement in measurements]
-    check_size(sizes, cliques)
-    jax, mbi = _library()
-    domain = mbi.Domain(tuple(range(len(sizes))), tuple(sizes))
-    with jax.enable_x64(True):
-        pairs = [mbi.LinearMeasurement(m.values, m.clique, m.sigma) for m in measurements]
-        warm = None
-        if start is not None:
-            tables = {
-                c: mbi.Factor(domain.project(c), jax.numpy.asarray(table))
-                for c, table in start.potentials.items()
-            }
-            warm = mbi.CliqueVector(domain, start.cliques, tables)
-        blocks = itertools.count(1)
-        share = mbi.estimation.CALLBACK_EVERY / iterations
-        fitted = mbi.estimation.MirrorDescent().estimate(
-            domain,
-            pairs,
-            known_total=float(rows),
-            iters=iterations,
-            warm_start=warm,
-            callback_fn=lambda _: told(min(1.0, next(blocks) * share)),
-        )
-        potentials = {
-            tuple(clique): np.asarray(factor.values, dtype=np.float64)
-            for clique, factor in fitted.potentials.tables.items()
-        }
-    return Model(sizes, potentials)
-
-
 def model_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
-    """Cells of a junction tree of these cliques: greedy elimination of the column with the smallest table.
-
-    Quick, for weighing hundreds of candidates; mbi may find a tree of another size, which `check_size` sees.
-    """
-    near: dict[int, set[int]] = {column: {column} for column in range(len(sizes))}
-    for clique in cliques:
-        for column in clique:
-            near[column].update(clique)
-    size = {column: _cells(sizes, tuple(around)) for column, around in near.items()}
-    nodes: list[set[int]] = []
-    while near:
-        column = min(size, key=lambda c: (size[c], c))
-        node = near.pop(column)
-        del size[column]
-        if not any(node <= other for other in nodes):
-            nodes.append(node)
-        for other in node - {column}:
-            near[other] = (near[other] | node) - {column}
-            size[other] = _cells(sizes, tuple(near[other]))
-    return sum(_cells(sizes, tuple(node)) for node in nodes)
+    """Cells of all tables of the junction tree of these cliques."""
+    return sum(_cells(sizes, node) for node in _eliminated(sizes, cliques))
 
 
 def check_size(sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
@@ -164,8 +90,7 @@ def check_size(sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
     Raises:
         ConfigError: it has more than MODEL_CELLS cells.
     """
-    tree = _tree(tuple(sizes), tuple(cliques))
-    cells = sum(_cells(sizes, node) for node in tree.order)
+    cells = model_cells(sizes, cliques)
     if cells > MODEL_CELLS:
         raise ConfigError(
             f"the model of these marginals would have {cells} cells and {MODEL_CELLS} are the limit",
@@ -186,19 +111,43 @@ class _Tree:
 
 @functools.lru_cache(maxsize=4096)
 def _tree(sizes: tuple[int, ...], cliques: tuple[Clique, ...]) -> _Tree:
-    _, mbi = _library()
-    import networkx
-
-    graph, _ = mbi.junction_tree.make_junction_tree(mbi.Domain(tuple(range(len(sizes))), sizes), cliques)
+    """Tree of largest separators (Prim), a part of its own for columns that no clique connects."""
+    left = _eliminated(sizes, cliques)
     order: list[Clique] = []
     parents: dict[Clique, Clique] = {}
-    for part in networkx.connected_components(graph):
-        root = min(part)
-        order.append(root)
-        for parent, child in networkx.bfs_edges(graph, root):
-            order.append(child)
-            parents[child] = parent
+    while left:
+        near = [(len(set(node) & set(other)), node, other) for node in left for other in order]
+        shared, node, parent = max(near, default=(0, min(left), ()))
+        if shared:
+            parents[node] = parent
+        else:
+            node = min(left)
+        order.append(node)
+        left.remove(node)
     return _Tree(tuple(order), parents)
+
+
+def _eliminated(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
+    """Nodes of a junction tree: greedy elimination of the column with the smallest table.
+
+    Quick, for weighing hundreds of candidates.
+    """
+    near: dict[int, set[int]] = {column: {column} for column in range(len(sizes))}
+    for clique in cliques:
+        for column in clique:
+            near[column].update(clique)
+    size = {column: _cells(sizes, tuple(around)) for column, around in near.items()}
+    nodes: list[set[int]] = []
+    while near:
+        column = min(size, key=lambda c: (size[c], c))
+        node = near.pop(column)
+        del size[column]
+        if not any(node <= other for other in nodes):
+            nodes.append(node)
+        for other in node - {column}:
+            near[other] = (near[other] | node) - {column}
+            size[other] = _cells(sizes, tuple(near[other]))
+    return [tuple(sorted(node)) for node in nodes]
 
 
 def _calibrated(
@@ -314,18 +263,3 @@ def _cells(sizes: Sequence[int], clique: Clique) -> int:
     for column in clique:
         cells *= sizes[column]
     return cells
-
-
-@functools.cache
-def _library() -> tuple[Any, Any]:
-    try:
-        import jax
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about float32, which `fit` does not use, and about jax's cache
-            import mbi
-    except ImportError:
-        raise MissingDependencyError(
-            "a release of marginals needs the packages jax and mbi", "Run: pip install 'fedkme[release]'."
-        ) from None
-    return jax, mbi

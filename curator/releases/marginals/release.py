@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter
-from curator.releases.marginals.model import Model, fit
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.model import Model
 from fedkme.errors import ConfigError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
@@ -49,7 +50,6 @@ class MarginalRelease:
 
         Raises:
             ConfigError: it would be too large.
-            MissingDependencyError: no mbi.
         """
         return fit(self.sizes, self.measurements, self.rows, self.iterations, self.start)
 

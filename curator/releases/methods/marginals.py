@@ -1,4 +1,4 @@
-"""Marginals as a release: AIM where the curator sees exact counts, else MST-like, or columns alone.
+"""Marginals as a release: in rounds by noisy counts, AIM at a trusted curator, or columns alone.
 
 Every measurement is a pooled sum (docs/decisions/007): counts by the codes of some columns. Which are
 measured is chosen in curator.releases.marginals, under a budget that ends at exactly (epsilon, delta).
@@ -7,7 +7,6 @@ measured is chosen in curator.releases.marginals, under a budget that ends at ex
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +16,15 @@ from numpy.typing import NDArray
 
 from curator.releases.files import synthetic_files
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, AimSettings, aim
-from curator.releases.marginals.model import fit
-from curator.releases.marginals.pooled import PAIR_CELLS, independent, mst
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.pooled import PAIR_CELLS, independent
 from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import rounds
 from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard
 from fedkme.answers.card import usual_answers
 from fedkme.answers.counts import CountEvidence
-from fedkme.errors import ConfigError, MissingDependencyError, NotEnoughRowsError
+from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique, IntArray, marginal_cells
 from fedkme.ops.threads import beside
@@ -41,7 +41,7 @@ CELLS_AT_ONCE = 2**20
 """Counts of one question: a workload of three columns has more, and goes in parts."""
 NAMES = {
     "aim": "AIM (McKenna 2022), pooled, Gaussian DP filter",
-    "mst": "MST-like (McKenna 2021), noisy pooled counts alone",
+    "rounds": "marginals chosen in rounds by noisy pooled counts alone",
     "independent": "independent columns",
 }
 
@@ -58,12 +58,7 @@ class MarginalsMethod:
 
         Raises:
             ConfigError: the domain is too large for the mechanism, or there is no noise.
-            MissingDependencyError: the package mbi is not installed.
         """
-        if importlib.util.find_spec("mbi") is None:
-            raise MissingDependencyError(
-                "releases of marginals need the package mbi", "Run: pip install 'fedkme[release]'."
-            )
         if math.isinf(settings.epsilon):
             raise ConfigError("marginals without noise are no release", "Give a finite epsilon.")
         seed = public_seed if settings.seed is None else settings.seed
@@ -73,7 +68,7 @@ class MarginalsMethod:
         width = len(self._binning.sizes)
         if settings.mechanism == "aim":
             check_domain(self._binning.sizes, min(settings.ways, width), WORKLOAD_CELLS)
-        elif settings.mechanism == "mst":
+        elif settings.mechanism in ("auto", "rounds"):
             check_domain(self._binning.sizes, min(2, width), PAIR_CELLS)
 
     def planned(self) -> tuple[Event, ...]:
@@ -81,7 +76,7 @@ class MarginalsMethod:
         return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
     async def ask(self, oracle: SumOracle) -> bytes:
-        """Measure marginals, by AIM or under secure aggregation.
+        """Measure marginals.
 
         Raises:
             NotEnoughRowsError: there are no rows.
@@ -89,13 +84,11 @@ class MarginalsMethod:
         """
         if oracle.rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        mechanism = self.settings.mechanism
-        if mechanism == "auto":
-            mechanism = "aim" if oracle.exact_sums else "mst"
+        mechanism = "rounds" if self.settings.mechanism == "auto" else self.settings.mechanism
         if mechanism == "aim" and not oracle.exact_sums:
             raise ConfigError(
                 "AIM chooses by exact counts, which this curator may not see",
-                "Set 'mechanism' to \"mst\", or agree on a trusted curator.",
+                "Set 'mechanism' to \"rounds\", or agree on a trusted curator.",
             )
         # Fitting takes seconds between questions: in a thread, with a loop of its own.
         counts = Counts(oracle, self._binning, asyncio.get_running_loop())
@@ -108,8 +101,10 @@ class MarginalsMethod:
         if mechanism == "aim":
             how = AimSettings(ways=min(self.settings.ways, len(sizes)))
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how, oracle.tell)
-        if mechanism == "mst":
-            return await mst(counts, sizes, rows, epsilon, delta, told=oracle.tell)
+        if mechanism == "rounds":
+            label = len(sizes) - 1
+            kept = [(column, label) for column in range(label)] if self._schema.label is not None else []
+            return await rounds(counts, sizes, rows, epsilon, delta, kept, told=oracle.tell)
         return await independent(counts, sizes, rows, epsilon, delta)
 
     def _kept(self, made: MarginalRelease, mechanism: str, oracle: SumOracle) -> bytes:

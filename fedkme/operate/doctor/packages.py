@@ -20,7 +20,6 @@ RELEASES: Mapping[str, tuple[str, ...]] = {
     "balog2": _TRAINED,
     "hermite": _TRAINED,
     "merf": _TRAINED,
-    "marginals": ("jax", "mbi", "networkx"),
 }
 """Packages that the curator needs for a method of release; methods that are not named need none."""
 

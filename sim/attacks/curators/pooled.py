@@ -1,4 +1,4 @@
-"""The audit of releases: joint noise on pooled sums, AIM, shares of noise by many owners.
+"""The audit of releases: joint noise on pooled sums, AIM, noisy rounds, shares of noise by many owners.
 
 Neighbouring: one row replaced, the number of rows public.
 """
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.marginals.adaptive import AimSettings, aim
-from curator.releases.marginals.oracles import PooledOracle
+from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
 from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import RoundsSettings, rounds
 from fedkme.features.counts import L2_STEP
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
@@ -31,12 +32,12 @@ from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.law import scale_finding
-from sim.attacks.recount import recount
+from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import TalliedNoise
 
 Floats = NDArray[np.float64]
 Release = Callable[..., joint.JointRelease]
-Aim = Callable[..., Coroutine[Any, Any, MarginalRelease]]
+Marginals = Callable[..., Coroutine[Any, Any, MarginalRelease]]
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row; the consumer looks")
 _SCHEMA = Schema(
@@ -47,6 +48,8 @@ _LAYOUT = Layout(2)
 _MAP = FourierMapSpec(dimension=8, gamma=8.0, seed=3).make(_SCHEMA)
 _OTHERS = 20
 """Rows that both worlds share."""
+_COUNTED = 200
+"""Rows that are counted."""
 
 
 # An embedding and class counts, with noise once.
@@ -117,24 +120,41 @@ def _play_pooled(
     return scores
 
 
-# AIM.
+# AIM, and noisy rounds.
 
 
-def adaptive_marginals(run: Aim = aim) -> Subject:
+def adaptive_marginals(run: Marginals = aim) -> Subject:
     """AIM over two columns at (1, 1e-5): what it drew and chose, against the budget."""
     return Subject("aim", "sound", _CLAIM, (partial(_aim_recount, run),))
 
 
-def _aim_recount(run: Aim, effort: Effort) -> CheckResult:
+def noisy_rounds(run: Marginals = rounds) -> Subject:
+    """Marginals in noisy rounds over four columns at (1, 1e-5): what was drawn, against the budget."""
+    return Subject("rounds", "sound", _CLAIM, (partial(_rounds_recount, run),))
+
+
+def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
     random = np.random.default_rng([effort.seed, 10])
-    sizes, rows = (2, 3), 200
-    codes = np.stack([random.integers(0, size, rows) for size in sizes], axis=1)
+    return PooledOracle([np.stack([random.integers(0, size, _COUNTED) for size in sizes], axis=1)], sizes)
+
+
+def _rounds_recount(run: Marginals, effort: Effort) -> CheckResult:
+    sizes, kept = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
+    noise = TalliedNoise(simulated(effort.seed, "audit", "rounds"))
+    quick = RoundsSettings(iterations=1, last_iterations=1)
+    oracle = TrustedNoise(_rows_of(sizes, effort), noise)
+    asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, kept, quick))
+    return recount(_CLAIM, gaussian_events(noise, L2_STEP), [Gaussian], "noise drawn")
+
+
+def _aim_recount(run: Marginals, effort: Effort) -> CheckResult:
+    sizes = (2, 3)
     noise = TalliedNoise(simulated(effort.seed, "audit", "aim"))
     quick = AimSettings(ways=2, start=2, iterations=1, last_iterations=1)
     found = asyncio.run(
-        run(PooledOracle([codes], sizes), sizes, rows, _CLAIM.epsilon, _CLAIM.delta, noise, quick)
+        run(_rows_of(sizes, effort), sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, quick)
     )
-    drawn = [Gaussian(scale / L2_STEP, count) for scale, count in sorted(noise.gaussian_calls.items())]
+    drawn = gaussian_events(noise, L2_STEP)
     choices = [leaf for leaf in leaves([found.pieces]) if isinstance(leaf, BoundedRange)]
     return recount(_CLAIM, [*drawn, *choices], [Gaussian, BoundedRange], "noise drawn and choices made")
 

@@ -35,8 +35,8 @@ from fedkme.tables.table import Table
 from sim.bench.answers.population import QUESTIONS, SCHEMA, sampled
 
 METHODS: Mapping[str, dict[str, Any]] = {
+    "marginals": {"kind": "marginals"},
     "marginals (AIM)": {"kind": "marginals", "mechanism": "aim", "ways": 2},
-    "marginals (MST)": {"kind": "marginals", "mechanism": "mst"},
     "marginals (columns)": {"kind": "marginals", "mechanism": "independent"},
     "merf": {"kind": "merf", "features": 200},
     "hermite": {"kind": "hermite", "sum_order": 30, "epochs": 4},

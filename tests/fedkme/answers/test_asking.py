@@ -17,7 +17,6 @@ from fedkme.tables.npz import npz_bytes
 from sim.api.releases import ReleaseResult
 from tests.fedkme.answers.people import people, released
 
-pytest.importorskip("mbi")
 COLUMNS = [
     *("question", "group", "estimate", "low", "high", "noise", "sampling", "unseen", "target", "method"),
 ]

@@ -30,7 +30,6 @@ def test_every_schema_suggests_questions_that_can_be_asked() -> None:
 @pytest.mark.parametrize("settings", [{"kind": "marginals", "mechanism": "independent", "iterations": 20}])
 def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]) -> None:
     # Issue 16, item 3: "The data card prints ten such rows".
-    pytest.importorskip("mbi")
     method = make_method(release_settings(settings), schema(), None, 1)
     release = asyncio.run(method.ask(Drawing(people(2000), 0)))
     files = method.finish(release, lambda *_: None).files

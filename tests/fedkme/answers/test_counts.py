@@ -123,14 +123,13 @@ def test_a_question_of_too_many_cells_is_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("mechanism", ["mst", "independent"])
+@pytest.mark.parametrize("mechanism", ["rounds", "independent"])
 def test_a_release_can_be_asked_as_it_is_kept(mechanism: str) -> None:
-    pytest.importorskip("mbi")
     evidence = CountEvidence(counts_from_bytes(released(kind="marginals", mechanism=mechanism)))
     share = one(evidence, "share(ill = 'yes')")
     assert abs(share.estimate - VALUES["ill"].mean()) < 5 * share.noise
     pair = one(evidence, "share(ill = 'yes' and \"home region\" = 'b')")
-    assert math.isnan(pair.low) == (mechanism == "independent")  # MST keeps all pairs that were paid for
+    assert math.isnan(pair.low) == (mechanism == "independent")  # all pairs that were paid for are kept
 
 
 def test_a_release_of_an_earlier_version_is_one_clear_line() -> None:

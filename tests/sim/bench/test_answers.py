@@ -16,7 +16,7 @@ from sim.bench.answers.population import QUESTIONS, SCHEMA, sampled
 from tests.places import ROOT
 
 SMALL: dict[str, dict[str, Any]] = {
-    "marginals (MST)": {"kind": "marginals", "mechanism": "mst"},
+    "marginals": {"kind": "marginals"},
     "hermite": {"kind": "hermite", "sum_order": 20, "epochs": 3},
     "merf": {"kind": "merf", "features": 100},
     "moments": {"kind": "moments"},
@@ -31,7 +31,6 @@ RELEASES = 40
 def test_intervals_hold_as_often_as_they_say_and_shorter_ones_do_not(method: str) -> None:
     # Issue 16, item 3: 95 % intervals hold. Of 40 releases with fresh rows and noise, seeded: answers of one
     # release are not independent, so the bounds are wide; half the length would hold in about two thirds.
-    pytest.importorskip("mbi")
     (truth,) = [in_rows(ASKED, sampled(400_000, np.random.default_rng(99)), SCHEMA)]
     held = half = total = 0
     bounded: list[bool] = []
@@ -67,8 +66,7 @@ def test_the_table_of_coverage_is_that_of_its_file() -> None:
 
 
 def test_lines_of_the_benchmark_are_counts_of_every_question(tmp_path: Path) -> None:
-    pytest.importorskip("mbi")
-    found = covered(SMALL["marginals (MST)"], 1000, 1.0, 2, 0, QUESTIONS[:3])
+    found = covered(SMALL["marginals"], 1000, 1.0, 2, 0, QUESTIONS[:3])
     assert [question for question, _ in found] == list(QUESTIONS[:3])
     assert all(tally.tight + tally.bounded + tally.unanswered == 2 for tally in found.values())
     lines = [

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from curator.releases import joint as joint_release
 from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import rounds
 from fedkme.cells import sketch
 from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
@@ -178,6 +179,12 @@ async def hasty_aim(*args: Any) -> MarginalRelease:
     """AIM that measures with half of its noise."""
     oracle, sizes, rows, epsilon, delta, noise, settings = args
     return await aim(oracle, sizes, rows, epsilon, delta, ScaledNoise(noise, 0.5), settings)
+
+
+async def hasty_rounds(*args: Any) -> MarginalRelease:
+    """Rounds of double the epsilon."""
+    oracle, sizes, rows, epsilon, *rest = args
+    return await rounds(oracle, sizes, rows, 2.0 * epsilon, *rest)
 
 
 def planned_for_all(*args: Any, **given: Any) -> NoisePlan:

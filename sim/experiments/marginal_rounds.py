@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from curator.releases.marginals import MarginalRelease, PooledOracle, TrustedNoise, aim, independent, mst
+from curator.releases.marginals import MarginalRelease, PooledOracle, TrustedNoise, aim, independent, rounds
 from fedkme.features.binning import Binning
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
@@ -24,8 +24,8 @@ from sim.experiments.pooled_aim import pooled_aim
 from sim.experiments.seeds import Figures, require
 from sim.experiments.synthesis import DELTA
 
-Method = Literal["aim", "mst", "independent", "pooled"]
-METHODS: tuple[Method, ...] = ("aim", "mst", "independent", "pooled")
+Method = Literal["rounds", "aim", "independent", "pooled"]
+METHODS: tuple[Method, ...] = ("rounds", "aim", "independent", "pooled")
 OWNERS, SEEDS = 5, 3
 
 
@@ -59,7 +59,7 @@ async def _released(
     noise = simulated(seed, "curator", "marginals")
     if method == "aim":
         return await aim(oracle, sizes, rows, epsilon, DELTA, noise)
-    release = mst if method == "mst" else independent
+    release = rounds if method == "rounds" else independent
     return await release(TrustedNoise(oracle, noise), sizes, rows, epsilon, DELTA)
 
 
@@ -70,7 +70,7 @@ def run(file: Path, quick: bool, out: Path) -> None:
         DataError: the file is not there, or of another form.
     """
     require([file])
-    methods: tuple[Method, ...] = ("mst", "independent") if quick else METHODS
+    methods: tuple[Method, ...] = ("rounds", "independent") if quick else METHODS
     figures = Figures(range(1 if quick else SEEDS), {})
     for epsilon in (0.3,) if quick else (0.3, 0.1):
         figures.compare(f"epsilon {epsilon}", methods, partial(measure, file, epsilon), out)

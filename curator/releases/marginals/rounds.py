@@ -1,0 +1,221 @@
+"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/037).
+
+No exact answer is looked at, so the noise can be added under secure aggregation and the curator need not be
+trusted:
+
+1. one question: all columns, the tables that are always kept (every column with the label), and all other
+   pairs, roughly;
+2. rounds: fit a model, estimate from the rough tables which pairs it answers worst, measure these with an
+   even part of what is left; rough tables that lie within one table of the junction tree are fitted too.
+
+**Privacy.** Relation: replace one row, N public; the unit is a row, or a group by a smaller epsilon. Every
+table is a sum over rows of a one-hot code, which a replaced row moves by L2_STEP = sqrt 2
+(fedkme.features.counts). Table i has Gaussian noise sigma_i in every cell and costs mu^2 = 2 / sigma_i^2 of
+Gaussian DP. Costs add up, also where the tables of a round and their noise follow from noisy answers before
+(the filter of `budget`), and end at the one Gaussian that (epsilon, delta) allows. Estimates, choices and
+fits are functions of noisy tables: post-processing. What a party does follows from these alone: which columns
+the next question names.
+
+**Error of a model** about a pair, from its rough table y with noise sigma: ||y - e||_2^2 - cells sigma^2 has
+no bias for ||M - e||_2^2, and a deviation of sqrt(2 cells) sigma^2 where the model is right, which is taken
+off too. Over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; k = 1 / sum p^2. A table that is
+in the model is wrong by its noise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from curator.releases.marginals.adaptive import Told
+from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
+from curator.releases.marginals.descent import fit
+from curator.releases.marginals.model import MODEL_CELLS, Model, model_cells
+from curator.releases.marginals.oracles import NoisyOracle
+from curator.releases.marginals.pooled import ITERATIONS, PAIR_CELLS, independent, measure
+from curator.releases.marginals.release import MarginalRelease, finished
+from fedkme.errors import ConfigError
+from fedkme.features.binning import check_domain
+from fedkme.features.counts import Clique
+from fedkme.releases.counts import Measurement
+
+
+@dataclass(frozen=True)
+class RoundsSettings:
+    """Settings of the rounds; none of this touches the guarantee.
+
+    Attributes:
+        columns_share: of the budget, for all columns.
+        kept_share: for the tables that are always kept.
+        pairs_share: for all other pairs, by which to choose.
+        rounds: how many share what is left.
+        tables: of a round, at most, for each column.
+        cells: of the model, at most.
+        iterations: of fitting in a round.
+        last_iterations: of fitting at the end.
+    """
+
+    columns_share: float = 0.1
+    kept_share: float = 0.25
+    pairs_share: float = 0.2
+    rounds: int = 5
+    tables: float = 0.5
+    cells: int = 1 << 16
+    iterations: int = 150
+    last_iterations: int = ITERATIONS
+
+    def __post_init__(self) -> None:
+        shares = (self.columns_share, self.kept_share, self.pairs_share)
+        counts = (self.rounds, self.cells, self.iterations, self.last_iterations)
+        fits = min(*shares, self.tables) > 0 and sum(shares) < 1 and min(counts) >= 1
+        if not fits or self.cells > MODEL_CELLS:
+            raise ConfigError(
+                "a setting of the rounds is out of its range", "Leave something for every step."
+            )
+
+
+async def rounds(
+    oracle: NoisyOracle,
+    sizes: Sequence[int],
+    rows: int,
+    epsilon: float,
+    delta: float,
+    kept: Sequence[Clique] = (),
+    settings: RoundsSettings | None = None,
+    told: Told = lambda *_: None,
+) -> MarginalRelease:
+    """Measure columns and pairs through noisy pooled counts of N public rows, then what the model lacks.
+
+    Args:
+        oracle: of noisy counts.
+        sizes: codes of every column.
+        rows: N.
+        epsilon: of everything.
+        delta: of that epsilon.
+        kept: pairs that the model always has.
+        settings: how the budget is shared.
+        told: hears of what is released alone; what it raises ends the release.
+
+    Raises:
+        ConfigError: parameters out of range, or a domain too large.
+        DataError: an answer of another shape.
+    """
+    settings = settings or RoundsSettings()
+    check_domain(sizes, min(2, len(sizes)), PAIR_CELLS)
+    if len(sizes) < 2:
+        return await independent(oracle, sizes, rows, epsilon, delta)
+    budget = BudgetFilter(epsilon, delta)
+    told("measuring", "all columns and pairs", 0.0)
+    fitted, rough = await _first(oracle, budget, sizes, kept, settings)
+    model = fit(sizes, fitted, rows, settings.iterations)
+    for number in range(settings.rounds):
+        piece = budget.left / (settings.rounds - number) * (1.0 - 1e-12)  # sums are rounded
+        chosen = _chosen(_candidates(model, fitted, rough, rows), piece, fitted, sizes, settings)
+        done = budget.spent / budget.total
+        told("measuring", f"round {number + 1} of {settings.rounds}: {len(chosen)} tables", done)
+        sigma = measurement_sigma(piece / len(chosen))
+        fitted += await measure(oracle, budget, chosen, [sigma] * len(chosen), sizes)
+        tree = Model(sizes, {each.clique: np.zeros([sizes[c] for c in each.clique]) for each in fitted})
+        fitted += [each for each in rough if tree.holds(each.clique)]
+        rough = [each for each in rough if not tree.holds(each.clique)]
+        model = fit(sizes, fitted, rows, settings.iterations, model)
+    return finished(sizes, settings.last_iterations, model, fitted, rows, budget, rough)
+
+
+async def _first(
+    oracle: NoisyOracle,
+    budget: BudgetFilter,
+    sizes: Sequence[int],
+    kept: Sequence[Clique],
+    settings: RoundsSettings,
+) -> tuple[list[Measurement], list[Measurement]]:
+    """All columns and kept tables, and all other pairs."""
+    columns = [(column,) for column in range(len(sizes))]
+    pairs = [pair for pair in itertools.combinations(range(len(sizes)), 2) if pair not in kept]
+    shares = (settings.columns_share, settings.kept_share, settings.pairs_share)
+    cliques, sigmas = list[Clique](), list[float]()
+    groups: tuple[Sequence[Clique], ...] = (columns, kept, pairs)
+    for group, share in zip(groups, shares, strict=True):
+        cliques += group
+        sigmas += [measurement_sigma(share * budget.total / len(group)) for _ in group]
+    answers = await measure(oracle, budget, cliques, sigmas, sizes)
+    many = len(columns) + len(kept)
+    return answers[:many], answers[many:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """Pair of columns that may be measured.
+
+    Attributes:
+        error: of the model about it in L1, as far as it is known.
+        cells: of about equal mass that it has.
+        precision: of what is known of each cell, 1 over a variance.
+    """
+
+    error: float
+    cells: float
+    precision: float
+
+    def gain(self, sigma: float) -> float:
+        """Error that goes when it is measured with noise sigma."""
+        return self.error - _noise(self.cells, self.precision + sigma**-2)
+
+
+def _noise(cells: float, precision: float) -> float:
+    """Error in L1 of a table that is known by its noise alone."""
+    return math.sqrt(2.0 / math.pi / precision) * cells
+
+
+def _candidates(
+    model: Model, fitted: Iterable[Measurement], rough: Iterable[Measurement], rows: int
+) -> Mapping[Clique, _Candidate]:
+    """Pairs in the model, which are wrong by their noise, and pairs outside of it."""
+    found: dict[Clique, _Candidate] = {}
+    known: defaultdict[Clique, float] = defaultdict(float)
+    for each in fitted:
+        known[each.clique] += each.sigma**-2
+    for clique, precision in known.items():
+        if len(clique) == 2:
+            cells = 1.0 / float((model.held(clique) ** 2).sum())
+            found[clique] = _Candidate(_noise(cells, precision), cells, precision)
+    for each in rough:
+        shares = model.probabilities(each.clique).ravel()
+        cells = 1.0 / float((shares**2).sum())
+        chance = (len(shares) + math.sqrt(2.0 * len(shares))) * each.sigma**2
+        square = float(((each.values - rows * shares) ** 2).sum()) - chance
+        found[each.clique] = _Candidate(math.sqrt(cells * max(square, 0.0)), cells, each.sigma**-2)
+    return found
+
+
+def _chosen(
+    candidates: Mapping[Clique, _Candidate],
+    cost: float,
+    fitted: Iterable[Measurement],
+    sizes: Sequence[int],
+    settings: RoundsSettings,
+) -> list[Clique]:
+    """Pairs to measure at this cost: as many as gain most in all, and the model stays below its limit.
+
+    Columns where nothing gains.
+    """
+    most = max(1, round(settings.tables * len(sizes)))
+
+    def gains(count: int) -> list[tuple[float, Clique]]:
+        sigma = measurement_sigma(cost / count)
+        return sorted((-each.gain(sigma), clique) for clique, each in candidates.items())
+
+    count = min(range(1, most + 1), key=lambda count: sum(min(gain, 0.0) for gain, _ in gains(count)[:count]))
+    have, chosen = {each.clique for each in fitted}, list[Clique]()
+    for gain, clique in gains(count):
+        if len(chosen) == count or gain >= 0.0:
+            break
+        if clique in have or model_cells(sizes, have | {clique}) <= settings.cells:
+            chosen.append(clique)
+            have.add(clique)
+    return chosen or [(column,) for column in range(len(sizes))]
