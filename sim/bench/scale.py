@@ -14,7 +14,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from typing_extensions import override
 
 from sim.bench.fleet import cpu_s
 from sim.bench.result import BenchSettings, Cell, Result
@@ -25,6 +26,7 @@ from sim.engines.processes import Launch, SummaryLaunch
 from sim.release_config import load_release
 from sim.releases import ReleaseLaunch
 from sim.report.progress import PlainProgress
+from sim.report.release_progress import ReleaseProgress
 from sim.scenarios import Scenario
 
 _COMMON = ("connect_s=600", "progress_s=600", "noise=secure")
@@ -91,10 +93,16 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
 
 
 def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigures) -> Launch:
+    unread = io.StringIO()
+    launch: _Summary | _Release
     if protocol in _SUMMARIES:
         simulated = load_simulation("digits", (*_COMMON, f"protocol={protocol}", "downstream=false"))
-        return _Summary(scenario, simulated, folder, PlainProgress(io.StringIO()), figures)
-    return _Release(scenario, load_release(protocol, "digits", _COMMON), folder, figures)
+        launch = _Summary(scenario, simulated, folder, PlainProgress(unread))
+    else:
+        released = load_release(protocol, "digits", _COMMON)
+        launch = _Release(scenario, released, folder, ReleaseProgress(unread))
+    launch.figures = figures
+    return launch
 
 
 async def _watch(launch: Launch, figures: LaunchFigures) -> None:
@@ -115,44 +123,26 @@ def _in_one_process(commands: Mapping[str, list[str]], scratch: Path) -> Mapping
 
 
 class _Summary(SummaryLaunch):
-    def __init__(
-        self, scenario: Scenario, settings: Any, folder: Path, progress: PlainProgress, figures: LaunchFigures
-    ) -> None:
-        super().__init__(scenario, settings, folder, progress)
-        self._figures = figures
+    figures: LaunchFigures
 
+    @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
         return _in_one_process(super().parties(scratch), scratch)
 
+    @override
     def hear(self, event: Event) -> None:
-        self._figures.hear(event)
+        self.figures.hear(event)
         super().hear(event)
 
 
-class _Unshown:
-    """Follows a release, and shows nothing."""
-
-    def note(self, line: str) -> None:
-        """Show a line."""
-
-    def warn(self, line: str) -> None:
-        """Show a warning."""
-
-    def stage(self, stage: str, line: str, fraction: float) -> None:
-        """Show how far it is."""
-
-    def close(self) -> None:
-        """End."""
-
-
 class _Release(ReleaseLaunch):
-    def __init__(self, scenario: Scenario, settings: Any, folder: Path, figures: LaunchFigures) -> None:
-        super().__init__(scenario, settings, folder, _Unshown())
-        self._figures = figures
+    figures: LaunchFigures
 
+    @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
         return _in_one_process(super().parties(scratch), scratch)
 
+    @override
     def hear(self, event: Event) -> None:
-        self._figures.hear(event)
+        self.figures.hear(event)
         super().hear(event)

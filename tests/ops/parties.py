@@ -11,12 +11,13 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role
+from tests import forked
 from tests.parties import HERE, MIXED, WAIT_S, consumer_values, curator_values, owner_values, write_config
 
 ROLES = {"curator": ("curator", "serve"), "consumer": ("consumer", "summary")}
@@ -27,15 +28,17 @@ _CORE = re.compile(r"[IWE]\d{4} [\d:.]+ +\d+ \w+\.cc:\d+\] ")
 class Party:
     """One process whose log is JSON."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str] | subprocess.Popen[bytes] | forked.Forked, log: IO[str]
+    ) -> None:
         self.process = process
+        self._log = log
         self.lines: list[str] = []
         self._more = threading.Condition()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
+        for line in self._log:
             with self._more:
                 self.lines.append(line)
                 self._more.notify_all()
@@ -83,12 +86,17 @@ def rows(numbers: Iterable[float]) -> str:
 
 
 class Site:
-    """A folder with everybody's files, and the processes started from it."""
+    """A folder with everybody's files, and the processes started from it.
+
+    Attributes:
+        fresh: whether each is an interpreter of its own, started by a command line that names its files.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
         self.parties: list[Party] = []
+        self.fresh = False
         self.authority = Authority()
         self.address = "127.0.0.1:0"
         (folder / "schema.toml").write_text(MIXED)
@@ -138,18 +146,23 @@ class Site:
         return self.call(module, verb, path, first=first, **environment)
 
     def call(self, module: str, *arguments: object, first: str = "", **environment: str) -> Party:
-        """Start a verb of a role, as a process of its own."""
-        code = f"{first}\nfrom {module}.cli import app\napp()"
-        program = ["-c", code] if first else ["-m", module]
-        process = subprocess.Popen(
-            [sys.executable, *program, *map(str, arguments)],
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.parties.append(Party(process))
+        """Start a verb of a role, as a process of its own: a fresh interpreter where anything is added."""
+        reading, writing = os.pipe()
+        said, log = [*map(str, arguments)], os.fdopen(reading, encoding="utf-8")
+        with os.fdopen(writing, "wb") as stderr:
+            if first or environment or self.fresh:
+                code = f"{first}\nfrom {module}.cli import app\napp()"
+                program = ["-c", code] if first else ["-m", module]
+                process = subprocess.Popen(
+                    [sys.executable, *program, *said],
+                    env=os.environ | environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=stderr,
+                )
+                self.parties.append(Party(process, log))
+            else:
+                self.parties.append(Party(forked.party([module, *said], stderr.fileno()), log))
         return self.parties[-1]
 
     def curator(self, settings: str = "", *, first: str = "", **environment: str) -> Party:

@@ -50,6 +50,7 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
     # A whole run, a refused request, a stranger at the door, an owner with rows that do not fit: lines of
     # every party, of gRPC and of libraries, and what `ps` shows.
     planted(site)
+    site.fresh = True
     curator = site.curator('owners = ["north", "south"]')
     north, south = site.owner("north"), site.owner("south")
     consumer = site.consumer(12)
@@ -160,6 +161,7 @@ def test_a_peer_cannot_forge_a_line(tmp_path: Path) -> None:
 
 def test_the_process_list_is_looked_at_while_it_runs(site: Site) -> None:
     # The test above would pass on an empty list: it holds the command, and none of what it read.
+    site.fresh = True
     curator = site.curator()
     assert "curator.toml" in command_lines(curator)
     curator.process.terminate()

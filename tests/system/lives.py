@@ -15,8 +15,6 @@ import random
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -26,6 +24,7 @@ from typing import Any
 from fedkme.store.reading import read_store
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import journals_pb2
+from tests import forked
 from tests.parties import (
     HERE,
     NUMBERS,
@@ -81,9 +80,7 @@ class Life:
         self.pipe, writing = os.pipe2(os.O_CLOEXEC | (os.O_DIRECT if paced else 0))
         if paced:
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 1)
-        command = [sys.executable, "-m", role, verb, str(config)]
-        nothing = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=writing)
+        self.process = forked.party([role, verb, str(config)], writing)
         os.close(writing)
         self.events: list[Event] = []
         self.other: list[str] = []

@@ -1,0 +1,101 @@
+"""Parties as processes of their own that are forked from an interpreter which has imported every role.
+
+To import is most of what a party's start costs, and tests start hundreds. The interpreter is the one that
+launches of `sim.engines` have (`sim.engines.template`), spoken to without an event loop, and one serves a
+whole session of tests. A forked party has the template's command line and environment: what is about these
+starts a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+
+from sim.engines.template import AVAILABLE, ENVIRONMENT
+
+_MESSAGE_BYTES = 2**16
+
+
+class Forked:
+    """A party that was forked; in what tests do with it, it is like `subprocess.Popen`."""
+
+    def __init__(self, pid: int, ended: Future[int]) -> None:
+        self.pid = pid
+        self._ended = ended
+
+    def poll(self) -> int | None:
+        """Exit status, a signal's number negated; None before the end."""
+        return self._ended.result() if self._ended.done() else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; the exit status."""
+        return self._ended.result(timeout)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Tell it to stop."""
+        self.send_signal(signal.SIGTERM)
+
+
+class _Template:
+    """The interpreter, and a thread that hears of who begins and ends."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", "sim.engines.template", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=os.environ | ENVIRONMENT,
+                start_new_session=True,
+            )
+        self._began: queue.SimpleQueue[Forked] = queue.SimpleQueue()
+        self._forking = threading.Lock()
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def fork(self, command: list[str], stderr: int) -> Forked:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        with self._forking:
+            message = json.dumps([command[0], command]).encode()
+            socket.send_fds(self._socket, [message], [nothing, nothing, stderr])
+            os.close(nothing)
+            return self._began.get()
+
+    def _hear(self) -> None:
+        ends: dict[int, Future[int]] = {}
+        while message := self._socket.recv(_MESSAGE_BYTES):
+            pid, status = json.loads(message)
+            if status is None:
+                ends[pid] = Future()
+                self._began.put(Forked(pid, ends[pid]))
+            else:
+                ends.pop(pid).set_result(status)
+
+
+_template = functools.cache(_Template)
+
+
+def party(command: list[str], stderr: int) -> Forked | subprocess.Popen[bytes]:
+    """Start `python -m COMMAND`, whose standard error goes to an open file, and nothing else anywhere."""
+    if AVAILABLE:
+        return _template().fork(command, stderr)
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, "-m", *command], stdin=nothing, stdout=nothing, stderr=stderr)
