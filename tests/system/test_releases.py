@@ -43,20 +43,17 @@ def check_complete(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_runs_trusted_and_secure(here: Path, tmp_path: Path, method: str) -> None:
-    # "All four run over `inprocess` and `processes`, trusted and secure"; over processes: the test below.
-    for name, more in (("trusted", ()), ("secure", SECURE)):
-        check_complete(release(here, method, "inprocess", tmp_path / name, *more)[0])
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_engines_make_the_same_release(here: Path, tmp_path: Path, method: str) -> None:
-    # DESIGN, decision 1: the same bits.
+def test_every_method_runs_trusted_and_secure_and_engines_make_the_same(
+    here: Path, tmp_path: Path, method: str
+) -> None:
+    # "All four run over `inprocess` and `processes`, trusted and secure"; DESIGN, decision 1: the same bits.
     made = {
-        engine: release(here, method, engine, tmp_path / engine, *BOTH_ENGINES[method])[0]
-        for engine in ("inprocess", "processes")
+        more: release(here, method, "inprocess", tmp_path / f"{len(more)}", *more)[0] for more in ((), SECURE)
     }
-    one, other = made.values()
+    for directory in made.values():
+        check_complete(directory)
+    one = made[BOTH_ENGINES[method]]
+    other = release(here, method, "processes", tmp_path / "processes", *BOTH_ENGINES[method])[0]
     check_complete(other)
     for name in check_complete(one):
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
