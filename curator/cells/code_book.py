@@ -21,7 +21,7 @@ from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
 from fedkme.cells.disclosures import sketch_of
-from fedkme.cells.menu import has_axes, make_menu
+from fedkme.cells.menu import make_menu, offers_columns
 from fedkme.cells.plan import bits_for, labels_help
 from fedkme.cells.projection import spec_for
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -160,9 +160,10 @@ async def of_owners(
 
 def picking(settings: SummarySettings, request: SummaryRequest, schema: Schema) -> tuple[int, float]:
     """Number of directions that D_v picks, and the share of its epsilon for each."""
-    cells, axes = settings.cells, has_axes(spec_for(schema, 0, settings.cells.dimension))
+    cells, spec = settings.cells, spec_for(schema, 0, settings.cells.dimension)
     of_target = validation_epsilon(settings, request.count_deviation)
-    picks, share = pick_rule(request.validation_rows, of_target, axes)
+    projected = spec.dimension < spec.width
+    picks, share = pick_rule(request.validation_rows, of_target, offers_columns(spec, schema), projected)
     if request.count_deviation:  # counts of another law cost no pure epsilon that picks could have a share of
         picks = 0
     picks = picks if cells.picks is None else cells.picks

@@ -33,11 +33,12 @@ class CellsSettings(Settings):
     sketch. None: where owners are many and small, by sizes that they say when they join."""
     picks: int | None = Field(None, ge=0, le=MOST_PICKS)
     """Directions that D_v chooses for the first sign bits of a sketch's code book (docs/decisions/020), where
-    owners count by themselves. None: two where rows are not projected (`dimension` is no less than their
-    columns, encoded) and epsilon |D_v| is at least 75, else 0."""
+    owners count by themselves. None: two where epsilon |D_v| is at least 75 and rows are not projected
+    (`dimension` is no less than their columns, encoded), or have categories and not too many numbers
+    (docs/decisions/042); else 0."""
     pick_share: float | None = Field(None, gt=0, le=0.5)
-    """Share of D_v's epsilon for each; its histogram gets the rest. None: 25 / (epsilon |D_v|), at most
-    .25, and at most half of it for all."""
+    """Share of D_v's epsilon for each; its histogram gets the rest. None: 25 / (epsilon |D_v|), half as
+    much again where rows are projected, at most .25, and at most half of it for all."""
     dimension: int = Field(128, ge=2, le=512)
     """Coordinates that a code book measures rows in."""
 

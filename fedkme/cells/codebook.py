@@ -38,7 +38,8 @@ class CodeBook:
     Attributes:
         kind: `kmeans`: the nearest of `centres` in model space. `sketch`: the class with the largest score
             `weights` z + `offsets`, and in it the signs of `directions`' (z - `origin`). `classes`: the row's
-            own class, and in it the signs likewise.
+            own class, and in it the signs likewise. `cuts` are taken off before the sign; `columns`, (2, k),
+            has k columns of the encoded row that are cut, too, and where (fedkme.cells.directions).
         spec: of z.
         arrays: by name, as above; together with `kind` and `spec` the whole of it.
         schema: of the rows.
@@ -57,13 +58,18 @@ class CodeBook:
         else:
             across = shapes.get("directions", ())
             cuts = shapes.pop("cuts", across[1:])
+            cut = self._fits_columns(shapes.pop("columns", (2, 0)))
             signs = shapes.get("origin") == (d,) and across[:1] == (d,) and cuts == across[1:]
             own = self.kind == "classes" and len(shapes) == 2 and bool(self.schema.classes)
-            fits = signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
+            fits = cut and signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
         if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
             raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")
         if not 1 <= self.cells <= MOST_CELLS:
             raise ConfigError(f"a code book of {self.cells} cells", f"Take 1 to {MOST_CELLS}.")
+
+    def _fits_columns(self, shape: tuple[int, ...]) -> bool:
+        two = len(shape) == 2 and shape[0] == 2
+        return two and bool(np.isin(self._columns[0], np.arange(self.spec.width)).all())
 
     def _fits_discriminants(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         return (
@@ -78,7 +84,11 @@ class CodeBook:
         if self.kind == "kmeans":
             return len(self.arrays["centres"])
         classes = self.schema.classes if self.kind == "classes" else self.arrays["offsets"]
-        return len(classes) << int(self.arrays["directions"].shape[1])
+        return len(classes) << int(self.arrays["directions"].shape[1] + self._columns.shape[1])
+
+    @property
+    def _columns(self) -> FloatArray:
+        return self.arrays.get("columns", np.zeros((2, 0)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, arrays as nested lists; `code_book_from_json` reads them back."""
@@ -115,7 +125,9 @@ class CodeBook:
         z = Projection(self.spec, self.schema)(rows)
         if classes is None:
             classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
-        bits = (z - arrays["origin"]) @ arrays["directions"] > arrays.get("cuts", 0.0)
+        of_z = (z - arrays["origin"]) @ arrays["directions"] > arrays.get("cuts", 0.0)
+        which, where = self._columns
+        bits = np.concatenate([rows[:, which.astype(np.int64)] > where, of_z], axis=1)
         inside: IntArray = bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
         cells: IntArray = (classes << bits.shape[1]) + inside
         return cells

@@ -7,7 +7,8 @@ o of the code book
 
 how far D_v is from the pool along u, in rows. For an axis of a category w is so small that f is the sign bit
 less 1/2, and e is the pool's share of ones less 1/2; a cut in a number's tail is one too, with the share that
-a normal law has there (fedkme.cells.menu); for other directions e is 0, as at the pool's mean.
+a law of the number has there (fedkme.cells.menu); for other directions e is 0, as at the pool's mean. Where z
+is a projection of the row, a column of the encoded row x is a direction by itself: x_i in place of u'(z - o).
 
 Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity: 1 for every direction at
 once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
@@ -53,6 +54,8 @@ MOST_OF_PICKS = 0.5
 USUAL_PICKS = 2
 MOST_SHARE = 0.25
 """Share of D_v's epsilon for a pick where nobody says another, at most."""
+ENOUGH_OF_MANY = 1.5
+"""Times ENOUGH where rows are projected: hundreds of directions, and what the pool has of them less sure."""
 LEAST_REACH = 75.0
 """Rows of D_v times its epsilon from which on picks are worth what they cost."""
 ENOUGH = 25.0
@@ -73,7 +76,8 @@ class Menu:
     Attributes:
         leading: directions in full, (d, q).
         axes: coordinates of z that are directions, too.
-        cuts: c, (M,) for these M = q + len(axes) in that order.
+        columns: coordinates of the encoded row that are directions where z is a projection of it; o is 0.
+        cuts: c, (M,) for these M = q + len(axes) + len(columns) in that order.
         widths: w, (M,).
         levels: e, (M,), in [-1/2, 1/2].
         close: for each direction those that say nearly the same of the pool.
@@ -89,6 +93,7 @@ class Menu:
     close: tuple[tuple[int, ...], ...]
     picks: int
     share: float
+    columns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         size = len(self)
@@ -97,7 +102,9 @@ class Menu:
         numbers = (self.leading, self.cuts, self.widths, self.levels)
         in_range = fits and all(np.isfinite(each).all() for each in numbers) and bool((self.widths > 0).all())
         on_axes = all(0 <= axis < len(self.leading) for axis in self.axes)
-        if not (known and in_range and on_axes and size <= MOST_OFFERED):
+        if not (
+            known and in_range and on_axes and min(self.columns, default=0) >= 0 and size <= MOST_OFFERED
+        ):
             raise ConfigError("a menu's directions do not fit each other", "Compare the parties' versions.")
         if not (1 <= self.picks <= min(MOST_PICKS, size) and 0 < self.share * self.picks <= MOST_OF_PICKS):
             raise ConfigError(
@@ -106,6 +113,11 @@ class Menu:
             )
 
     def __len__(self) -> int:
+        return self.of_z + len(self.columns)
+
+    @property
+    def of_z(self) -> int:
+        """Directions of z: all before the columns."""
         return int(self.leading.shape[1]) + len(self.axes)
 
     @property
@@ -120,7 +132,7 @@ class Menu:
 
     @property
     def vectors(self) -> FloatArray:
-        """All directions, (d, M)."""
+        """Directions of z, (d, of_z)."""
         axes = np.eye(len(self.leading))[:, list(self.axes)]
         return np.concatenate([self.leading, axes], axis=1)
 
@@ -135,8 +147,9 @@ class Menu:
     def to_json(self) -> dict[str, Any]:
         """Plain values; `menu_from_json` reads them back."""
         arrays = {name: getattr(self, name).tolist() for name in ("leading", "cuts", "widths", "levels")}
+        places = {"axes": [*self.axes], **({"columns": [*self.columns]} if self.columns else {})}
         close = [list(each) for each in self.close]
-        return {**arrays, "axes": [*self.axes], "close": close, "picks": self.picks, "share": self.share}
+        return {**arrays, **places, "close": close, "picks": self.picks, "share": self.share}
 
 
 def menu_from_json(plain: Mapping[str, Any]) -> Menu:
@@ -151,6 +164,7 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
         return Menu(
             leading=leading.reshape(len(leading), -1),
             axes=tuple(int(axis) for axis in plain["axes"]),
+            columns=tuple(int(column) for column in plain.get("columns", ())),
             close=tuple(tuple(int(i) for i in each) for each in plain["close"]),
             picks=int(plain["picks"]),
             share=float(plain["share"]),
@@ -160,17 +174,19 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
         raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
 
 
-def pick_rule(rows: int, epsilon: float, axes: bool) -> tuple[int, float]:
+def pick_rule(rows: int, epsilon: float, columns: bool, projected: bool = False) -> tuple[int, float]:
     """Number of picks and the share of epsilon for each, of public facts, where nobody says them.
 
     Args:
         rows: m, of D_v.
         epsilon: of D_v in all.
-        axes: rows are not projected, and a menu has their columns (fedkme.cells.menu).
+        columns: a menu has columns of the encoded row (fedkme.cells.menu).
+        projected: z is a projection of it.
     """
     reach = rows * epsilon
-    picks = USUAL_PICKS if axes and reach >= LEAST_REACH else 0
-    return picks, min(ENOUGH / max(reach, 1e-9), MOST_SHARE)
+    picks = USUAL_PICKS if columns and reach >= LEAST_REACH else 0
+    enough = ENOUGH_OF_MANY * ENOUGH if projected else ENOUGH
+    return picks, min(enough / max(reach, 1e-9), MOST_SHARE)
 
 
 def menu_of(plan: CellsPlan) -> Menu | None:
@@ -200,7 +216,8 @@ def scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
     """
     _check_fit(menu, book)
     z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
-    along = np.clip((z @ menu.vectors - menu.cuts) / menu.widths, -1.0, 1.0)
+    values = np.concatenate([z @ menu.vectors, np.asarray(rows, np.float64)[:, menu.columns]], axis=1)
+    along = np.clip((values - menu.cuts) / menu.widths, -1.0, 1.0)
     total = np.rint(_STEPS * along).astype(np.int64).sum(axis=0)
     expected = np.rint(2.0 * _STEPS * len(rows) * menu.levels).astype(np.int64)
     apart: FloatArray = np.abs(total - expected) / (2.0 * _STEPS)
@@ -255,13 +272,17 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
     if menu is None or not _is_pick(menu, picks) or len(picks) > directions.shape[1]:
         raise ProtocolError("directions were picked that no menu has", "Check the peer's software.")
     _check_fit(menu, book)
-    places = [place for place in picks if place != menu.none]
-    rest = directions[:, : directions.shape[1] - len(places)]
+    places = [place for place in picks if place < menu.of_z]
+    columns = [place for place in picks if menu.of_z <= place < menu.none]
+    rest = directions[:, : directions.shape[1] - len(places) - len(columns)]
     arrays = {
         **book.arrays,
         "directions": np.concatenate([menu.vectors[:, places], rest], axis=1),
         "cuts": np.concatenate([menu.cuts[places], np.zeros(rest.shape[1])]),
     }
+    if columns:
+        which = [menu.columns[place - menu.of_z] for place in columns]
+        arrays["columns"] = np.stack([np.array(which, np.float64), menu.cuts[columns]])
     return replace(book, arrays=arrays)
 
 
@@ -271,5 +292,6 @@ def _is_pick(menu: Menu, picks: Sequence[int]) -> bool:
 
 
 def _check_fit(menu: Menu, book: CodeBook) -> None:
-    if "origin" not in book.arrays or len(menu.leading) != book.spec.dimension:
+    fits = max(menu.columns, default=0) < book.spec.width and len(menu.leading) == book.spec.dimension
+    if "origin" not in book.arrays or not fits:
         raise ConfigError("a menu's directions do not fit its code book", "Compare the parties' versions.")

@@ -1,7 +1,7 @@
 """The menu of directions that a plan offers D_v (fedkme.cells.directions), as post-processing of a sketch.
 
-Two kinds. The leading eigenvectors of the noisy covariance; and, where rows are not projected, the axes of
-the encoded row: D_v of a rare category is far from the pool along its axis, which no principal direction is.
+Two kinds. The leading eigenvectors of the noisy covariance; and the axes of the encoded row: D_v of a rare
+category is far from the pool along its axis, which no principal direction is.
 
 **An axis of a category** takes two values. Centred by its middle, a category of W names is sqrt 1/2 (1 - 1/W)
 where a row has it and -sqrt 1/2 / W where not, over the length of the centred row. That length is
@@ -12,11 +12,20 @@ value falls, and the pool's share of ones from its noisy mean, whose deviation i
 
 **An axis of a number** is offered as other directions are, by how far D_v's mean is, and with cuts in its
 tails (docs/decisions/031): where D_v is what lies beyond a threshold, a cut at the pool's mean leaves half of
-the pool with it. A cut is t deviations from the pool's noisy mean, its level the share of a normal law beyond
-it; by Cantelli's inequality the pool's own share is at most 1 / (1 + t^2) whatever its law is, which bounds
-how far a D_v like the pool can seem. Cuts beyond what a number can be (1/2 over the least length of a centred
-row) are not offered. Two cuts on one side of one number do not say the same: both may be picked, and D_v's
-part of the axis is in cells of its own.
+the pool with it. A cut is t deviations from the pool's noisy mean, its level the share beyond it of the beta
+law on the number's domain with that mean and deviation (docs/decisions/042); of a number whose noisy
+deviation is more than its mean allows, of which most rows are 0, that is its mean. Without categories h is
+not known, and the law is normal; by Cantelli's inequality the pool's own share is at most 1 / (1 + t^2)
+whatever its law is, which bounds how far a D_v like the pool can seem. Cuts beyond what a number can be (1/2
+over the least length of a centred row) are not offered. Two cuts on one side of one number do not say the
+same: both may be picked, and D_v's part of the axis is in cells of its own.
+
+**Projected rows** have columns of the encoded row on the menu (docs/decisions/042), where values are known:
+0 and sqrt 1/2 for a category, 0 to 1 for a number, cut at PARTS. Their means are decoded from the noisy mean
+of z, d numbers for n columns: with k the mean of 1/length, E z is about k (E x - centre) R / sqrt d, E x is
+not negative, and shares of one category add up to 1. So: least squares over y = k E x >= 0 and k, a row for
+each category that says its sum, and one that k is near what the schema says, with 1/8 for a number. Where
+most means are near 0, d numbers are enough: on 500 columns of a census shares are .05 off, the worst .3.
 """
 
 from __future__ import annotations
@@ -29,7 +38,7 @@ from numpy.typing import NDArray
 
 from fedkme.cells.codebook import CodeBook, principal
 from fedkme.cells.directions import MOST_OFFERED, Menu
-from fedkme.cells.projection import ProjectionSpec
+from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch
 from fedkme.tables.schema import Category, Schema
 
@@ -44,10 +53,19 @@ CLOSE = 0.6
 """Correlation in the pool above which two directions say the same."""
 TAILS = (1.5, -1.5, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0)
 """Cuts of a number in deviations from the pool's mean; the first where a menu has no room for all."""
+PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+"""Cuts of a number of projected rows, as parts of its domain."""
+UNSURE = 1.0
+"""Sharpness of the beta law of such a number, whose deviation is not known: it has half the variance of one
+that is 0 or 1."""
 STEEP = 0.1
 """Width of a cut in a tail, in deviations: nearly a sign bit."""
 KEPT = 0.9
 """Correlation above which a direction says the same as one that the code book has anyway."""
+_EDGE = 1e-3
+"""Least mean of a number in its domain, and least k."""
+_HELD = math.sqrt(0.5)
+"""Value of a column of the encoded row where a row has the category."""
 
 
 def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share: float) -> Menu | None:
@@ -69,8 +87,12 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
     kept = book.arrays["directions"][:, : max(0, bits - picks)]
     leading = principal(covariance, LEADING_OFFERED)
     of_axes = np.sqrt(np.maximum(np.diagonal(covariance), least))
-    cuts = _cuts_of(sketch, book, schema, of_axes, MOST_OFFERED - leading.shape[1])
-    vectors = np.concatenate([leading, np.eye(len(origin))[:, [cut.axis for cut in cuts]], kept], axis=1)
+    projected, seen = not _has_axes(book.spec), Projection(book.spec, schema).axes
+    if projected:
+        cuts = _columns_of(sketch, book.spec, schema)
+    else:
+        cuts = _cuts_of(sketch, schema, of_axes, MOST_OFFERED - leading.shape[1])
+    vectors = np.concatenate([leading, seen[:, [cut.axis for cut in cuts]], kept], axis=1)
     products = vectors.T @ covariance @ vectors
     deviation = np.sqrt(np.maximum(np.diagonal(products), least))
     correlation = np.abs(products) / np.outer(deviation, deviation)
@@ -83,21 +105,23 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
         return None
     near = (correlation[:size, :size] > CLOSE) & ~_apart(np.array([cut.axis for cut in known]), tails)
     chosen = [known[place] for place in offered]
+    axes = tuple(cut.axis for cut in chosen if cut.axis >= 0)
     return Menu(
         leading[:, offered[offered < len(whole)]],
-        tuple(cut.axis for cut in chosen if cut.axis >= 0),
+        () if projected else axes,
         np.array([cut.cut for cut in chosen]),
         np.array([cut.width for cut in chosen]),
         np.array([cut.level for cut in chosen]),
         tuple(tuple(np.flatnonzero(each).tolist()) for each in near[np.ix_(offered, offered)]),
         picks,
         share,
+        axes if projected else (),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _AxisCut:
-    """A direction of the menu along `axis`, or -1 for no axis.
+    """A direction of the menu along the column `axis` of the encoded row, or -1 for none.
 
     `tail` is how far the cut is in a tail, in deviations; 0 if it is in none. Cut, width and level are those
     of fedkme.cells.directions.
@@ -117,18 +141,82 @@ def _apart(axes: IntArray, tails: FloatArray) -> NDArray[np.bool_]:
     return apart
 
 
-def has_axes(spec: ProjectionSpec) -> bool:
-    """Check whether coordinates of z are columns of the encoded row: rows are not projected."""
+def offers_columns(spec: ProjectionSpec, schema: Schema) -> bool:
+    """Check whether a menu has columns: rows are not projected, or their means can be decoded."""
+    names = _names(schema)
+    numbers = names.count(1)
+    directions = len(names) - numbers + numbers * len(PARTS)
+    few = directions <= MOST_OFFERED - LEADING_OFFERED and numbers <= spec.dimension // 2
+    return _has_axes(spec) or (spec.centre == "domain" and few and numbers < len(names))
+
+
+def _has_axes(spec: ProjectionSpec) -> bool:
     return spec.dimension == spec.width and spec.centre == "domain"
 
 
-def _cuts_of(
-    sketch: Sketch, book: CodeBook, schema: Schema, deviation: FloatArray, room: int
-) -> list[_AxisCut]:
-    """Cuts of all axes, at most `room`."""
-    if not has_axes(book.spec):
+def _names(schema: Schema) -> tuple[int, ...]:
+    """Names of the category that each column of the encoded row is of, (n,); 1 for a number."""
+    return tuple(
+        column.encoded_width if isinstance(column, Category) else 1
+        for column in schema.columns
+        for _ in range(column.encoded_width)
+    )
+
+
+def _columns_of(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_AxisCut]:
+    """Cuts of columns where rows are projected."""
+    if not offers_columns(spec, schema):
         return []
-    origin, domain = book.arrays["origin"], _Domain.of(schema, sketch)
+    cuts = list[_AxisCut]()
+    means = decoded_means(sketch, Projection(spec, schema), schema)
+    for at, (names, mean) in enumerate(zip(_names(schema), means.tolist(), strict=True)):
+        if names > 1:
+            cuts.append(_AxisCut(at, 0.0, _HELD / 2.0, _HELD / 4.0, mean / _HELD - 0.5))
+        else:
+            levels = [_beyond(mean, UNSURE, part) - 0.5 for part in PARTS]
+            cuts += [
+                _AxisCut(at, part, part, STEEP * part, level)
+                for part, level in zip(PARTS, levels, strict=True)
+            ]
+    return cuts
+
+
+def decoded_means(sketch: Sketch, projection: Projection, schema: Schema) -> FloatArray:
+    """Mean of each column of the encoded row over the pool, by the noisy mean of z, (n,).
+
+    The head of this module says how.
+    """
+    from scipy.optimize import nnls  # a second that a curator's start need not wait for
+
+    width = projection.spec.width
+    widths = [column.encoded_width for column in schema.columns]
+    ends = zip(np.cumsum(widths).tolist(), schema.columns, strict=True)
+    blocks = [(end - c.encoded_width, end) for end, c in ends if isinstance(c, Category)]
+    sums = np.zeros((len(blocks) + 1, width + 1))
+    for row, (start, end) in zip(sums, blocks, strict=False):
+        row[start:end], row[-1] = 1.0, -_HELD
+    sums[-1, -1] = 1.0
+    length = sum(0.5 - 0.5 / (end - start) for start, end in blocks) + _names(schema).count(1) / 8.0
+    centre = projection.axes @ projection.middle
+    design = np.concatenate([np.concatenate([projection.axes, -centre[:, None]], axis=1), sums])
+    goal = np.concatenate([sketch.sums.sum(axis=0) / sketch.rows, np.zeros(len(blocks)), [length**-0.5]])
+    found, _ = nnls(design, goal, maxiter=20 * width)
+    most = np.where(np.array(_names(schema)) > 1, _HELD, 1.0)
+    means: FloatArray = np.minimum(found[:-1] / max(float(found[-1]), _EDGE), most)
+    return means
+
+
+def _beyond(mean: float, sharpness: float, cut: float) -> float:
+    """Share above a cut of the beta law on [0, 1] whose variance is mean (1 - mean) / (1 + sharpness)."""
+    from scipy.special import betaincc
+
+    middle = min(max(mean, _EDGE), 1.0 - _EDGE)
+    return float(betaincc(middle * sharpness, (1.0 - middle) * sharpness, min(max(cut, 0.0), 1.0)))
+
+
+def _cuts_of(sketch: Sketch, schema: Schema, deviation: FloatArray, room: int) -> list[_AxisCut]:
+    """Cuts of all axes, at most `room`."""
+    origin, domain = sketch.sums.sum(axis=0) / float(sketch.rows), _Domain.of(schema, sketch)
     numbers, cuts = domain.names.count(1), list[_AxisCut]()
     tails = TAILS[: max(0, room - len(domain.names)) // max(numbers, 1)]
     for axis, names in enumerate(domain.names):
@@ -139,7 +227,7 @@ def _cuts_of(
         cuts.append(_AxisCut(axis, 0.0, 0.0, WIDTH * spread, 0.0))
         for tail in tails:
             if abs(mean + tail * spread) < domain.reach:
-                level = 0.5 * math.erfc(tail / math.sqrt(2.0)) - 0.5
+                level = domain.beyond(mean, spread, tail) - 0.5
                 cuts.append(_AxisCut(axis, tail, tail * spread, STEEP * spread, level))
     return cuts
 
@@ -160,11 +248,7 @@ class _Domain:
 
     @classmethod
     def of(cls, schema: Schema, sketch: Sketch) -> _Domain:
-        names = tuple(
-            column.encoded_width if isinstance(column, Category) else 1
-            for column in schema.columns
-            for _ in range(column.encoded_width)
-        )
+        names = _names(schema)
         of_names = np.array(names) > 1
         length = sum(0.5 * (1.0 - 1.0 / each) / each for each in names if each > 1)
         if length == 0.0:
@@ -172,6 +256,16 @@ class _Domain:
         trace = float(np.diagonal(sketch.second)[of_names].sum()) / sketch.rows
         inverse = min(max(trace / length, 1.0 / (length + 0.25 * names.count(1))), 1.0 / length)
         return cls(names, inverse, min(1.0, 0.5 / math.sqrt(length)))
+
+    def beyond(self, mean: float, spread: float, tail: float) -> float:
+        """Share of rows above mean + tail spread, along the axis of a number of that mean and deviation."""
+        if not self.inverse:
+            return 0.5 * math.erfc(tail / math.sqrt(2.0))
+        scale = math.sqrt(self.inverse)
+        middle = min(max(0.5 + mean / scale, _EDGE), 1.0 - _EDGE)
+        most = middle * (1.0 - middle)  # variance of a number that is 0 or 1
+        sharpness = most / min(spread**2 / self.inverse, (1.0 - _EDGE) * most) - 1.0
+        return _beyond(middle, sharpness, 0.5 + (mean + tail * spread) / scale)
 
     def of_category(self, names: int, mean: float) -> tuple[float, float, float]:
         """Cut, width and level of an axis of a category."""

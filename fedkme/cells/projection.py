@@ -75,7 +75,7 @@ class Projection:
                 "Compare the schemas of the parties.",
             )
         self.spec = spec
-        self._middle = _middle(schema)
+        self.middle = _middle(schema)
 
     @functools.cached_property
     def _signs(self) -> FloatArray | None:
@@ -86,6 +86,14 @@ class Projection:
         stream = hashlib.shake_256(b"fedkme cells projection 1\0" + spec.seed.to_bytes(8, "big"))
         bits = np.unpackbits(np.frombuffer(stream.digest((cells + 7) // 8), dtype=np.uint8))[:cells]
         return 1.0 - 2.0 * bits.reshape(spec.width, spec.dimension).astype(np.float64)
+
+    @property
+    def axes(self) -> FloatArray:
+        """Direction of z that each column of an encoded row is seen along, (d, n), of length 1."""
+        if self._signs is None:
+            return np.eye(self.spec.width)
+        axes: FloatArray = self._signs.T / np.sqrt(self.spec.dimension)
+        return axes
 
     def steps(self, rows: Rows) -> FloatArray:
         """Coordinates of z in units of Z_UNIT: encoded rows (m, n) -> (m, d) float64 of whole numbers.
@@ -109,7 +117,7 @@ class Projection:
     def _block(self, rows: FloatArray) -> FloatArray:
         if rows.ndim != 2 or rows.shape[1] != self.spec.width:
             raise DataError(f"rows of {rows.shape[1:]} columns do not fit", "Encode rows by the schema.")
-        centred = rows - (rows.mean(axis=1, keepdims=True) if self.spec.centre == "row" else self._middle)
+        centred = rows - (rows.mean(axis=1, keepdims=True) if self.spec.centre == "row" else self.middle)
         projected = centred if self._signs is None else centred @ self._signs
         norms = np.sqrt(np.einsum("ij,ij->i", projected, projected))
         # A row that is its own centre up to rounding has no direction.

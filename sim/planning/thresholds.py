@@ -46,10 +46,10 @@ def thresholds() -> Mapping[str, Build]:
     }
 
 
-def _adult(name: str, column: str, above: float, folder: Path, rows: int, seed: int) -> ExperimentDraw:
+def _adult(name: str, column: str, most: float, folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """People whose age, hours or gains are above a number. Label: income."""
     columns = dict(read_columns(folder / "adult_raw.parquet", "adult"))
-    return _above(name, columns, domain("adult"), np.asarray(columns[column], float) > above, rows, seed)
+    return above(name, columns, domain("adult"), np.asarray(columns[column], float) > most, rows, seed)
 
 
 def _eighties(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -66,7 +66,7 @@ def _eighties(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     assert schema.label is not None
     assert people.labels is not None
     columns[schema.label.name] = np.asarray(schema.label.classes)[people.labels]
-    return _above("acs-eighties", columns, schema, columns["AGEP"] >= 80, rows, seed)
+    return above("acs-eighties", columns, schema, columns["AGEP"] >= 80, rows, seed)
 
 
 def _hot(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -80,7 +80,7 @@ def _hot(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     schema = Schema(columns=parts, label=Label(name="dust", classes=("fair", "bad")))
     known = np.flatnonzero(np.isfinite(fine))
     columns = {name: np.asarray(columns[name])[known] for name in (*bounds, "dust")}
-    return _above("air-hot", columns, schema, np.asarray(columns["TEMP"], float) > 32, rows, seed)
+    return above("air-hot", columns, schema, np.asarray(columns["TEMP"], float) > 32, rows, seed)
 
 
 def _high(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -90,7 +90,7 @@ def _high(folder: Path, rows: int, seed: int) -> ExperimentDraw:
         parts = [np.asarray(columns[f"{name}{code}"]) for code in range(1, count + 1)]
         columns[name] = np.stack(parts, axis=1).argmax(axis=1) + 1
     schema = domain("covtype").model_copy(update={"ignore": ()})
-    return _above("covtype-high", columns, schema, np.asarray(columns["Elevation"]) > 3300, rows, seed)
+    return above("covtype-high", columns, schema, np.asarray(columns["Elevation"]) > 3300, rows, seed)
 
 
 def _drugs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -106,7 +106,7 @@ def _drugs(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     label = Label(name="readmitted", classes=("no", "yes"))
     schema = Schema(columns=(*numbers, gender, insulin), label=label)
     sought = np.asarray(columns["num_medications"]) >= 30
-    return _above("diabetes-drugs", columns, schema, sought, rows, seed)
+    return above("diabetes-drugs", columns, schema, sought, rows, seed)
 
 
 def _absent(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -116,7 +116,7 @@ def _absent(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     known = domain("student")
     kept = tuple(c for c in known.columns if c.name not in ("G1", "G2", "G3"))
     schema = Schema(columns=kept, label=Label(name="passed", classes=("no", "yes")))
-    return _above("student-absent", columns, schema, np.asarray(columns["absences"]) > 10, rows, seed)
+    return above("student-absent", columns, schema, np.asarray(columns["absences"]) > 10, rows, seed)
 
 
 def _sweet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -126,10 +126,10 @@ def _sweet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     known = domain("wine")
     kept = tuple(c for c in known.columns if c.name != "quality")
     schema = Schema(columns=kept, label=Label(name="grade", classes=("low", "high")))
-    return _above("wine-sweet", columns, schema, np.asarray(columns["residual_sugar"]) > 14, rows, seed)
+    return above("wine-sweet", columns, schema, np.asarray(columns["residual_sugar"]) > 14, rows, seed)
 
 
-def _above(
+def above(
     name: str, columns: Columns, schema: Schema, sought: NDArray[np.bool_], rows: int, seed: int
 ) -> ExperimentDraw:
     """Deal the rows that are not held for D_v to owners at random."""

@@ -22,7 +22,7 @@ def picked(
     return picking(settings, request, schema)
 
 
-def test_two_are_picked_where_rows_are_not_projected_and_are_enough() -> None:
+def test_two_are_picked_where_rows_have_columns_and_are_enough() -> None:
     epsilon = SummarySettings(protocol="cells").privacy.of_row
     count, share = picked()
     assert count == 2
@@ -31,7 +31,9 @@ def test_two_are_picked_where_rows_are_not_projected_and_are_enough() -> None:
     assert picked(rows=least) == (2, 0.25)
     assert picked(rows=least - 1)[0] == 0
     assert picked(Schema(columns=(AGE, AGE.model_copy(update={"name": "pay"}))))[0] == 2
-    assert picked(dimension=3)[0] == 0  # rows are projected
+    assert picked(dimension=3)[1] == pytest.approx(1.5 * share)  # rows are projected
+    assert picked(dimension=3)[0] == 2
+    assert picked(Schema(columns=(AGE.model_copy(update={"count": 4}), AGE)), dimension=3)[0] == 0  # numbers
     assert picked(Schema(columns=(Numeric(name="x", bounds=(0, 1), count=9),)))[0] == 0  # images
     assert picked(deviation=4.0)[0] == 0  # counts that are no pure epsilon
 
