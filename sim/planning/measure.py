@@ -1,8 +1,8 @@
 """Measures layouts for measured.csv: `python -m sim.planning.measure DATA RUNS.csv`.
 
 Whole runs of the product, and uniform rows, by the benchmark's runner: a line of RUNS.csv each, so that a
-command cut short goes on where it was. Layouts of MarketBench, of sim/planning/fresh.py and of
-sim/planning/thresholds.py, under the default gamma, that of the domain; those of the benchmark also under
+command cut short goes on where it was. Layouts of MarketBench and of fresh.py, thresholds.py and
+heldback.py beside this file, under the default gamma, that of the domain; those of the benchmark also under
 that of public rows, which is its own: its file of lines may be given as RUNS.csv, and is not run again.
 """
 
@@ -23,6 +23,7 @@ from sim.bench.market.layouts import KINDS, layouts
 from sim.bench.market.run import Grid, Line, run
 from sim.experiments.cells_draw import Build, ExperimentDraw
 from sim.planning.fresh import fresh
+from sim.planning.heldback import heldback
 from sim.planning.measured import FILE
 from sim.planning.thresholds import thresholds
 
@@ -120,20 +121,26 @@ def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> It
 
 
 def main(say: Callable[[str], None] = print) -> None:
-    """Run what is missing and write measured.csv."""
+    """Run what is missing and write measured.csv, or the lines of some layouts in it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("runs", type=Path)
+    parser.add_argument("--layouts", nargs="+", help="of these alone; all others stay as they were measured")
     chosen = parser.parse_args()
     draws, lines = dict[str, ExperimentDraw](), list[Line]()
-    for name, build, parts in variants({**layouts(), **fresh(), **thresholds()}):
+    builds = {**layouts(), **fresh(), **thresholds(), **heldback()}
+    names = set(chosen.layouts or builds)
+    for name, build, parts in variants({name: build for name, build in builds.items() if name in names}):
         for seeds, part in parts:
             for what in (part, {**part, **_UNIT}):
                 grid = Grid((name,), seeds=tuple(seeds), **{**_USUAL, **what})
                 lines = run(grid, chosen.data, chosen.runs, say, {name: build})
         draws[name] = build(chosen.data, 250, 0)
+    with FILE.open(newline="", encoding="utf-8") as text:
+        kept = [line for line in csv.reader(text) if line[0] not in (*names, _HEADER[0])]
+    measured = sorted([*kept, *summarised(lines, draws)], key=lambda line: str(line[0]))
     with FILE.open("w", newline="", encoding="utf-8") as text:
-        csv.writer(text, lineterminator="\n").writerows([_HEADER, *summarised(lines, draws)])
+        csv.writer(text, lineterminator="\n").writerows([_HEADER, *measured])
 
 
 if __name__ == "__main__":

@@ -103,9 +103,10 @@ def usual(found: Sequence[MeasuredPoint], layout: str) -> Sequence[MeasuredPoint
     own = [
         each for each in own if each.facts.rows == 100 and each.facts.epsilon == 1.0 and each.rho in _SHOWN
     ]
-    rows = max(each.facts.validation_rows for each in own if each.facts.validation_rows <= 350)
     gamma = own[-1].facts.gamma  # of the domain: its lines are the last
-    return [each for each in own if each.facts.validation_rows == rows and each.facts.gamma == gamma]
+    own = [each for each in own if each.facts.gamma == gamma]
+    rows = max(each.facts.validation_rows for each in own if each.facts.validation_rows <= 350)
+    return [each for each in own if each.facts.validation_rows == rows]
 
 
 def _cell(point: MeasuredPoint) -> str:
