@@ -49,8 +49,8 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
 }
-_LONG = {"sweep", "run", "reproduce", "release", "attack", "replay", "bench"}
-"""Verbs, and verbs of `sim` and `audit`, that go on for longer than a person waits."""
+_LONG = {"release", "bench", "sim run", "sim sweep", "sim reproduce", "audit attack", "audit replay"}
+"""Verbs that go on for longer than a person waits."""
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which `fedkme completion SHELL` prints a script."""
@@ -105,7 +105,7 @@ def _begun(words: Sequence[str]) -> Iterator[None]:
     shown = sys.stderr.isatty()
     if shown:
         sys.stderr.write(f"fedkme {words[0]} ...")
-    elif set(words[:2]) & _LONG and "--help" not in words:
+    elif _LONG & {words[0], " ".join(words[:2])} and "--help" not in words:
         sys.stderr.write(f"fedkme {' '.join(words[:2])} begins\n")
     sys.stderr.flush()
     try:

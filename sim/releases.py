@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from consumer.releases.client import ReleaseConsumerSettings
 from curator.planning.releases import ReleasePlan
+from curator.releases.method import make_method
 from curator.releases.record import write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
@@ -29,7 +30,7 @@ from sim.engines.inprocess import KeptRecords, release_in_process
 from sim.engines.opening import opened
 from sim.engines.processes import ANY_PORT, Folders, Launch, Watch
 from sim.engines.run_folder import make_run_directory, read_record, write_ledgers, write_schema
-from sim.evaluation.releases import evaluate_points, evaluate_rows
+from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
 from sim.release_config import ReleaseSimulation
 from sim.report.release_progress import ReleaseFollower
@@ -73,8 +74,11 @@ def simulate_release(
         if plan is not None:
             shown.note(plan.line)
         settings = _with_seed(settings)
-        read_points(settings.release, scenario.schema, Path())  # what is wrong with them is said now
+        asked = read_points(settings.release, scenario.schema, Path())
+        make_method(asked, scenario.schema, scenario.seeds, asked.seed or 0)  # what is wrong is said now
         warn_of_large(settings, shown.warn)
+        if scenario.test.labels is not None and len(scenario.test) and not can_train():
+            shown.warn("no models will be trained on the rows: that takes pip install 'fedkme[sim]'")
         directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)

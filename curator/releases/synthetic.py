@@ -219,8 +219,10 @@ def _described(schema: Schema) -> list[tuple[str, str, str]]:
         if isinstance(column, Category):
             described.append((name, "category", ", ".join(column.categories)))
         else:
-            kind = "whole number" if column.integer else "number"
-            described.append((name, kind, f"{column.bounds[0]:g} to {column.bounds[1]:g}"))
+            dated = column.kind == "date"
+            kind = "date" if dated else "whole number" if column.integer else "number"
+            low, high = (date_of(bound) if dated else f"{bound:g}" for bound in column.bounds)
+            described.append((name, kind, f"{low} to {high}"))
     if schema.label is not None:
         described.append((schema.label.name, "label", ", ".join(schema.label.classes)))
     return described

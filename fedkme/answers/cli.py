@@ -62,7 +62,9 @@ def _show(answers: Sequence[Answer]) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table("question", "group", box=SIMPLE)
+    table = Table(box=SIMPLE)
+    for name in ("question", "group"):
+        table.add_column(name, overflow="fold")
     for name in ("estimate", "95 % interval", "noise", "sampling", "unseen", "about"):
         table.add_column(name, justify="right")
     for row in rows_of(answers):

@@ -13,7 +13,8 @@ by sum_A <h_A, p_A>, h_A its part in V_A, with noise of covariance sum_A <g_A, h
 Markov: no unbiased linear estimate is better. The part of no column is N, public, and has no noise. (The same
 split makes the mechanism of Xiao and others 2023, ResidualPlanner.)
 
-A function that needs a part which no measured table has is not in the span of what was released.
+A function that needs a part which no measured table has is not in the span of what was released; but a
+nullable number and its gap can be taken apart, as an empty cell holds a public value (`taken_apart`).
 
 **Bins.** A number is counted by bins. Within a cell a function is taken at its mean over values spread
 evenly; by how much it differs from that there, times the mass of the cell, is what cannot be seen.
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function, columns_of
+from fedkme.answers.functions import Function, columns_of, taken_apart
 from fedkme.errors import QuestionError
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import StoredCounts
@@ -90,6 +91,13 @@ class CountEvidence:
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions with their noise; see `Evidence.law`."""
+        found = self._law(functions, coefficients)
+        if not math.isnan(found.unseen):
+            return found
+        apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
+        return found if math.isnan(apart.unseen) else apart
+
+    def _law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         clique = self._clique(functions)
         grid = self._grid(clique, functions)
         at = [self._on(function, clique, grid) for function in functions]
@@ -111,7 +119,9 @@ class CountEvidence:
         """Mean of a function as far as it can be seen; see `Evidence.mean`."""
         clique = self._clique([function])
         grid = self._grid(clique, [function])
-        return self._seen(_means(self._on(function, clique, grid), grid), clique)[0]
+        ways = (self._on(each, clique, grid) for each in (function, taken_apart(function, self.schema)))
+        found = [self._seen(_means(way, grid), clique) for way in ways]
+        return next((mean for mean, whole in found if whole), found[0][0])
 
     def _seen(self, table: FloatArray, clique: Clique) -> tuple[float, bool]:
         """Mean of a function by cells, and whether all of it was seen."""

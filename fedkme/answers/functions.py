@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.tables.columns import GAP, GAPS, NO_GAP
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -77,6 +78,37 @@ def inside(name: str, low: float, high: float, closed: bool) -> Function:
 def equal(name: str, code: float) -> Function:
     """1 where a column is a number, or a category by its index."""
     return Function(frozenset([name]), lambda values: (values[name] == code).astype(np.float64))
+
+
+def taken_apart(function: Function, schema: Schema) -> Function:
+    """The same function of every row that can be, as a sum in which a nullable number and its gap are apart.
+
+    Where the number is empty, its cell holds the public value m: no row has a gap and another value. There
+    the function f(x, gap) may be anything, and is f(x, no) + f(m, yes) - f(m, no): a function of the number
+    and one of the gap, for whatever else f depends on. So neither has to be counted with the other.
+    """
+    numbers = {column.name: column for column in schema.columns}
+    for gap in schema.columns:
+        if isinstance(gap, Category) and gap.gaps_of is not None and gap.name in function.columns:
+            number = numbers[gap.gaps_of]
+            assert isinstance(number, Numeric)
+            assert number.missing is not None
+            function = replace(function, of=_without_gap(function.of, number.name, number.missing, gap.name))
+    return function
+
+
+def _without_gap(
+    of: Callable[[Values], FloatArray], name: str, missing: float, gap: str
+) -> Callable[[Values], FloatArray]:
+    no, yes = (np.asarray(float(GAPS.index(each))) for each in (NO_GAP, GAP))
+
+    def apart(values: Values) -> FloatArray:
+        full = of({**values, gap: no})
+        empty = {**values, name: np.asarray(missing)}
+        step: FloatArray = np.subtract(of({**empty, gap: yes}), of({**empty, gap: no}))
+        return np.where(values[gap] == yes, full + step, full)
+
+    return apart
 
 
 def columns_of(schema: Schema) -> dict[str, AnyColumn]:

@@ -14,6 +14,7 @@ from fedkme.answers.conditions import Conditions
 from fedkme.answers.functions import ONE, Function, equal, inside, number
 from fedkme.answers.grammar import ParsedQuestion, wrong
 from fedkme.errors import QuestionError
+from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Numeric, Schema
 
 FloatArray = NDArray[np.float64]
@@ -167,7 +168,7 @@ def _histogram(
     end = high + column.integer
     edges = np.linspace(low, end, int(bins) + 1)
     if column.integer:
-        edges = np.unique(np.ceil(edges - 1e-9))
+        edges = np.unique(np.ceil(edges - 1e-9)) + 0.0  # no -0
     for start, stop in zip(edges.tolist(), edges[1:].tolist(), strict=False):
         last = stop == end
         chosen = inside(name, start, high if last else stop, closed=last)
@@ -177,7 +178,8 @@ def _histogram(
 
 def _bin(start: float, stop: float, last: bool, column: Numeric) -> str:
     if column.integer:
-        return f"{start:.12g}" if stop - start == 1 else f"{start:.12g} to {stop - 1:.12g}"
+        text = date_of if column.kind == "date" else "{:.12g}".format
+        return text(start) if stop - start == 1 else f"{text(start)} to {text(stop - 1)}"
     return f"[{start:.6g}, {stop:.6g}{']' if last else ')'}"
 
 

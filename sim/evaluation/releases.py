@@ -6,13 +6,13 @@ distance to what was released, which reads no row.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
-from fedkme.errors import MissingDependencyError
 from fedkme.features.domain import Domain
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
@@ -23,6 +23,11 @@ MOST_ROWS = 20_000
 """Rows of a table that are looked at; the first of them."""
 SHOWN = 6
 """Columns whose shares by value are given."""
+
+
+def can_train() -> bool:
+    """Check for scikit-learn, which models are trained by; without it there are no figures of models."""
+    return importlib.util.find_spec("sklearn") is not None
 
 
 def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, seed: int) -> dict[str, Any]:
@@ -49,11 +54,9 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
         "shares": shares(synthetic, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
     }
-    if len(test) and test.labels is not None and synthetic.labels is not None:
-        try:
-            from sim.experiments import classifiers
-        except (ImportError, MissingDependencyError):
-            return found
+    if len(test) and test.labels is not None and synthetic.labels is not None and can_train():
+        from sim.experiments import classifiers
+
         for name, rows in (("synthetic", synthetic), ("real", real)):
             scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)
             average = classifiers.mean(scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,13 @@ def cells_of(script: str) -> list[str]:
     return [part.strip() for part in parts if re.search(r"^[^#\s]", part, flags=re.MULTILINE)]
 
 
-def execute(cells: list[str], folder: Path) -> list[Any]:
+def execute(cells: list[str], folder: Path, python: Path | None = None) -> list[Any]:
     """Run cells in a kernel of its own whose current folder is given; returns the cells with their outputs.
+
+    Args:
+        cells: what is typed.
+        folder: where.
+        python: of the kernel's environment; none: that of the tests.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell raised something.
@@ -29,7 +35,11 @@ def execute(cells: list[str], folder: Path) -> list[Any]:
     client = NotebookClient(
         notebook, timeout=MOST_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
-    client.execute()
+    if python is not None:
+        made = client.create_kernel_manager()
+        assert made.kernel_spec is not None
+        made.kernel_spec.argv[0] = str(python)
+    client.execute(env={**os.environ, **({"PYTHONPATH": ""} if python else {})})
     return list(notebook.cells)
 
 

@@ -37,6 +37,7 @@ def test_short_verbs_and_help_say_what_they_were_asked_alone(tmp_path: Path) -> 
     assert typed(tmp_path, "runs").stderr == ""
     assert typed(tmp_path, "sim", "run", "--help").stderr == ""
     assert typed(tmp_path, "runs", "--json").stdout.strip() == "[]"
+    assert typed(tmp_path, "ask", "release", "count()").stderr.startswith("error 12")  # a folder of that name
 
 
 def test_a_replay_says_how_far_it_is(tmp_path: Path) -> None:
