@@ -81,7 +81,7 @@ def equal(name: str, code: float) -> Function:
 
 
 def taken_apart(function: Function, schema: Schema) -> Function:
-    """The same function of every row that can be, as a sum in which a nullable number and its gap are apart.
+    """Take a nullable number and its gap apart in a function, which stays the same on every possible row.
 
     Where the number is empty, its cell holds the public value m: no row has a gap and another value. There
     the function f(x, gap) may be anything, and is f(x, no) + f(m, yes) - f(m, no): a function of the number

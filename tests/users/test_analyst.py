@@ -47,8 +47,8 @@ except fk.FedkmeError as error:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Terminals:
-    return terminals(tmp_path, "desk")
+def laptop(tmp_path: Path) -> Terminals:
+    return terminals(tmp_path, "laptop")
 
 
 def rows() -> pd.DataFrame:
@@ -58,12 +58,12 @@ def rows() -> pd.DataFrame:
 
 
 @pytest.mark.timeout(600)
-def test_ten_questions_of_a_release(desk: Terminals) -> None:
-    assert "files: release" in desk.type("desk", RELEASE)
+def test_ten_questions_of_a_release(laptop: Terminals) -> None:
+    assert "files: release" in laptop.type("laptop", RELEASE)
     questions = "; ".join(TEN)
-    shown = desk.type("desk", f'fedkme ask release "{questions}"')
+    shown = laptop.type("laptop", f'fedkme ask release "{questions}"')
     assert all(each.split("(")[0] in shown for each in TEN)
-    answers = json.loads(desk.type("desk", f'fedkme ask release "{questions}" --target rows --json'))
+    answers = json.loads(laptop.type("laptop", f'fedkme ask release "{questions}" --target rows --json'))
     assert {answer["question"] for answer in answers} == set(TEN)
     own, found = rows(), {answer["question"]: answer for answer in answers if not answer["group"]}
     truth = {
@@ -80,18 +80,18 @@ def test_ten_questions_of_a_release(desk: Terminals) -> None:
     assert held[0]
     bins = [answer for answer in answers if answer["group"].startswith("age ")]
     assert [answer["group"].count(" to ") for answer in bins] == [1] * 4
-    card = (desk.home("desk") / "release" / "consumer" / "synthetic.card.md").read_text()
+    card = (laptop.home("laptop") / "release" / "consumer" / "synthetic.card.md").read_text()
     assert "## Answers" in card
     assert card.count("population |") + card.count("rows |") == 10
-    ask_in_python(desk)
-    ask_what_cannot_be_answered(desk)
+    ask_in_python(laptop)
+    ask_what_cannot_be_answered(laptop)
 
 
-def ask_in_python(desk: Terminals) -> None:
+def ask_in_python(laptop: Terminals) -> None:
     """Ask as a program does: a data frame, the card, an error with its number."""
-    (desk.home("desk") / "ask.py").write_text(IN_PYTHON)
-    desk.stand_in("python", f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n')
-    table, _, rest = desk.type("desk", "python ask.py").partition("\n\n")
+    (laptop.home("laptop") / "ask.py").write_text(IN_PYTHON)
+    laptop.stand_in("python", f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n')
+    table, _, rest = laptop.type("laptop", "python ask.py").partition("\n\n")
     header, *answers = table.splitlines()
     assert header == "group,estimate,low,high"
     assert [line.partition(",")[0] for line in answers] == [*(f"smoker = {name}" for name in SMOKER), ""]
@@ -99,15 +99,15 @@ def ask_in_python(desk: Terminals) -> None:
     assert rest.split()[-1] == str(QuestionError.code)
 
 
-def ask_what_cannot_be_answered(desk: Terminals) -> None:
+def ask_what_cannot_be_answered(laptop: Terminals) -> None:
     """Ask outside the span, and of a column that is none."""
     four = (
         "share(ill = 'yes' and smoker = 'yes' and age > 50 and pressure > 120)"  # tables are of three at most
     )
-    (answer,) = json.loads(desk.type("desk", f'fedkme ask release "{four}" --json'))
+    (answer,) = json.loads(laptop.type("laptop", f'fedkme ask release "{four}" --json'))
     assert answer["low"] is None
     assert 0 <= answer["estimate"] <= 1
     assert "not in the span of what was released" in answer["method"]
-    wrong = desk.type("desk", 'fedkme ask release "mean(presure)" || echo status $?')
+    wrong = laptop.type("laptop", 'fedkme ask release "mean(presure)" || echo status $?')
     assert "Did you mean 'pressure'? Columns: age, pressure, smoker, ill." in wrong
     assert f"status {QuestionError.code}" in wrong

@@ -119,16 +119,21 @@ def unit_for(config: Path) -> str:
     folder = config.parent.absolute()
     command = Path(sys.executable).parent / "fedkme"
     own = {
-        "ExecStart": f"{command} owner join {folder / config.name}",
-        "WorkingDirectory": str(folder),
+        "ExecStart": f"{_quoted(command)} owner join {_quoted(folder / config.name)}",
+        "WorkingDirectory": str(folder).replace("%", "%%"),
         "User": getpass.getuser(),
-        "ProtectHome": f"read-only\nReadWritePaths={folder}",
+        "ProtectHome": f"read-only\nReadWritePaths={_quoted(folder)}",
     }
     lines = _template(UNIT).splitlines()
     away = ("LoadCredential=", "StateDirectory", "# only root")  # files are the user's, where they are
     kept = [line for line in lines if not line.startswith(away)]
     made = [f"{key}={own[key]}" if (key := line.partition("=")[0]) in own else line for line in kept]
     return "\n".join(made) + "\n"
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as a unit's line has it that takes several words: a folder's name may have spaces."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def make(folder: Path, files: Mapping[str, str]) -> None:

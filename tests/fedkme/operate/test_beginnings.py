@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from fedkme.cli import _load
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, DataError
 from fedkme.operate.doctor.cli import examine
 from fedkme.operate.doctor.configuration import read_configuration, role_of
 from sim.config import load_simulation
 from sim.scenarios import build_scenario
+from tests.hosts.parties import COMMAND, environment
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +113,27 @@ def test_a_kit_leads_to_a_certificate_by_what_it_says() -> None:
     found = {each.check: each.state for each in examine(Path(made["config"]))}
     assert found["certificate"] == found["chain"] == found["schema"] == "ok"
     unit = Path(made["unit"]).read_text()
-    assert f"owner join {Path('north').absolute()}/owner.toml" in unit
+    assert f'owner join "{Path("north").absolute()}/owner.toml"' in unit
     assert f"WorkingDirectory={Path('north').absolute()}" in unit
     assert "NoNewPrivileges=yes" in unit
     assert "%d" not in unit
+
+
+def test_the_unit_of_a_kit_starts_its_owner_from_any_folder(tmp_path: Path) -> None:
+    # ExecStart's command as it stands; a folder with a space in its name made two words of it.
+    folder = tmp_path / "100% of owners"
+    typed(f"kit north --curator 127.0.0.1:1 --out '{folder}'")
+    unit = folder / "fedkme-owner.service"
+    (line,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
+    program, *words = shlex.split(line.replace("%%", "%"))
+    assert Path(program).parent == Path(sys.executable).parent
+    assert words == ["owner", "join", str(folder / "owner.toml")]
+    command = [sys.executable, "-P", "-c", COMMAND, *words]
+    done = subprocess.run(command, cwd="/", env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == DataError.code, done.stderr  # its rows are not there yet
+    if shutil.which("systemd-analyze"):
+        unit.write_text(unit.read_text().replace(f'"{program}"', "/bin/true"))  # CI's may lie elsewhere
+        verify = ["systemd-analyze", "verify", "--man=no", str(unit)]
+        done = subprocess.run(verify, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert unit.name not in done.stderr
