@@ -52,7 +52,7 @@ def test_the_base_install_ends_well_or_says_at_once_what_is_missing(wheel: Path,
     for words in (
         ("sim", "run", OWN),  # its models
         ("sim", "run", "digits"),
-        ("release", "marginals", OWN),
+        ("release", "merf", OWN),
         ("sim", "sweep", OWN, "--grid", "p=10,20"),
     ):
         said = typed(place, tmp_path, *words)
