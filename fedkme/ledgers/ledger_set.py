@@ -87,6 +87,11 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
         same = [other for other in homes[run] if other.name == home.name]
         return f"{home.name if len(same) == 1 else home}/{run}"
 
+    took_part = {
+        path: {file.stem for file in (path / "owners").glob("*.jsonl")}
+        for path in paths
+        if (path / "owners").is_dir()
+    }
     ledgers: list[list[tuple[str, Disclosure]]] = []
     rosters: dict[str, set[str]] = {}
     lifetimes: dict[str, set[str]] = {}
@@ -96,9 +101,9 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
         for run, entry in by_run(entries):
             about, name = entry.disclosure, label(home, run)
             ledgers[-1].append((name, about if about.run in (REQUEST, name) else replace(about, run=name)))
-        if path.is_dir() and (path / "owners").is_dir():
+        if path in took_part:
             for run in runs:
-                rosters.setdefault(run, set()).update(file.stem for file in (path / "owners").glob("*.jsonl"))
+                rosters.setdefault(run, set()).update(took_part[path])
         elif path.is_file() and entries and entries[0].disclosure.protected == entries[0].party:
             lifetimes.setdefault(entries[0].party, set()).update(runs)
     return LedgerSet(

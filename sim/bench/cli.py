@@ -45,7 +45,6 @@ _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
     Benchmark.COSTS: "What ledgers, journals, TLS and signed heads add to a round.",
     Benchmark.STARTUP: "From the launch of all parties to round 1; an owner's memory.",
-    Benchmark.SCALE: "Runs over 10 and 100 owners in one process, over mutual TLS.",
     Benchmark.BIDS: "One bid of an owner against one pass over its features.",
     Benchmark.MEMORY: "What an owner's process grows by.",
     Benchmark.SUMS: "Runs of 50 and 200 small owners that count in coalitions, trusted and secure.",
@@ -100,6 +99,19 @@ for _name, _says in _HELP.items():
     app.command(_name.value, help=_says, epilog=epilog(f"fedkme bench {_name} --json", json=_JSON))(
         _command(_name)
     )
+
+
+@app.command(
+    Benchmark.SCALE.value,
+    epilog=epilog("fedkme bench scale --owners 10,100,1000 --json", json=_JSON),
+)
+def scale(
+    owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "10,100", as_json: AsJson = False
+) -> None:
+    """Measure runs over owners in one process, over mutual TLS."""
+    _bench([Benchmark.SCALE], as_json, scale_owners=owners.split(","))
+
+
 app.command("select", epilog=epilog("fedkme bench select --rows 60000 --p 200 --json", json=_JSON))(select)
 app.command(
     "answers",

@@ -1,7 +1,9 @@
 """`scale`: a run over K owners in one process, each with a connection of its own, mutual TLS and a journal.
 
 Every party is real: a curator, one process of owners (`fedkme owner join FOLDER`), a consumer; two summaries
-and a release. Seconds are from the launch of the processes; memory is the most that a process had resident.
+and a release. Seconds are from the launch of the processes; memory is the most that a process had resident;
+bytes are those of the run's messages, without what comes before it (the sketch) and after it (heads), framing
+and TLS.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from sim.bench.synthetic import synthetic_scenario
 from sim.config import load_simulation
 from sim.engines.children import Event
 from sim.engines.processes import Launch, SummaryLaunch
+from sim.engines.run_folder import read_record
 from sim.release_config import load_release
 from sim.releases import ReleaseLaunch
 from sim.report.progress import PlainProgress
@@ -77,6 +80,7 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
             await launch.run()
         finally:
             watching.cancel()
+        traffic = (read_record(Path(folder)) or {})["bytes"]
     at = figures.at
     return {
         "K": owners,
@@ -89,6 +93,8 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
         "owners CPU s": figures.cpu[_OWNERS],
         "curator MiB": figures.memory["curator"],
         "owners MiB": figures.memory[_OWNERS],
+        "kB to an owner": traffic["sent"] / owners / 1e3,
+        "kB from an owner": traffic["received"] / owners / 1e3,
     }
 
 

@@ -59,7 +59,13 @@ def picture(entries: Sequence[Mapping[str, Any]]) -> str:
     """
     sound = [each for each in entries if each.get("accountant") == "sound"]
     drawn = [each for each in sound if each.get("unit", ONE_ROW) == ONE_ROW]
-    lines = [(whose, [_cell(drawn, whose, who) for who in _COLUMNS]) for whose in _whose(drawn)]
+    about: dict[str, list[int]] = {}
+    for place, each in enumerate(drawn):
+        about.setdefault(str(each.get("protected")), []).append(place)
+    lines = [
+        (whose, [_cell([drawn[place] for place in _places(about, whose)], whose, who) for who in _COLUMNS])
+        for whose in _whose(drawn)
+    ]
     if len(lines) > MOST_OWNERS + 1:
         lines = list(_together(lines))
     if not lines:
@@ -89,16 +95,17 @@ def _whose(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(named)
 
 
+def _places(about: Mapping[str, list[int]], whose: str) -> list[int]:
+    """Places of the statements about a data set, in their order, given those about each name."""
+    each = [] if _is_validation(whose) or whose == EACH_OWNER else about.get(EACH_OWNER, [])
+    return sorted([*about[whose], *each])
+
+
 def _cell(entries: Sequence[Mapping[str, Any]], whose: str, who: str) -> Seen | None:
-    """Find what one saw of another's rows; None of its own."""
+    """Find what one saw of another's rows, by the statements about them; None of its own."""
     if who == "the consumer" and _is_validation(whose):
         return None
-    names = {whose} if _is_validation(whose) else {whose, EACH_OWNER}
-    about = [
-        each
-        for each in entries
-        if each.get("protected") in names and str(each.get("observer")) in _COLUMNS[who]
-    ]
+    about = [each for each in entries if str(each.get("observer")) in _COLUMNS[who]]
     order = list(_MARKS)
     return min(map(_seen, about), key=lambda seen: order.index(seen.kind), default=Seen("nothing", "nothing"))
 
