@@ -47,7 +47,7 @@ def test_every_method_runs_trusted_and_secure_and_engines_make_the_same(
     here: Path, tmp_path: Path, method: str
 ) -> None:
     # "All four run over `inprocess` and `processes`, trusted and secure"; DESIGN, decision 1: the same bits.
-    made = {
+    made: dict[tuple[str, ...], Path] = {
         more: release(here, method, "inprocess", tmp_path / f"{len(more)}", *more)[0] for more in ((), SECURE)
     }
     for directory in made.values():
