@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curator.planning.releases import ReleaseFacts, ReleasePlan, Task, plan_release
+from curator.planning.releases import ReleaseFacts, ReleasePlan, plan_release
 from curator.sums.settings import SumSettings
 from fedkme.config import load_toml, override, validate
 from fedkme.errors import ConfigError
+from fedkme.releases.choice import Task
 from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints, ReleaseSettings
 from sim.config import LaunchSettings
 from sim.scenarios import Scenario, build_scenario, find_scenario

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,14 @@ from google.protobuf.message import DecodeError
 
 from consumer.requests import is_final
 from consumer.results import make_folder, unwritten, write_result
-from fedkme.config import load_toml, validate
+from fedkme.config import Settings, load_toml, validate
 from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
+from fedkme.releases.choice import AUTO, Task, method_for
 from fedkme.releases.settings import AnyRelease, read_points
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
@@ -61,17 +62,42 @@ class ReleaseConsumerSettings(PartySettings):
     output: Path
     """Folder for the files of the release."""
     release: AnyRelease
-    """Release that is asked for."""
+    """Release that is asked for. `kind = "auto"` is resolved here, by the schema, and by `task`: "rows" or
+    "kernel"."""
+
+
+class _Purpose(Settings):
+    """Key of `[release]` that `auto` has and no method."""
+
+    task: Task = "rows"
 
 
 def load_release_settings(config: Path) -> ReleaseConsumerSettings:
-    """The settings in a file, with the points of a file that it names read.
+    """The settings in a file, with the points of a file that it names read, and a method for `auto`.
 
     Raises:
         ConfigError: a key or value is wrong, or there are too many points.
         DataError: points that do not fit the schema.
     """
-    found = resolve_paths(validate(ReleaseConsumerSettings, load_toml(config), config.name), config)
+    return release_settings_of(load_toml(config), config)
+
+
+def release_settings_of(values: Mapping[str, Any], config: Path) -> ReleaseConsumerSettings:
+    """Settings as `load_release_settings`, of plain values whose relative paths start at a file's folder."""
+
+    def checked(asked: Any) -> ReleaseConsumerSettings:
+        found = validate(ReleaseConsumerSettings, {**values, "release": asked}, config.name)
+        return resolve_paths(found, config)
+
+    asked = values.get("release")
+    if isinstance(asked, Mapping) and asked.get("kind") == AUTO:
+        others = {key: value for key, value in asked.items() if key not in ("kind", "task")}
+        purpose = {key: asked[key] for key in ("task",) if key in asked}
+        task = validate(_Purpose, purpose, f"{config.name}, release").task
+        # Where the schema is, is known once everything but the method is checked.
+        schema = load_schema(checked({"kind": "moments"}).schema_file)
+        asked = {**others, "kind": method_for(schema, task)[0]}
+    found = checked(asked)
     release = read_points(found.release, load_schema(found.schema_file), config.parent)
     return found.model_copy(update={"release": release})
 

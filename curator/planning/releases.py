@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from fedkme.errors import ConfigError
-from fedkme.moments.coordinates import LONG_BLOCK
 from fedkme.moments.scales import affordable_width, reach_of
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.releases.choice import Task, method_for
+from fedkme.tables.schema import Schema
 
-Task = Literal["rows", "kernel"]
-"""Purpose of a release: rows and questions about columns, or questions about any function of a row."""
-MOST_COLUMNS = 32
-"""Columns up to which marginals are taken; the widest table on which they were measured has 17."""
 _BINS = 16
 """Bins of a number in a release of marginals."""
 _WITHIN = 1.5
@@ -98,24 +94,13 @@ _UNITS = {
 
 def plan_release(facts: ReleaseFacts) -> ReleasePlan:
     """Choose a method by the schema and the task, and say what error noise alone will cause."""
-    method, why = _choice(facts.schema, facts.task)
+    method, why = method_for(facts.schema, facts.task)
     errors = {
         "marginals": _marginals_error(facts),
         "moments": _moments_error(facts),
         "balog2": 2.0 * facts.multiplier * math.sqrt(_POINTS) / facts.rows,
     }
     return ReleasePlan(method, why, errors)
-
-
-def _choice(schema: Schema, task: Task) -> tuple[str, str]:
-    columns = f"{schema.width} column{'' if schema.width == 1 else 's'}"
-    if task == "kernel":
-        return "balog2", "questions about any function of a row need the embedding of a kernel"
-    if any(isinstance(column, Numeric) and column.count >= LONG_BLOCK for column in schema.columns):
-        return "moments", f"{columns}, of them a long block of like numbers, an image or a signal"
-    if schema.width > MOST_COLUMNS:
-        return "moments", f"{columns} are too many for counts by a few"
-    return "marginals", f"{columns}: counts by a few columns were closest on tables of up to 17"
 
 
 def _marginals_error(facts: ReleaseFacts) -> float:

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.releases.choice import LONG_BLOCK
 from fedkme.tables.schema import Numeric, Schema
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
-
-LONG_BLOCK = 64
-"""Like numbers, from so many on, are taken for a signal or an image."""
 
 
 @dataclass(frozen=True, eq=False)

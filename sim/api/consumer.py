@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from consumer.releases.client import ReleaseConsumerSettings
+from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
 from consumer.releases.client import run as ask_release
 from consumer.requests import KeptRequest, Requests
 from consumer.results import EVALUATION, SUMMARY
@@ -23,7 +23,6 @@ from fedkme.ops.logs import unforeseen
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import resolve_paths
 from fedkme.privacy.accounting import PrivacyStatement
-from fedkme.releases.settings import read_points
 from fedkme.store.reading import read_store
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import load_schema
@@ -104,10 +103,7 @@ class Consumer:
         )
 
     def _release_settings(self, release: Mapping[str, Any]) -> ReleaseConsumerSettings:
-        values = self._changed("release", release)
-        found = resolve_paths(validate(ReleaseConsumerSettings, values, self._name), self.config)
-        asked = read_points(found.release, load_schema(found.schema_file), self.config.parent)
-        return found.model_copy(update={"release": asked})
+        return release_settings_of(self._changed("release", release), self.config)
 
     @property
     def _name(self) -> str:

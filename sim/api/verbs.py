@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from curator.planning.releases import Task
 from fedkme.config import assignments_of
 from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO
+from fedkme.releases.choice import Task
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from sim.api.frames import Rows, SchemaLike, schema_of, table_of

@@ -1,0 +1,57 @@
+"""A consumer that names no method: `auto`, by the schema that all parties share (docs/decisions/028)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer.releases.client import Request, load_release_settings
+from curator.planning.releases import ReleaseFacts, plan_release
+from fedkme.errors import ConfigError
+from fedkme.tables.schema import load_schema
+from sim.api.consumer import Consumer
+
+COLUMN = '[[columns]]\nkind = "numeric"\nname = "c"\nbounds = [0, 1]\ncount = {count}\n'
+
+
+def consumer(folder: Path, release: str, count: int = 3) -> Path:
+    (folder / "public").mkdir(exist_ok=True)
+    (folder / "public" / "schema.toml").write_text(COLUMN.format(count=count))
+    file = folder / "consumer.toml"
+    file.write_text(
+        'curator = "localhost:1"\nidentity = "lab.pem"\nschema_file = "public/schema.toml"\n'
+        f'output = "out"\n[release]\nkind = "auto"\n{release}'
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    ("more", "count", "method"),
+    [("", 3, "marginals"), ("", 40, "moments"), ("", 64, "moments"), ('task = "kernel"', 3, "balog2")],
+)
+def test_a_consumer_takes_the_method_that_a_plan_takes(
+    tmp_path: Path, more: str, count: int, method: str
+) -> None:
+    # Issue 16, item 1: "a consumer of a deployment can name auto".
+    file = consumer(tmp_path, f"epsilon = 0.5\n{more}", count)
+    settings = load_release_settings(file)
+    assert (settings.release.kind, settings.release.epsilon) == (method, 0.5)
+    facts = ReleaseFacts(load_schema(settings.schema_file), 100, 0.5, 1e-5, task="kernel" if more else "rows")
+    assert plan_release(facts).method == method
+    # What is sent names the method, as owners' policies do, and is the same request when asked again.
+    first, again = Request(settings), Request(load_release_settings(file))
+    assert f'"kind": "{method}"' in first.request.settings
+    assert again.resumed
+    assert again.request == first.request
+    assert Consumer(file)._release_settings({"seed": 4}).release.kind == method
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [('task = "all"', "task"), ("steps = 3", "steps"), ("epsilon = -1", "epsilon")],
+)
+def test_what_auto_does_not_know_is_refused_in_one_line(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        load_release_settings(consumer(tmp_path, more))
+    assert "\n" not in str(refused.value)
