@@ -6,11 +6,12 @@ transaction; whoever asks again gets those bytes, for that plan, or none (docs/d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 
+from consumer.archived import Archived, Explained
 from consumer.sealed.keys import RunKeys
 from fedkme.errors import (
     ConfigError,
@@ -25,13 +26,14 @@ from fedkme.errors import (
 )
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import HeadLog
+from fedkme.ledgers.archiving import RUNS, Leaving, archive_finished
 from fedkme.ledgers.data_files import DataFiles
 from fedkme.ledgers.windows import Readings, begin_of
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import REQUEST, Disclosure
-from fedkme.privacy.ledger import Entry, disclosures_in, stored_ledger
+from fedkme.privacy.ledger import Entry, disclosures_in, hash_of, stored_ledger, tip
 from fedkme.store import OPEN, RunRow, Store
 from fedkme.wire.journals import RequestDocument
 
@@ -106,24 +108,6 @@ class KeptRequest:
         self.document, self.status = kept, status
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """Lines of a ledger that some requests explain: those of their runs, and those of being made."""
-
-    runs: set[str] = field(default_factory=set)
-    made: set[Disclosure] = field(default_factory=set)
-
-    def add(self, document: RequestDocument) -> None:
-        """Take in the lines of one request."""
-        self.made.update(document.disclosures)
-        if document.plan is not None:
-            self.runs.add(document.plan.run)
-
-    def has(self, line: Disclosure) -> bool:
-        """Check whether one of them is the line's."""
-        return line.run in self.runs or line in self.made
-
-
 class Requests:
     """Requests and ledger of one consumer.
 
@@ -151,7 +135,9 @@ class Requests:
     @property
     def used_files(self) -> set[bytes]:
         """Digests of each D_v of which something may have left."""
-        return {known.data for known in self._documents() if known.plan is not None or known.disclosures}
+        here = map(self._store.run, self._store.finished())
+        rows = (row for row in (*here, *self._store.runs(OPEN)) if row is not None)
+        return Archived.of(self._store).files | _used(map(_document, rows)).keys()
 
     def within(self, days: float | None, now: float, data: bytes) -> list[Disclosure]:
         """Disclosures of D_v that may lie in the last so many days; all of them without a number.
@@ -163,12 +149,14 @@ class Requests:
             now: Unix seconds.
             data: digest of D_v.
         """
-        readings, begin, lines = Readings(self._store), begin_of(days, now), self._store.ledger()
+        readings, begin, apart = Readings(self._store), begin_of(days, now), self.files.apart(data)
+        lines = self._store.ledger(readings.last)
         for kept in lines:
             readings.add(kept.seq, kept.written)
         inside = [kept.line for kept in lines if readings.latest(kept.seq, kept.written) >= begin]
         readings.note(now)
-        return self._of_data(disclosures_in(inside), self.files.apart(data))
+        archived = Archived.of(self._store).since(begin, apart)
+        return [*archived, *self._of_data(disclosures_in(inside), apart)]
 
     def _of_data(self, lines: list[Disclosure], apart: frozenset[bytes]) -> list[Disclosure]:
         """Leave out lines of requests over files that are apart; one that no request explains stays."""
@@ -188,10 +176,14 @@ class Requests:
         Raises:
             StoreError: it cannot be read.
         """
+        return self._latest(output, lambda document: document.output == output)
+
+    def _latest(self, text: str, fits: Callable[[RequestDocument], bool]) -> KeptRequest | None:
+        """The last request that fits, in whose document a text stands."""
         for row in reversed(self._store.runs()):
-            document = _document(row)
-            if document.output == output:
-                return KeptRequest(self, document, row.status)
+            if text.encode() in row.document and fits(_document(row)):
+                whole = replace(row, document=self._store.document(row.run) or row.document)
+                return KeptRequest(self, _document(whole), row.status)
         return None
 
     def going_on(self, document: RequestDocument) -> KeptRequest | None:
@@ -236,7 +228,10 @@ class Requests:
         Raises:
             ProtocolError: it has.
         """
-        if any(about.run == run for about in self.spent):
+        last = tip(self._store)
+        lines = self._store.ledger(0 if last is None else last.last)
+        known = {about.run for about in disclosures_in(kept.line for kept in lines)}
+        if run in known | Archived.of(self._store).runs:
             raise ProtocolError(
                 f"the curator calls a new run {run}, as it called another one",
                 "Nothing of D_v left: ask the curator's operator.",
@@ -244,7 +239,7 @@ class Requests:
 
     def adopt(self, entries: Sequence[Entry]) -> int:
         """Take lines of a chain that was kept elsewhere, but for those that were taken; returns how many."""
-        own = {kept.line.rpartition('"hash":"')[2][:64] for kept in self._store.ledger()}
+        own = {hash_of(kept.line) for kept in self._store.ledger()}
         if not entries or entries[0].hash in own:  # an export of this store
             return 0
         key = f"adopted/{entries[0].hash}"
@@ -280,16 +275,45 @@ class Requests:
         Raises:
             StoreError: it cannot be read.
         """
-        for row in reversed(self._store.runs()):
-            document = _document(row)
-            if document.plan is not None and document.plan.run == run:
-                return KeptRequest(self, document, row.status)
-        return None
+        return self._latest(run, lambda document: document.plan is not None and document.plan.run == run)
+
+    def archive(self, runs: int = RUNS) -> int:
+        """Archive requests that are over; the budget, and which runs are known, stay as they were.
+
+        Returns:
+            How many archives were made.
+
+        Raises:
+            StoreError: one could not be written; the store is as it was.
+        """
+
+        def settle(leaving: Leaving) -> dict[str, bytes | None]:
+            archived = Archived.of(self._store)
+            return archived.with_lines(self._store, leaving, _used(self._documents())).facts()
+
+        return archive_finished(self._store, _shortened, settle, runs)
 
 
 def _check_name(run: str) -> None:
     if not run or not fits_ledgers(run) or run == REQUEST:
         raise ProtocolError("the curator gives a run a name that no ledger takes", "Look at its software.")
+
+
+def _used(documents: Iterable[RequestDocument]) -> dict[bytes, Explained]:
+    """Lines that requests explain, by each D_v of which something may have left."""
+    found: dict[bytes, Explained] = {}
+    for document in documents:
+        if document.plan is not None or document.disclosures:
+            found.setdefault(document.data, Explained()).add(document)
+    return found
+
+
+def _shortened(document: bytes) -> bytes:
+    """Document of an archived request without code book and keys, for the store."""
+    request = RequestDocument.from_bytes(document)
+    if request.plan is None:
+        return document
+    return replace(request, plan=replace(request.plan, cells=None, offers=())).to_bytes()
 
 
 def _document(row: RunRow) -> RequestDocument:

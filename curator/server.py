@@ -23,11 +23,14 @@ from curator.owners.owner_service import OwnerService
 from curator.runs.context import RecordFolder, RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
-from curator.runs.queue import RunQueue
+from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
 from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.heads.export import ledger_text
 from fedkme.heads.files import write_heads
+from fedkme.ledgers.archiving import archive_finished
+from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
@@ -127,6 +130,9 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         port = _listen(server, settings, identity, reporter)
         await server.start()
         runs.start()
+        archiver = Archiver(partial(archive_finished, kept, shortened), reporter.say)
+        archiver.begin(kept)
+        runs.closed = archiver.go_on
         agreement.resume(agreed_on)
         await health.serving(True)
         reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
@@ -243,7 +249,7 @@ def _next_epoch(store: Store, owner: str) -> int:
 def _export(store: Store, path: Path) -> None:
     """The ledger as a file of lines, with the heads beside it, for people and for other sides."""
     with contextlib.suppress(OSError):
-        replace(path, "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii"))
+        replace(path, ledger_text(store, path.parent))
     with contextlib.suppress(ConfigError):
         write_heads(store, path)
 

@@ -226,6 +226,13 @@ class StoreError(FedkmeError):
     title = "store"
 
 
+class ArchiveError(StoreError):
+    """An archive of a party's store is gone, or is not what was archived; what is in the store goes on."""
+
+    code = 63
+    title = "archive"
+
+
 class PolicyError(FedkmeError):
     """An owner's policy does not allow what was asked; refused before anything is computed."""
 

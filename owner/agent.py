@@ -7,13 +7,15 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import grpc.aio
 
-from fedkme.directives import Answer, Directive
+from fedkme.directives import Answer, Directive, Dismiss
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
+from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.ops.threads import AdaptiveThreads
 from fedkme.pki.revocation import Revocation
@@ -29,6 +31,7 @@ from fedkme.wire.directives import answer_to_wire, directive_from_wire, hello_to
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
+from owner.consent.archiving import archive_runs
 from owner.consent.history import files_of_runs
 from owner.consent.policy import check_columns
 from owner.party import OwnerParty
@@ -154,7 +157,9 @@ async def join(
                 refused=refused,
             )
             runs = party.open(address, make)
-            await _serve(settings, address, runs, reporter, metrics, own, new_journal)
+            archiver = Archiver(partial(archive_runs, settings.name, kept), reporter.say)
+            archiver.begin(kept)
+            await _serve(settings, address, runs, reporter, metrics, own, archiver, new_journal)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
@@ -172,6 +177,7 @@ async def _serve(
     reporter: StatusReporter,
     metrics: OwnerMetrics | None,
     identity: OwnIdentity | None,
+    archiver: Archiver,
     new_journal: bool,
 ) -> None:
     """One stream after another, until the curator says farewell or refuses this process."""
@@ -185,7 +191,13 @@ async def _serve(
         if metrics is not None:
             metrics.stream.set(1)
 
-    answered = nobody if metrics is None else metrics.answered
+    count = nobody if metrics is None else metrics.answered
+
+    def answered(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
+        count(directive, answer, received, sent)
+        if isinstance(directive.body, Dismiss):
+            archiver.go_on()
+
     while True:
         try:
             async with await dial(address, identity, settings.connect_s) as channel:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -45,6 +46,8 @@ def read_ledger(path: Path) -> tuple[str, list[str]]:
     lines = text.split("\n")
     if lines.pop():
         raise FaultError(f"line {len(lines) + 1} has no end")
+    if lines and lines[0].startswith('{"archives":'):
+        lines[:1] = archived(path.parent, json.loads(lines[0]))
     for number, line in enumerate(lines, start=1):
         match = LINE.fullmatch(line)
         if match is None:
@@ -56,9 +59,7 @@ def read_ledger(path: Path) -> tuple[str, list[str]]:
         if json.dumps(entry, sort_keys=True, separators=(",", ":")) != body:
             raise FaultError(f"line {number} is not spelled as a ledger spells it")
         if entry["seq"] != number:
-            raise FaultError(
-                f"line {number} has the number {entry['seq']}: a line is missing, or stands again"
-            )
+            raise FaultError(f"line {number} has number {entry['seq']}: a line is missing, or stands again")
         if entry["previous"] != (hashes[-1] if hashes else GENESIS):
             raise FaultError(f"line {number} does not follow from the line before: one of them was replaced")
         if entry["party"] != (party or entry["party"]):
@@ -66,6 +67,20 @@ def read_ledger(path: Path) -> tuple[str, list[str]]:
         party = entry["party"]
         hashes.append(match["hash"])
     return party, hashes
+
+
+def archived(folder: Path, checkpoint: dict[str, Any]) -> list[str]:
+    """Lines in the archives that a checkpoint names, which have its digests and end with its hash."""
+    lines: list[str] = []
+    for named in checkpoint["archives"]:
+        content = (folder / named["file"]).read_bytes()
+        if sha256(content).hex() != named["sha256"]:
+            raise FaultError(f"{named['file']} has another digest than its checkpoint")
+        text = gzip.decompress(content).decode("ascii", errors="replace").split("\n")
+        lines += text[1 : named["last"] - len(lines) + 1]
+    if lines and not lines[-1].endswith(f'"hash":"{checkpoint["hash"]}"}}'):
+        raise FaultError("the archives do not end with the line of their checkpoint")
+    return lines
 
 
 class Heads:
@@ -197,9 +212,7 @@ def check_log(
 ) -> str:
     """One log, wherever any of it is kept; returns what there is to say of it."""
     own = next((each for each in heads if each.origin == origin), None)
-    leaves = max((each.leaves.get(origin, []) for each in heads), key=len)
-    if own is not None:
-        leaves = own.leaves.get(origin, [])
+    leaves = max((each.leaves.get(origin, []) for each in ([own] if own else heads)), key=len)
     for each in heads:
         theirs = each.leaves.get(origin, [])
         if theirs != leaves[: len(theirs)]:
@@ -209,9 +222,7 @@ def check_log(
         if own is None:  # who keeps no leaves may know of later heads than who does
             roots.setdefault(size, root)
         if roots.get(size) != root:
-            raise FaultError(
-                f"{where} has head {size}, which is none of {len(leaves)}: cut, changed or restored"
-            )
+            raise FaultError(f"{where} has head {size}, none of {len(leaves)}: cut, changed or restored")
     if own is None:
         return f"{max(roots)} heads, kept by others alone"
     openings = [each for each in own.openings if each["origin"] == origin]

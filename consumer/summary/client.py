@@ -24,7 +24,7 @@ from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import StatusReporter
-from fedkme.store import OPEN, open_store
+from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
 from fedkme.wire.absence import Absence
@@ -165,7 +165,21 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             keep_received(settings, schema, validation, summary, reporter, lambda: kept.end(RECEIVED))
         plan = kept.document.plan
         assert plan is not None, "rows are those of a run"
-        judge_received(settings, schema, validation, plan, reporter, lambda: kept.end(DONE))
+        try:
+            judge_received(settings, schema, validation, plan, reporter, lambda: kept.end(DONE))
+        finally:
+            _archive(requests, store, reporter)
+
+
+def _archive(requests: Requests, store: Store, reporter: StatusReporter) -> None:
+    """Archive what is over, and say what of earlier archives is gone; nothing else depends on it."""
+    try:
+        for error in store.lost_archives():
+            reporter.say("warning", line=str(error), code=error.code)
+        if made := requests.archive():
+            reporter.say("archived", archives=made)
+    except FedkmeError as error:
+        reporter.say("warning", line=str(error), code=error.code)
 
 
 def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: StatusReporter) -> KeptRequest:

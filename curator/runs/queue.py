@@ -113,6 +113,9 @@ class RunQueue:
 
     Whose turn it is: the consumer with the fewest runs under way; among equals, who came first. Rows of D_v
     itself, and which run a request began, are facts of the store: nobody reads all runs to find one.
+
+    Attributes:
+        closed: told when a run is over.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class RunQueue:
         self._running: set[Run] = set()
         self._open: dict[str, Run] = {}
         self._held = False
+        self.closed: Callable[[], None] = lambda: None
         for status in OPEN:
             for row in store.runs(status):
                 document = self._with_rows(row.run, RunDocument.from_bytes(row.document))
@@ -214,7 +218,9 @@ class RunQueue:
         if (run := self._open.get(name)) is not None:
             return run
         row = self._store.run(name) if name.isprintable() else None  # others are no run's name
-        return None if row is None else self._known(row)
+        if row is None:
+            return None
+        return self._known(replace(row, document=self._store.document(name) or row.document))
 
     def _known(self, row: RunRow) -> Run:
         """The run of a row."""
@@ -295,6 +301,7 @@ class RunQueue:
         run.status = status
         self._open.pop(run.name, None)
         run.finish()
+        self.closed()
 
     def counts(self) -> Mapping[Status, int]:
         """Open runs by how far they are; any thread may ask."""
@@ -365,6 +372,14 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
     while store.run(name := f"run-{number}" if repeatable else f"run-{number}-{unique()}") is not None:
         number += 1
     return name
+
+
+def shortened(document: bytes) -> bytes:
+    """Document of an archived run without code book and keys, for lists."""
+    run = RunDocument.from_bytes(document)
+    if run.plan is None or run.plan.cells is None:
+        return document
+    return replace(run, plan=replace(run.plan, cells=None, offers=())).to_bytes()
 
 
 def kind_of(document: RunDocument) -> str:

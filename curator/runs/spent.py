@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkme.privacy.events import OWNERS, Disclosure
-from fedkme.privacy.ledger import disclosures_in
+from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
 
 _SPELLED = f'"observer":"{OWNERS}",'
@@ -17,8 +17,8 @@ class OwnersSpent:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._read = 0
-        self._lines: list[Disclosure] = []
+        lines, self._read = costs(store)
+        self._lines = [line for line in lines if line.observer == OWNERS]
 
     def lines(self) -> Sequence[Disclosure]:
         """List all of them so far.

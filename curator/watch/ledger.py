@@ -18,7 +18,7 @@ from fedkme.privacy.events import (
     is_validation,
     leaves,
 )
-from fedkme.privacy.ledger import disclosures_in
+from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import LedgerLine, Store
 from fedkme.watch.state import BudgetUse, Learned
 
@@ -38,9 +38,10 @@ class LedgerFigures:
         self.spending: BudgetUse | None = None
         self._store = store
         self._budget = budget
-        self._read = self._computed = 0
+        archived, self._read = costs(store)
+        self._computed = 0
         self._due = 0.0
-        self._lines: list[tuple[float, Disclosure]] = []
+        self._lines: list[tuple[float, Disclosure]] = [(0.0, line) for line in archived]
         self._rows: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         self._came: dict[str, list[tuple[float, int]]] = defaultdict(list)
         self._epsilons: dict[tuple[Event, ...], float] = {}

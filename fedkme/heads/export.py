@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 from fedkme.durable import replace
 from fedkme.errors import ConfigError, LedgerError
 from fedkme.privacy.ledger import read_chain
 from fedkme.store import Store
+
+
+def ledger_text(store: Store, folder: Path) -> bytes:
+    """The ledger for a file in a folder: lines of archives stay in their files, which a first line names."""
+    archives = store.archives()
+    if not archives or archives[-1].file is None:
+        return "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii")
+    named = [
+        {"file": os.path.relpath(each.file, folder), "last": each.last, "sha256": each.digest}
+        for each in archives
+        if each.file is not None
+    ]
+    head = json.dumps({"archives": named, "hash": archives[-1].mark}, separators=(",", ":"))
+    lines = (kept.line for kept in store.ledger(archives[-1].last))
+    return "".join(f"{line}\n" for line in (head, *lines)).encode("ascii")
 
 
 def export_ledger(party: str, store: Store, file: Path) -> int:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 
+from fedkme.privacy.ledger import tip
 from fedkme.store import Store
 
 DAY_S = 86400.0
@@ -31,15 +32,20 @@ class Readings:
     """
 
     def __init__(self, store: Store) -> None:
-        """Begin before the first line of the store's ledger."""
+        """Begin before the first line of the store's ledger that is in no archive.
+
+        An archive ends with a reading above all before it. What lies before is settled; where it is asked
+        for, that reading bounds it.
+        """
         self._store = store
         self._after = {
             int(key.removeprefix(_READ)): float(store.get(key) or b"0") for key in store.keys(_READ)
         }
-        self._places = [0.0]
-        self._times = [-math.inf]
+        before = tip(store)
+        self.last, written = (before.last, before.written) if before else (0, -math.inf)
+        self._places = [float(self.last)]
+        self._times = [max(written, self._after.get(self.last, -math.inf))]
         self._behind = False
-        self.last = 0
 
     @property
     def largest(self) -> float:
@@ -65,6 +71,8 @@ class Readings:
             Unix seconds; infinity where it may just have happened.
         """
         after = bisect_right(self._places, place)
+        if not after:
+            return max(at, self._times[0])
         if at >= self._times[after - 1]:
             return at
         if after < len(self._times):

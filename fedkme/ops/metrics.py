@@ -16,8 +16,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_se
 
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.party import is_loopback
-from fedkme.privacy.events import Disclosure
-from fedkme.privacy.ledger import disclosures_in
+from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
 
 DELTA = 1e-5
@@ -95,8 +94,7 @@ class Spending:
         """Begin, with what the ledger holds; `say` is told of one that cannot be read, in another thread."""
         self._store = store
         self._say = say
-        self._read = 0
-        self._found: list[Disclosure] = []
+        self._found, self._read = costs(store)
         self._due = threading.Event()
         self._over = threading.Event()
         labels = ("protected", "observer")

@@ -28,11 +28,14 @@ from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, LedgerError, ProtocolError
 from fedkme.privacy.events import Disclosure, disclosure_from_json
-from fedkme.store import Store
+from fedkme.store import Archive, Store
+from fedkme.store.archives import read_archive
 
 GENESIS = "0" * 64
 """Digits that stand for the hash before the first line."""
 
+ARCHIVED_LINES = "archived/lines"
+"""Fact of a store: the fewest lines that cost what all archived lines do."""
 _LINE = re.compile(rb'(?P<body>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}')
 _REMEDY = "Keep the file as evidence, and compare it with the other side's."
 
@@ -165,13 +168,14 @@ def file_writer(file: TextIO) -> Write:
 
 
 def stored_ledger(party: str, store: Store) -> Ledger:
-    """The chain in a party's store, followed from its first line.
+    """The chain in a party's store, followed from its first line that is in no archive.
 
     Raises:
         LedgerError: a line was changed or is gone, or the last is no entry of this party.
     """
-    line, previous = "", GENESIS
-    for number, kept in enumerate(store.ledger(), start=1):
+    before = tip(store)
+    line, first, previous = "", *((before.last, before.mark) if before else (0, GENESIS))
+    for number, kept in enumerate(store.ledger(first), start=first + 1):
         line = kept.line
         found = _LINE.fullmatch(line.encode("ascii", errors="replace"))
         tail = f',"previous":"{previous}","seq":{number}'.encode("ascii")
@@ -187,6 +191,33 @@ def stored_ledger(party: str, store: Store) -> Ledger:
     if isinstance(last, str) or last.party != party:
         raise LedgerError(f"the store of {party} does not end with an entry of its ledger", _REMEDY)
     return Ledger(party, store.extend_ledger, last)
+
+
+def tip(store: Store) -> Archive | None:
+    """The last archive, behind which the ledger goes on."""
+    return next(reversed(store.archives()), None)
+
+
+def costs(store: Store) -> tuple[list[Disclosure], int]:
+    """Fewest lines that cost what archived lines do; and the number of the last of those."""
+    last = tip(store)
+    lines = lines_from_json(json.loads(store.get(ARCHIVED_LINES) or b"[]"))
+    return lines, 0 if last is None else last.last
+
+
+def lines_to_json(lines: Iterable[Disclosure]) -> list[object]:
+    """Plain values of lines, for a fact of a store."""
+    return [line.to_json() for line in lines]
+
+
+def lines_from_json(plain: Iterable[object]) -> list[Disclosure]:
+    """Read what `lines_to_json` made."""
+    return [disclosure_from_json(line) for line in plain]
+
+
+def hash_of(line: str) -> str:
+    """Hash that a line of a ledger says that it has."""
+    return line.rpartition('"hash":"')[2][:64]
 
 
 def last_seq(store: Store) -> int:
@@ -272,9 +303,21 @@ def _text(path: Path) -> bytes:
 
         return "".join(f"{line}\n" for line in ledger_lines(path)).encode("ascii", errors="replace")
     try:
-        return path.read_bytes()
+        text = path.read_bytes()
     except OSError as error:
         raise LedgerError(f"{path} cannot be read: {error.strerror}", "Give a run's folder.") from None
+    return _archived(path, text) if text.startswith(b'{"archives":') else text
+
+
+def _archived(path: Path, text: bytes) -> bytes:
+    """Lines of the archives that the first line of a file names, and those behind it."""
+    head, _, rest = text.partition(b"\n")
+    try:
+        named = [(path.parent / each["file"], each["sha256"]) for each in json.loads(head)["archives"]]
+    except (ValueError, KeyError, TypeError):
+        raise LedgerError(f"{path}, line 1: it names no archives", _REMEDY) from None
+    lines = (kept.line for each in named for kept in read_archive(*each).lines)
+    return "".join(f"{line}\n" for line in lines).encode("ascii", errors="replace") + rest
 
 
 def _follow(text: bytes) -> tuple[list[Entry], ChainFault | None]:

@@ -6,10 +6,13 @@ when the call returns; what calls wrote inside one is durable, all of it, when t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
+
+from fedkme.errors import ArchiveError
 
 OPEN = "open"
 """The status of a run that was opened and not updated since; other statuses are the caller's words."""
@@ -52,6 +55,27 @@ class LedgerLine:
     seq: int
     line: str
     written: float
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Lines of the ledger and documents of runs that were moved out of the store's tables.
+
+    Attributes:
+        last: number of the last line in it; the first follows on the archive before.
+        mark: the hash of that line.
+        written: when it was written, Unix seconds.
+        digest: SHA-256 of the content, in hexadecimal digits.
+        file: where it is; None: in the database.
+        content: the compressed bytes, of one that is being made and comes into the database.
+    """
+
+    last: int
+    mark: str
+    written: float
+    digest: str
+    file: Path | None = None
+    content: bytes | None = field(default=None, repr=False)
 
 
 class Store(Protocol):
@@ -126,15 +150,64 @@ class Store(Protocol):
         ...
 
     def extend_ledger(self, lines: Sequence[str]) -> None:
-        """Append lines of ASCII without line ends; none of them is ever changed or deleted."""
+        """Append lines of ASCII without line ends; none of them is ever changed or lost."""
         ...
 
     def ledger(self, after: int = 0) -> list[LedgerLine]:
-        """The ledger behind a line."""
+        """The ledger behind a line, out of archives where it is in them.
+
+        Raises:
+            ArchiveError: an archive that has some of it is gone, or not what it was.
+        """
         ...
 
     def last_ledger_line(self) -> str | None:
         """The last line of the ledger."""
+        ...
+
+    def archives(self) -> list[Archive]:
+        """Archives of this store, by their lines; without contents."""
+        ...
+
+    def finished(self) -> list[str]:
+        """Runs that are over and in no archive, by the order of opening; none where nothing is archived."""
+        ...
+
+    def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
+        """Make an archive of the ledger up to a line and of documents; the store is as it was.
+
+        When this returns, a file of it is on the disk.
+
+        Args:
+            last: number of the line, perhaps that of the archive before: then no line goes into it.
+            mark: its hash.
+            written: when it was written.
+            runs: whose documents go into it.
+        """
+        ...
+
+    def archive(
+        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+    ) -> None:
+        """Let go of what is in an archive, in a transaction of its own.
+
+        Args:
+            made: by `pack`; a line stays behind it.
+            documents: what stands in place of those that are in it, by run.
+            facts: written in the same transaction; None: deleted.
+        """
+        ...
+
+    def document(self, run: str) -> bytes | None:
+        """The document of a run as it was before it was archived; None where there is no such run.
+
+        Raises:
+            ArchiveError: its archive is gone, or not what it was.
+        """
+        ...
+
+    def lost_archives(self, read: bool = False) -> list[ArchiveError]:
+        """Errors about archives that are gone; with `read` also about those that are not what they were."""
         ...
 
     def put(self, key: str, value: bytes) -> None:

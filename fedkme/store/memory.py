@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from fedkme.errors import StoreError
-from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow
+from fedkme.errors import ArchiveError, StoreError
+from fedkme.store.base import OPEN, Archive, JournalEntry, LedgerLine, RunRow
 from fedkme.store.sql import check_lines, printable
 
 
@@ -144,6 +144,33 @@ class MemoryStore:
         """Find the last line of the ledger."""
         with self._open():
             return self._lines[-1][0] if self._lines else None
+
+    def archives(self) -> list[Archive]:
+        """List no archives: what is in memory is not moved."""
+        return []
+
+    def finished(self) -> list[str]:
+        """List no run, since none is archived."""
+        return []
+
+    def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
+        """Refuse."""
+        raise NotImplementedError("what is in memory is not archived")
+
+    def archive(
+        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+    ) -> None:
+        """Refuse."""
+        raise NotImplementedError("what is in memory is not archived")
+
+    def document(self, run: str) -> bytes | None:
+        """Find the document of a run."""
+        row = self.run(run)
+        return None if row is None else row.document
+
+    def lost_archives(self, read: bool = False) -> list[ArchiveError]:
+        """List none."""
+        return []
 
     def put(self, key: str, value: bytes) -> None:
         """Write a fact, over what was there."""

@@ -48,6 +48,17 @@ SQLITE: tuple[Step, ...] = (
             WHEN NEW.seq <> 1 + (SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE party = NEW.party)
             BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
     ),
+    (
+        """CREATE TABLE archives (
+            party INTEGER NOT NULL REFERENCES parties, last INTEGER NOT NULL, mark TEXT NOT NULL,
+            written REAL NOT NULL, digest TEXT NOT NULL, content BLOB, PRIMARY KEY (party, digest)
+        ) STRICT""",
+        "ALTER TABLE runs ADD COLUMN archive TEXT",
+        "DROP TRIGGER ledger_not_deleted",
+        """CREATE TRIGGER ledger_not_deleted BEFORE DELETE ON ledger
+            WHEN OLD.seq > (SELECT COALESCE(MAX(last), 0) FROM archives WHERE party = OLD.party)
+            BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    ),
 )
 
 POSTGRES: tuple[Step, ...] = (
@@ -79,6 +90,26 @@ POSTGRES: tuple[Step, ...] = (
             $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$""",
         """CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger
             FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()""",
+    ),
+    (
+        """CREATE TABLE archives (
+            party BIGINT NOT NULL REFERENCES parties, last BIGINT NOT NULL, mark TEXT NOT NULL,
+            written DOUBLE PRECISION NOT NULL, digest TEXT NOT NULL, content BYTEA,
+            PRIMARY KEY (party, digest)
+        )""",
+        "ALTER TABLE runs ADD COLUMN archive TEXT",
+        "DROP TRIGGER ledger_append_only ON ledger",
+        """CREATE TRIGGER ledger_append_only BEFORE UPDATE OR TRUNCATE ON ledger
+            FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()""",
+        """CREATE FUNCTION refuse_loss() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN
+                IF OLD.seq > (SELECT COALESCE(MAX(last), 0) FROM archives WHERE party = OLD.party) THEN
+                    RAISE EXCEPTION 'the ledger is append-only';
+                END IF;
+                RETURN OLD;
+            END $$""",
+        """CREATE TRIGGER ledger_not_lost BEFORE DELETE ON ledger
+            FOR EACH ROW EXECUTE FUNCTION refuse_loss()""",
     ),
 )
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import override
 
-from fedkme.errors import StoreError
-from fedkme.store.base import OPEN, JournalEntry, LedgerLine, RunRow, Store
+from fedkme.errors import ArchiveError, StoreError
+from fedkme.store.archives import Contents, gone, packed, read_archive, unpacked
+from fedkme.store.base import OPEN, Archive, JournalEntry, LedgerLine, RunRow, Store
 
 Parameters = tuple[str | bytes | float | None, ...]
 Row = tuple[Any, ...]
@@ -44,6 +48,13 @@ _LAST_SEQ = "SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE party = ?"
 _EXTEND = "INSERT INTO ledger (party, seq, line, written) VALUES (?, ?, ?, ?)"
 _LEDGER = "SELECT seq, line, written FROM ledger WHERE party = ? AND seq > ? ORDER BY seq"
 _LAST_LINE = "SELECT line FROM ledger WHERE party = ? ORDER BY seq DESC LIMIT 1"
+_ARCHIVES = "SELECT last, mark, written, digest FROM archives WHERE party = ? ORDER BY last"
+_CONTENT = "SELECT content FROM archives WHERE party = ? AND digest = ?"
+_NEW_ARCHIVE = "INSERT INTO archives (party, last, mark, written, digest, content) VALUES (?, ?, ?, ?, ?, ?)"
+_DROP_LINES = "DELETE FROM ledger WHERE party = ? AND seq <= ?"
+_SHORTEN = "UPDATE runs SET document = ?, archive = ? WHERE party = ? AND name = ?"
+_FINISHED = "SELECT name FROM runs WHERE party = ? AND ended IS NOT NULL AND archive IS NULL ORDER BY id"
+_DOCUMENT = "SELECT document, archive FROM runs WHERE party = ? AND name = ?"
 _PUT = (
     "INSERT INTO facts (party, name, value) VALUES (?, ?, ?)"
     " ON CONFLICT (party, name) DO UPDATE SET value = excluded.value"
@@ -170,7 +181,77 @@ class SqlStore(Store, ABC):
 
     @override
     def ledger(self, after: int = 0) -> list[LedgerLine]:
-        return [LedgerLine(*row) for row in self._query(_LEDGER, self._party, after)]
+        kept = [LedgerLine(*row) for row in self._query(_LEDGER, self._party, after)]
+        first = kept[0].seq if kept else after + 1  # what another process archives meanwhile is in both
+        archived = [each for each in self.archives() if each.last > after] if first > after + 1 else []
+        lines = [line for each in archived for line in self._contents(each).lines]
+        return [*(line for line in lines if after < line.seq < first), *kept]
+
+    @override
+    def archives(self) -> list[Archive]:
+        found = [Archive(*row) for row in self._query(_ARCHIVES, self._party)]
+        return [replace(each, file=self._file(each)) for each in found]
+
+    @override
+    def finished(self) -> list[str]:
+        return [name for (name,) in self._query(_FINISHED, self._party)]
+
+    @override
+    def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
+        first = 1 + max((each.last for each in self.archives()), default=0)
+        lines = [line for line in self.ledger(first - 1) if line.seq <= last]
+        documents = {row.run: row.document for row in map(self.run, runs) if row is not None}
+        content = packed(first, lines, documents)
+        made = Archive(last, mark, written, sha256(content).hexdigest())
+        return self._kept(replace(made, file=self._file(made)), content)
+
+    @override
+    def archive(
+        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+    ) -> None:
+        with self.transaction():
+            row = made.last, made.mark, made.written, made.digest, made.content
+            self._query(_NEW_ARCHIVE, self._party, *row)
+            self._query(_DROP_LINES, self._party, made.last)
+            for run, document in documents.items():
+                self._query(_SHORTEN, document, made.digest, self._party, run)
+            for key, value in facts.items():
+                self.delete(key) if value is None else self.put(key, value)
+
+    @override
+    def document(self, run: str) -> bytes | None:
+        rows = self._query(_DOCUMENT, self._party, printable(run))
+        archived = [each for each in self.archives() if rows and each.digest == rows[0][1]]
+        for each in archived:
+            return self._contents(each).documents[run]
+        return rows[0][0] if rows else None
+
+    @override
+    def lost_archives(self, read: bool = False) -> list[ArchiveError]:
+        lost = []
+        for each in self.archives():
+            try:
+                if read:
+                    self._contents(each)
+                elif each.file is not None and not each.file.is_file():
+                    raise gone(each.file.name)
+            except ArchiveError as error:
+                lost.append(error)
+        return lost
+
+    def _file(self, archive: Archive) -> Path | None:
+        """Place of an archive, where it is not in the database."""
+        return None
+
+    def _kept(self, made: Archive, content: bytes) -> Archive:
+        """An archive with its content, for the database; or its file is on the disk."""
+        return replace(made, content=content)
+
+    def _contents(self, archive: Archive) -> Contents:
+        if archive.file is None:
+            content = self._query(_CONTENT, self._party, archive.digest)[0][0]
+            return unpacked(content, archive.digest, f"archive {archive.last} in {self._where}")
+        return read_archive(archive.file, archive.digest)
 
     @override
     def last_ledger_line(self) -> str | None:

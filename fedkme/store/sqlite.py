@@ -12,14 +12,15 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from typing_extensions import override
 
-from fedkme.durable import sync_folder
+from fedkme.durable import make_folder, replace, sync_folder
 from fedkme.errors import MissingDependencyError, StoreError
+from fedkme.store.base import Archive
 from fedkme.store.migrations import SQLITE, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
 
@@ -29,6 +30,7 @@ Durability = Literal["power", "process"]
 MEMORY = ":memory:"
 _SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
 _EARLIEST = (3, 37)  # STRICT tables
+_SMALL = 4096  # pages: a file of 16 MiB keeps what archives leave free, for later runs
 
 
 class SqliteStore(SqlStore):
@@ -122,6 +124,37 @@ class SqliteStore(SqlStore):
             if not self._closed:
                 self._closed = True
                 self._held.close()
+
+    @override
+    def archive(
+        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+    ) -> None:
+        self._forgot = True
+        super().archive(made, documents, facts)
+        with self._lock:
+            ((free,),), ((pages,),) = map(self._execute, ("PRAGMA freelist_count", "PRAGMA page_count"))
+            if 2 * free > pages > _SMALL:
+                self._execute("VACUUM")
+                self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @override
+    def _file(self, archive: Archive) -> Path | None:
+        if self._path is None:
+            return None
+        name = f"{archive.last:012}-{archive.digest[:16]}.gz"
+        return self._path.with_name(f"{self._path.name}.archive") / name
+
+    @override
+    def _kept(self, made: Archive, content: bytes) -> Archive:
+        if made.file is None:
+            return super()._kept(made, content)
+        try:
+            make_folder(made.file.parent, 0o700)
+            replace(made.file, content, 0o600)
+        except OSError as error:
+            cause = f"the archive {made.file} cannot be written: {error.strerror}"
+            raise StoreError(cause, "Make room; nothing was archived, and the party goes on.") from None
+        return made
 
     def _copy_into(self, copy: sqlite3.Connection) -> None:
         if self._path is None:

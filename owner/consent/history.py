@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from fedkme.errors import ProtocolError, StoreError
 from fedkme.ledgers.data_files import DataFiles
@@ -27,16 +28,17 @@ from fedkme.privacy.events import (
     HashedRows,
     RawRows,
     SealedRows,
+    disclosure_from_json,
     event_from_json,
 )
-from fedkme.privacy.ledger import disclosures_in
+from fedkme.privacy.ledger import disclosures_in, tip
 from fedkme.protocols import PROTOCOLS, SKETCH
-from fedkme.store import OPEN, RunRow, Store
+from fedkme.store import OPEN, LedgerLine, RunRow, Store
 from fedkme.sums.disclosures import SUMS
 from fedkme.wire.journals import digest_from_bytes
 from owner.consent.pools import PoolSize
 
-_ADMITTED = "admitted/"
+_ADMITTED, _ARCHIVED = "admitted/", "archived/runs"
 OVER = "over/"
 """Facts of a store: the place in the ledger where a run was over, by run."""
 _UNKNOWN = ExactStatistic("what a run of an earlier release showed the curator")
@@ -95,7 +97,8 @@ class Admission:
 def files_of_runs(store: Store) -> set[bytes]:
     """Digests of the files that runs were over which were let in; runs of earlier releases are left out."""
     rows = map(store.run, (key.removeprefix(_ADMITTED) for key in store.keys(_ADMITTED)))
-    return {digest_from_bytes(row.document) for row in rows if row is not None}
+    archived = {each.data for each in read_archived(store)[1].values() if each.data and each.admitted}
+    return archived | {digest_from_bytes(row.document) for row in rows if row is not None}
 
 
 def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -128,6 +131,49 @@ class Told:
     heard: list[tuple[int, float, Disclosure]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedRun:
+    """A run that was over before the end of an archive.
+
+    Attributes:
+        ended: the latest at which it may have ended, Unix seconds.
+        data: digest of the rows that it was over; empty where the store had no run of its name.
+        admitted: its admission as it was kept; empty for a run of an earlier release.
+    """
+
+    ended: float
+    data: bytes
+    admitted: str
+
+
+def read_archived(store: Store) -> tuple[dict[str, Told], dict[str, ArchivedRun]]:
+    """Read what archived lines told, by run; and of those runs the ones that are over."""
+    told, over = json.loads(store.get(_ARCHIVED) or b"[{},{}]")
+    return (
+        {
+            run: Told(rows, sums, line, last, [(*at, disclosure_from_json(about)) for *at, about in heard])
+            for run, (rows, sums, line, last, heard) in told.items()
+        },
+        {run: ArchivedRun(end, bytes.fromhex(data), fact) for run, (end, data, fact) in over.items()},
+    )
+
+
+def admitted_fact(store: Store, run: str) -> str:
+    """The admission of a run as it is kept; empty for a run of an earlier release."""
+    return (store.get(f"{_ADMITTED}{run}") or b"").decode("ascii")
+
+
+def archived_to_facts(told: Mapping[str, Told], over: Mapping[str, ArchivedRun]) -> dict[str, bytes | None]:
+    """Facts that `read_archived` reads; in place of what runs that are over were let in by."""
+    heard = {run: [[*at, about.to_json()] for *at, about in each.heard] for run, each in told.items()}
+    plain = (
+        {run: [each.rows, each.sums, each.line, each.last, heard[run]] for run, each in told.items()},
+        {run: [each.ended, each.data.hex(), each.admitted] for run, each in over.items()},
+    )
+    gone = dict.fromkeys(_ADMITTED + run for run in over)
+    return {**gone, _ARCHIVED: json.dumps(plain, separators=(",", ":")).encode("ascii")}
+
+
 class History:
     """Reads the store as far as it has not; one for each opening of it.
 
@@ -136,6 +182,7 @@ class History:
     Attributes:
         told: what left, by run, in the order of the ledger.
         admitted: runs that were let in, by name.
+        archived: runs that were over before the end of an archive, by name.
         readings: of the clock, by the ledger.
     """
 
@@ -146,8 +193,13 @@ class History:
         files = DataFiles(store)
         self._apart = files.apart(files.in_hand if data is None else data)
         self.readings = Readings(store)
-        self.told: dict[str, Told] = {}
-        self.admitted: dict[str, Admission] = {}
+        self._tip = tip(store)
+        self.told, self.archived = read_archived(store)
+        self.admitted = {
+            run: self._admission(run, each.admitted.encode("ascii"))
+            for run, each in self.archived.items()
+            if each.admitted
+        }
 
     def read(self) -> None:
         """Take in what was written since the last time.
@@ -159,7 +211,17 @@ class History:
         for key in self._store.keys(_ADMITTED):
             if (run := key.removeprefix(_ADMITTED)) not in self.admitted:
                 self.admitted[run] = self._admission(run, self._store.get(key) or b"")
-        for kept in self._store.ledger(self.readings.last):
+        if (last := tip(self._store)) != self._tip:  # archived meanwhile: facts about ends went
+            self._tip, (_, self.archived) = last, read_archived(self._store)
+        self.take(self._store.ledger(self.readings.last))
+
+    def take(self, lines: Iterable[LedgerLine]) -> None:
+        """Take in the next lines of the ledger.
+
+        Raises:
+            LedgerError: one is no entry of a ledger.
+        """
+        for kept in lines:
             (about,) = disclosures_in([kept.line])
             self.readings.add(kept.seq, kept.written)
             told = self.told.setdefault(about.run, Told())
@@ -227,13 +289,31 @@ class History:
             else:
                 yield from self.cost(run, since, observer)
 
+    def end(self, run: str, until: float) -> float | None:
+        """Time at which a run had ended, where it was over by a place in the ledger; None where it was not.
+
+        That never changes: it is the latest at which it may have ended, Unix seconds.
+        """
+        told, row = self.told.get(run, Told()), self._store.run(run)
+        place = float(self._store.get(f"{OVER}{run}") or told.line)
+        if place > until or (row is not None and row.ended is None):
+            return None
+        ended = self._ended(run, told)
+        return ended if math.isfinite(ended) else None
+
     def _is_apart(self, run: str) -> bool:
         """Check whether a run was over rows that share none with those of the file in hand."""
-        row = self._store.run(run) if self._apart else None
+        if not self._apart:
+            return False
+        if (archived := self.archived.get(run)) is not None:
+            return archived.data in self._apart
+        row = self._store.run(run)
         return row is not None and digest_from_bytes(row.document) in self._apart
 
     def _ended(self, run: str, told: Told) -> float:
         """The latest time at which a run may have ended, Unix seconds."""
+        if (archived := self.archived.get(run)) is not None:
+            return archived.ended
         row: RunRow | None = self._store.run(run)
         if row is None or row.ended is None:
             return self.readings.latest(told.line, told.last)
@@ -242,16 +322,23 @@ class History:
 
     def _admission(self, run: str, fact: bytes) -> Admission:
         try:
-            plain = json.loads(fact)
-            planned = tuple(event_from_json(event) for event in plain["planned"])
-            kept = plain.get("shown")
-            shown = None if kept is None else tuple(event_from_json(event) for event in kept)
-            sizes = plain.get("pool")
-            pool = None if sizes is None else PoolSize(*map(int, sizes))
-            consumer, protocol, rows = plain["consumer"], plain["protocol"], plain["rows"]
-            return Admission(run, consumer, protocol, rows, planned, pool, plain["approval"], shown)
+            return replace(_parsed(fact), run=run)
         except (ValueError, KeyError, TypeError, ProtocolError):
             raise StoreError(
                 f"the store of {self._owner} says of {run} what this release cannot read",
                 "Use the release that wrote it, or a later one.",
             ) from None
+
+
+@lru_cache
+def _parsed(fact: bytes) -> Admission:
+    """The admission of a run that a fact says; most runs of an owner are alike but for their names."""
+    plain = json.loads(fact)
+    planned = tuple(event_from_json(event) for event in plain["planned"])
+    kept = plain.get("shown")
+    shown = None if kept is None else tuple(event_from_json(event) for event in kept)
+    sizes = plain.get("pool")
+    pool = None if sizes is None else PoolSize(*map(int, sizes))
+    return Admission(
+        "", plain["consumer"], plain["protocol"], plain["rows"], planned, pool, plain["approval"], shown
+    )

@@ -20,6 +20,7 @@ from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
 from sim.bench.scale import measure_scale
 from sim.bench.selecting.measure import measure_select
+from sim.bench.soak import measure_soak
 from sim.bench.startup import measure_startup
 from sim.cluster.bench import measure_ray
 
@@ -32,6 +33,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "memory": measure_memory,
     "sums": measure_sums,
     "select": measure_select,
+    "soak": measure_soak,
     "ray": measure_ray,
 }
 

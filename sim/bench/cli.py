@@ -38,6 +38,7 @@ class Benchmark(StrEnum):
     MEMORY = "memory"
     SUMS = "sums"
     SELECT = "select"
+    SOAK = "soak"
     RAY = "ray"
 
 
@@ -69,11 +70,11 @@ def bench(
 ) -> None:
     """Measure rounds against a bare echo, the start, many owners, bids, memory, sums and selection.
 
-    Without a name: these eight, one after another. `market`, which compares summaries, and `ray`, which needs
-    a cluster, are asked for by name.
+    Without a name: these eight, one after another. `market`, which compares summaries, `soak`, which fills a
+    disk, and `ray`, which needs a cluster, are asked for by name.
     """
     if context.invoked_subcommand is None:
-        names = [each for each in Benchmark if each != Benchmark.RAY]
+        names = [each for each in Benchmark if each not in (Benchmark.RAY, Benchmark.SOAK)]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
 
@@ -129,6 +130,20 @@ app.command(
         json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
     ),
 )(market)
+
+
+@app.command(
+    Benchmark.SOAK.value,
+    epilog=epilog("fedkme bench soak --runs 10000", "fedkme bench soak --json", json=_JSON),
+)
+def soak(
+    runs: Annotated[
+        int, typer.Option(min=1, help="Runs that are over; 280 kB each without archives.")
+    ] = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Measure starts and sizes of stores after many runs, with archives and without."""
+    _bench([Benchmark.SOAK], as_json, soak_runs=runs)
 
 
 @app.command(

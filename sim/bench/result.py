@@ -49,6 +49,8 @@ class BenchSettings(Settings):
     """Rows N of `select`; of a power of 4 Compress++ uses every row, and takes the root."""
     select_p: int = Field(128, ge=4)
     """Rows that `select` takes."""
+    soak_runs: int = Field(1_000, ge=1)
+    """Runs of `soak`."""
     ray_owners: int = Field(2_000, ge=1)
     """K of `ray`."""
     ray_actors: int = Field(20, ge=1)

@@ -63,7 +63,7 @@ def _asks(settings: ConsumerSettings) -> Finding:
 
 def _clock(store: Store, now: float) -> Finding:
     readings = Readings(store)
-    for kept in store.ledger():
+    for kept in store.ledger(readings.last):
         readings.add(kept.seq, kept.written)
     if (behind := readings.largest - now) <= BEHIND_S:
         return Finding("ok", "ledger clock", "this host's is not behind what the journal has read of it")

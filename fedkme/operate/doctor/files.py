@@ -20,6 +20,7 @@ from fedkme.operate.doctor.findings import Finding, failed, looked
 from fedkme.party import PartySettings, StoredPartySettings
 from fedkme.privacy.events import CURATOR
 from fedkme.store.migrations import SQLITE, is_current
+from fedkme.store.reading import SqliteReader
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.data_file import Source
 from fedkme.tables.files import load_rows
@@ -179,6 +180,10 @@ def _database(path: Path, party: str) -> Iterator[Finding]:
         )
     note = "" if current else "; the next start brings it to this release's version"
     yield Finding("ok", "journal", f"{path}: version {version}, {open_runs} open runs{note}")
+    if current:
+        with closing(SqliteReader(path, party, unchanged=True)) as store:
+            for lost in store.lost_archives(read=True):
+                yield Finding("warn", "archive", lost.cause, lost.remedy)
 
 
 def _server(place: str) -> Iterator[Finding]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from consumer.party import ConsumerParty
-from consumer.requests import Requests
+from consumer.requests import DONE, Requests
 from consumer.settings import RequestSettings
 from curator.cells.family import declared_noise
 from curator.planning.facts import validation_epsilon
@@ -22,7 +23,7 @@ from fedkme.privacy.accountants import Sound, paid
 from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.privacy.presets import PrivacyTarget
-from fedkme.store.memory import MemoryStore
+from fedkme.store.sqlite import SqliteStore
 from fedkme.wire.summaries import request_from_wire, request_to_wire
 from tests.hostile.labs import plan
 from tests.owner.consent.host import Clockwork
@@ -38,9 +39,12 @@ class Lab:
         clock: of its store and its budget.
     """
 
+    archiving: ClassVar = False
+    """Archives all requests that are over but the last."""
+
     def __init__(self, asks: int = 1, budget: WindowBudget | None = None) -> None:
         self.clock = Clockwork()
-        self.store = MemoryStore(NAME, clock=self.clock)
+        self.store = SqliteStore(":memory:", NAME, clock=self.clock)
         self.party = ConsumerParty(
             requests=Requests(NAME, self.store),
             request=RequestSettings(p=5, asks=asks),
@@ -57,7 +61,12 @@ class Lab:
         """Ask for one more summary, in a folder of its own."""
         self.asked += 1
         kept = self.party.ask(self.party.document(Path(f"out-{self.asked}")))
-        return self.party.offer(kept, plan(self.asked, f"run-{self.asked}"))
+        offer = self.party.offer(kept, plan(self.asked, f"run-{self.asked}"))
+        if self.archiving:
+            self.clock.pass_days(1e-9)
+            kept.end(DONE)
+            self.party.requests.archive(1)
+        return offer
 
     def came(self, times: int) -> str:
         """Ask so often: `+` for an offer, `-` where the budget ended it."""
@@ -71,9 +80,16 @@ class Lab:
         return said
 
 
+@pytest.fixture(autouse=True, params=["kept", "archived"])
+def archiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every statement holds where requests are archived, too."""
+    monkeypatch.setattr(Lab, "archiving", request.param == "archived")
+
+
 def test_a_budget_counts_what_lies_in_its_window() -> None:
     lab = Lab(budget=WindowBudget(epsilon=2.0, delta=1e-5, days=30))
     assert lab.came(3) == "++-"
+    assert bool(lab.store.archives()) == lab.archiving
     lab.clock.pass_days(20)
     assert lab.came(1) == "-"
     lab.clock.pass_days(10.5)

@@ -51,6 +51,8 @@ def rounds_that_stand(place: Place) -> int:
     with place.open() as store:
         entries, ledger = store.entries("run"), store.ledger()
         rounds = int.from_bytes(store.get("rounds") or b"")
+        archived = max((each.last for each in store.archives()), default=0)
+        assert archived == int.from_bytes(store.get("archived") or b"")
     assert [entry.position for entry in entries] == list(range(1, 2 * rounds + 1))
     assert all(entry.body == BODY for entry in entries[::2])
     assert [entry.body for entry in entries[1::2]] == [n.to_bytes(8) for n in range(1, rounds + 1)]
@@ -59,10 +61,11 @@ def rounds_that_stand(place: Place) -> int:
     return rounds
 
 
-def test_what_was_said_to_be_committed_stands(lasting: Place) -> None:
+@pytest.mark.parametrize("way", ["commit", "archive"])
+def test_what_was_said_to_be_committed_stands(lasting: Place, way: str) -> None:
     last = 0
     for commits in (1, 2, 5, 17, 40):
-        with writer(lasting, "commit") as process:
+        with writer(lasting, way) as process:
             for _ in range(commits):
                 last = int(said(process))
             process.kill()

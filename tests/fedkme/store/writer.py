@@ -1,6 +1,7 @@
 """A process to be killed: writes into a store and says what was committed.
 
 python writer.py SPEC commit    commits without end, and prints each number after its commit
+python writer.py SPEC archive   likewise, and archives all but the last line after every third
 python writer.py SPEC hold      commits once, says so in the middle of the next transaction, waits
 """
 
@@ -36,6 +37,9 @@ def main(spec: str, way: str) -> None:
                 print("inside", flush=True)
                 sys.stdin.read()
         print(number, flush=True)
+        if way == "archive" and number % 3 == 0:
+            last = 2 * number - 1
+            store.archive(store.pack(last, "", 0.0, ()), {}, {"archived": last.to_bytes(8)})
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ class Host:
     def __init__(self, folder: Path, store: SqliteStore, settings: OwnerSettings, clock: Clockwork) -> None:
         self.store = store
         self.settings = settings
+        self.clock = clock
         self.said: list[tuple[str, FedkmeError]] = []
         self.loaded: list[str] = []
         loaded, said = self.loaded, self.said
@@ -148,6 +149,10 @@ class Host:
         return self.ask(run, pb.Directive(sell=sell), 1, seq + 1)
 
     def end(self, run: str) -> None:
+        """A run is over."""
+        self.forget(run)
+
+    def forget(self, run: str) -> None:
         """The curator lets the owner forget a run."""
         self.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
 

@@ -11,12 +11,27 @@ from fedkme.errors import BudgetError, ConfigError, FedkmeError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Composed, Gaussian
 from fedkme.protocols import PROTOCOLS
+from owner.consent.archiving import archive_runs
 from owner.consent.history import seen_by_consumer
 from owner.consent.status import read_status
 from owner.settings import PeriodBudget
 from tests.owner.consent import host as consent_host
-from tests.owner.consent.host import CHEAP, Clockwork, Host, configured, host, rows
+from tests.owner.consent.host import CHEAP, NAME, Clockwork, Host, configured, host, rows
 from tests.owner.sums.owner_parties import Asker
+
+
+@pytest.fixture(autouse=True, params=["kept", "archived"])
+def archiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every statement about budgets holds where all but the last run that is over is archived, too."""
+
+    def archived(at: Host, run: str) -> None:
+        at.forget(run)
+        at.clock.pass_days(1e-9)
+        archive_runs(NAME, at.store, 1)
+
+    if request.param == "archived":
+        monkeypatch.setattr(Host, "end", archived)
+
 
 EACH = {"observer": "consumer", "epsilon": 2.0, "delta": 1e-5}
 TOGETHER = EACH | {"together": True}

@@ -32,6 +32,7 @@ TINY = BenchSettings(
     bid_rows=(50,),
     memory_rows=100,
     sum_owners=(4,),
+    soak_runs=3,
     select_rows=300,
     select_p=8,
 )
@@ -48,6 +49,7 @@ RATIOS = {
     ],
     Benchmark.MEMORY: ["peak allocated ratio", "kept allocated ratio"],
     Benchmark.SUMS: ["secure / trusted"],
+    Benchmark.SOAK: ["start CPU s", "journal kB/run"],
     Benchmark.SELECT: ["weighted / greedy"],
 }
 

@@ -1,0 +1,38 @@
+"""Archiving beside a party's loop, while it serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fedkme.errors import FedkmeError
+from fedkme.ops.threads import beside
+from fedkme.store import Store
+
+
+class Archiver:
+    """Archives when a party begins and when a run is over, once at a time."""
+
+    def __init__(self, archive: Callable[[], int], say: Callable[..., None]) -> None:
+        """Args are what archives and says how many archives it made, in a thread, and what reports."""
+        self._archive = archive
+        self._say = say
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, store: Store) -> None:
+        """Report archives of a store that are gone, and archive what is due."""
+        for error in store.lost_archives():
+            self._say("warning", line=str(error), code=error.code)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Archive what is due, unless that is being done."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            if made := await beside(self._archive):
+                self._say("archived", archives=made)
+        except FedkmeError as error:  # the party goes on; it is tried again when a run is over
+            self._say("warning", line=str(error), code=error.code)

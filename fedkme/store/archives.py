@@ -1,0 +1,81 @@
+"""Contents of an archive: the next lines of a ledger, when each was written, and documents of runs.
+
+Text in gzip. The first line is an object: `first` and `last`, the numbers of the ledger's lines that follow,
+byte for byte; `written`, when, as [Unix seconds, number of lines] one after another. Then an object for each
+run, with `run` and `document` in base64. docs/formats.md has it for readers without our code.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import itertools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from fedkme.errors import ArchiveError
+from fedkme.store.base import LedgerLine
+
+_KEEP = "Bring the file back from a backup; budgets, new runs and the ledger's chain go on without it."
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Contents of an archive: lines of the ledger, and documents by run."""
+
+    lines: list[LedgerLine]
+    documents: dict[str, bytes]
+
+
+def packed(first: int, lines: Sequence[LedgerLine], documents: Mapping[str, bytes]) -> bytes:
+    """Compress lines of a ledger, from number `first` on, and documents by run: always to the same bytes."""
+    times = [[at, len(list(some))] for at, some in itertools.groupby(line.written for line in lines)]
+    head = {"first": first, "last": first + len(lines) - 1, "written": times}
+    rest = ({"document": base64.b64encode(each).decode(), "run": run} for run, each in documents.items())
+    text = [json.dumps(head), *(line.line for line in lines), *map(json.dumps, rest)]
+    return gzip.compress("".join(f"{line}\n" for line in text).encode("ascii"), 6, mtime=0)
+
+
+def unpacked(content: bytes, digest: str, where: str) -> Contents:
+    """Read an archive of a digest.
+
+    Raises:
+        ArchiveError: it is not what it was.
+    """
+    if sha256(content).hexdigest() != digest:
+        raise ArchiveError(f"{where} is not what was archived: its digest is another", _KEEP)
+    try:
+        head, *text = gzip.decompress(content).decode("ascii").splitlines()
+        plain = json.loads(head)
+        count = plain["last"] - plain["first"] + 1
+        times = [float(at) for at, number in plain["written"] for _ in range(number)]
+        numbered = zip(itertools.count(plain["first"]), text[:count], times, strict=False)
+        rest = map(json.loads, text[count:])
+        documents = {each["run"]: base64.b64decode(each["document"]) for each in rest}
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error):
+        raise ArchiveError(f"{where} is no archive that this release reads", _KEEP) from None
+    return Contents([LedgerLine(*each) for each in numbered], documents)
+
+
+def read_archive(file: Path, digest: str) -> Contents:
+    """Read an archive of a digest from its file.
+
+    Raises:
+        ArchiveError: it is gone, cannot be read, or is not what it was.
+    """
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise gone(file.name) from None
+    except OSError as error:
+        raise ArchiveError(f"{file.name} cannot be read: {error.strerror}", _KEEP) from None
+    return unpacked(content, digest, file.name)
+
+
+def gone(where: str) -> ArchiveError:
+    """The error for an archive that is not there."""
+    return ArchiveError(f"{where} is gone, with lines of the ledger and documents of runs", _KEEP)

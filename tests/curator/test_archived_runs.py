@@ -1,0 +1,96 @@
+"""Issue 17, A8: runs that are over leave a curator's journal; a question asked again has the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from curator.runs.queue import Run, RunQueue, Status, kind_of, shortened
+from curator.runs.spent import OwnersSpent
+from curator.watch.ledger import LedgerFigures
+from fedkme.errors import ArchiveError
+from fedkme.exchange import SummaryRequest
+from fedkme.ledgers.archiving import archive_finished
+from fedkme.privacy.accountants import Sound, matrix, paid
+from fedkme.privacy.events import CURATOR, OWNERS, Clock, Disclosure, Gaussian, RawRows
+from fedkme.privacy.ledger import disclosures_in, stored_ledger
+from fedkme.store.sqlite import SqliteStore
+from fedkme.wire.journals import RunDocument
+from tests.hostile.labs import plan
+from tests.owner.consent.host import Clockwork
+
+
+async def nobody(run: Run) -> Status | None:
+    return None
+
+
+def lines(run: str) -> list[Disclosure]:
+    heard = Disclosure(run, 1, OWNERS, OWNERS, Clock(0.1), "replace-one", None, f"auction {run}")
+    mean = Disclosure(run, 1, OWNERS, OWNERS, Gaussian(9.0), "replace-one", 1.0, f"mean {run}")
+    row = Disclosure(run, 1, "a", CURATOR, RawRows(1), "replace-one", None, "row 1")
+    return [row, replace(row, nonce="row 2"), heard, replace(heard, round=2), mean]
+
+
+class Served:
+    """A curator's store after some runs."""
+
+    def __init__(self, path: Path, runs: int) -> None:
+        self.clock = Clockwork()
+        self.store = SqliteStore(path, CURATOR, "process", clock=self.clock)
+        queue, ledger = RunQueue(self.store, nobody, 1), stored_ledger(CURATOR, self.store)
+        self.documents = []
+        for number in range(runs):
+            self.clock.now += 1.0
+            request = SummaryRequest("lab", number.to_bytes(16), "digest", 5, 30, 1.0)
+            run = queue.ask(f"run-{number}", RunDocument(request, plan(number, f"run-{number}")))
+            self.clock.now += 1.0
+            ledger.extend(lines(run.name))
+            self.documents.append(run.document.to_bytes())
+            queue.close(run, "complete")
+
+    def costs(self) -> list[tuple[str, float]]:
+        figures = LedgerFigures(self.store, None)
+        figures.read()
+        spent = tuple(paid(line for line in OwnersSpent(self.store).lines() if line.observer == OWNERS))
+        told = [(f"{each.protected} {each.observer} {each.rows}", each.epsilon) for each in figures.learned]
+        return [*told, ("spent", Sound().epsilon(spent, 1e-5).epsilon)]
+
+
+def test_budgets_lists_and_requests_are_as_they_were(tmp_path: Path) -> None:
+    served = Served(tmp_path / "journal.db", 9)
+    store = served.store
+    before, told = served.costs(), disclosures_in(line.line for line in store.ledger())
+    assert archive_finished(store, shortened, runs=2) == 3
+    assert served.costs() == before
+    assert matrix(told, Sound(), 1e-5) == matrix(
+        disclosures_in(line.line for line in store.ledger()), Sound(), 1e-5
+    )
+    queue = RunQueue(store, nobody, 1)
+    listed = queue.of("lab")
+    assert [(run.name, run.rows, run.status, kind_of(run.document)) for run in listed] == [
+        (f"run-{number}", 5, "complete", "summary") for number in range(9)
+    ]
+    for number, document in enumerate(served.documents):
+        asked = queue.asked_before("lab", number.to_bytes(16))
+        assert asked is not None
+        assert asked.document.to_bytes() == document
+    kept = sum(len(row.document) for row in store.runs()[:6])
+    assert kept < sum(map(len, served.documents[:6])) / 3
+    store.close()
+
+
+def test_an_archive_that_is_gone_refuses_what_needs_it_alone(tmp_path: Path) -> None:
+    served = Served(tmp_path / "journal.db", 5)
+    before = served.costs()
+    archive_finished(served.store, shortened, runs=2)
+    for file in (tmp_path / "journal.db.archive").iterdir():
+        file.unlink()
+    queue = RunQueue(served.store, nobody, 1)
+    with pytest.raises(ArchiveError, match="is gone, with lines of the ledger and documents of runs"):
+        queue.asked_before("lab", bytes(16))
+    assert queue.asked_before("lab", (4).to_bytes(16)) is not None
+    assert (len(queue.of("lab")), served.costs()) == (5, before)
+    stored_ledger(CURATOR, served.store).extend(lines("run-9"))
+    served.store.close()
