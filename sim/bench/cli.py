@@ -138,7 +138,7 @@ app.command(
 )
 def soak(
     runs: Annotated[
-        int, typer.Option(min=1, help="Runs that are over; 280 kB each without archives.")
+        int, typer.Option(min=1, help="Runs that are over; 113 kB each at a curator without archives.")
     ] = 1_000,
     as_json: AsJson = False,
 ) -> None:
