@@ -126,6 +126,10 @@ class Embed:
     query: SumQuery
 
 
+_AS_PROPOSED = ("owners", "threshold", "dropouts", "colluders", "bits", "bound", "noise", "neighbours")
+"""Parameters of an aggregation that its proposal has, in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """The first step of an aggregation: what is aggregated, and how.
@@ -142,22 +146,12 @@ class Proposal:
     bits: int
     bound: int
     noise: float
+    neighbours: int
 
     @classmethod
     def of(cls, parameters: Parameters, query: SumQuery) -> Proposal:
         """Propose an aggregation of a question's vectors."""
-        each = parameters
-        return cls(
-            query,
-            each.run,
-            each.owners,
-            each.threshold,
-            each.dropouts,
-            each.colluders,
-            each.bits,
-            each.bound,
-            each.noise,
-        )
+        return cls(query, parameters.run, *(getattr(parameters, name) for name in _AS_PROPOSED))
 
     def parameters(self, length: int) -> Parameters:
         """Parameters of the aggregation of vectors whose length is by the reader's own reckoning.
@@ -166,18 +160,8 @@ class Proposal:
             ProtocolError: parameters under which docs/decisions/006 promises nothing.
         """
         try:
-            return Parameters(
-                run=self.name,
-                owners=self.owners,
-                threshold=self.threshold,
-                dropouts=self.dropouts,
-                colluders=self.colluders,
-                length=length,
-                bits=self.bits,
-                bound=self.bound,
-                step=ROW_UNIT,
-                noise=self.noise,
-            )
+            as_proposed = {name: getattr(self, name) for name in _AS_PROPOSED}
+            return Parameters(run=self.name, length=length, step=ROW_UNIT, **as_proposed)
         except ConfigError as error:
             raise ProtocolError(error.cause, error.remedy) from None
         except (ValueError, ArithmeticError):  # noise whose square is no float

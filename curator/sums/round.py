@@ -38,6 +38,7 @@ from fedkme.secagg import (
     SealedShares,
     Unmasking,
     least_threshold,
+    sharing,
     verify_binding,
 )
 from fedkme.sums.vector import SumVector
@@ -200,11 +201,16 @@ class SumRound:
         async def advertise(port: SumSession, said: Sequence[KeyBinding]) -> None:
             aggregator.advertised(_of(port, await port.advertise(number, said)))
 
-        await self._ask(number, advertise, [binding for binding, _ in keys.values()])
+        known = [] if parameters.neighbours else [binding for binding, _ in keys.values()]
+        await self._ask(number, advertise, known)
         roster = aggregator.roster()
 
-        async def share(port: SumSession, _: str) -> None:
-            aggregator.shared(_of(port, await port.share(number, roster)))
+        async def share(port: SumSession, name: str) -> None:
+            said = aggregator.roster_of(name)
+            if parameters.neighbours:
+                bindings = tuple(keys[each][0] for each in aggregator.known_to(name))
+                said = dataclasses.replace(said, keys=bindings)
+            aggregator.shared(_of(port, await port.share(number, said)))
 
         await self._phase(number, share, [each.sender for each in roster.advertisements])
         deliveries = aggregator.deliveries()
@@ -264,12 +270,13 @@ class SumRound:
                 return parameters, plan, keys
 
     def _parameters(self, vector: SumVector, security: Security, noise: float) -> Parameters:
-        """Choose the least threshold, which most may miss, and no more bits than the sum needs."""
+        """Choose with how many each owner shares masks, and no more bits than the sum needs."""
         names = tuple(self.owners)
+        neighbours, threshold = sharing(len(names), security.dropouts, security.colluders)
         widest = Parameters(
             run=f"{self._invitation.run}/{self._number}",
             owners=names,
-            threshold=least_threshold(len(names), security.colluders),
+            threshold=threshold,
             dropouts=security.dropouts,
             colluders=security.colluders,
             length=vector.length,
@@ -277,6 +284,7 @@ class SumRound:
             bound=vector.bound(max(self.rows[name] for name in names)),
             step=ROW_UNIT,
             noise=noise,
+            neighbours=neighbours,
         )
         return dataclasses.replace(widest, bits=max(8, widest.largest_total.bit_length() + 1))
 

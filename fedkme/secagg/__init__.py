@@ -20,7 +20,7 @@ from fedkme.secagg.messages import (
 )
 from fedkme.secagg.noise import NoisePlan, plan_noise, plan_of
 from fedkme.secagg.owner import OwnerAggregator, Phase
-from fedkme.secagg.parameters import Parameters, least_threshold
+from fedkme.secagg.parameters import Parameters, least_threshold, sharing
 from fedkme.secagg.signing import KeyBinding, bind, verify_all, verify_binding
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "least_threshold",
     "plan_noise",
     "plan_of",
+    "sharing",
     "verify_all",
     "verify_binding",
 ]

@@ -8,7 +8,7 @@ as lost. Closing a phase with too few owners raises and ends the aggregation. Me
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,13 +17,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedkme.errors import ConfigError, SecureAggregationError
 from fedkme.secagg import shamir
+from fedkme.secagg.graph import Graph, graph_of, root_of
 from fedkme.secagg.keys import (
     PAIR_MASK,
     SELF_MASK,
+    KeyPair,
     PublicKey,
     add_keystreams,
     expand,
-    pair_key,
     public_bytes,
     verified,
 )
@@ -41,6 +42,7 @@ from fedkme.secagg.messages import (
     Unmasking,
     committed,
     endorsed,
+    session_of,
 )
 from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.ring import Steps, from_words, reduce_words
@@ -94,10 +96,16 @@ class CuratorAggregator:
         self._context = parameters.context
         self._peers = dict(peers)
         self._keys: dict[str, Advertisement] = {}
+        self._roster: KeyRoster
+        self._graph: Graph
+        self._session = self._masking = self._context
+        """Contexts of shares and of masks; with neighbours, of the roster and of who shared."""
         self._sealed: dict[str, tuple[SealedShare, ...]] = {}
         self._masked = np.zeros(parameters.length, dtype=np.uint64)
         self._inputs: set[str] = set()
         self._survivors: tuple[str, ...] = ()
+        self._told = b""
+        """What survivors are to endorse."""
         self._endorsements: dict[str, Endorsement] = {}
         self._unmaskings: set[str] = set()
         self._seeds: dict[str, dict[int, int]] = {}
@@ -119,13 +127,36 @@ class CuratorAggregator:
         self._keys[name] = message
 
     def roster(self) -> KeyRoster:
-        """Close phase 1.
+        """Close phase 1; with neighbours each owner is sent its part, see `roster_of`.
 
         Raises:
             SecureAggregationError: too few owners.
         """
         self._close(Stage.ADVERTISEMENTS, Stage.SHARES, len(self._keys), self._parameters.least_survivors)
-        return KeyRoster(self._context, tuple(self._keys[name] for name in sorted(self._keys)))
+        marks: tuple[bytes, ...] = ()
+        root = b""
+        if self._parameters.neighbours:
+            known = {name: each.fingerprint for name, each in self._keys.items()}
+            marks = tuple(known.get(name, b"") for name in self._parameters.owners)
+            root = root_of(self._context, marks)
+            self._session = session_of(self._context, root)
+        self._graph = graph_of(self._parameters, root)
+        self._check_circles(self._keys, "advertised keys")
+        everybody = tuple(self._keys[name] for name in sorted(self._keys))
+        self._roster = KeyRoster(self._context, everybody, marks)
+        return self._roster
+
+    def roster_of(self, owner: str) -> KeyRoster:
+        """The roster as an owner is sent it."""
+        if not self._parameters.neighbours:
+            return self._roster
+        circle = tuple(self._keys[name] for name in self._graph.circle(owner) if name in self._keys)
+        return KeyRoster(self._context, circle, self._roster.fingerprints)
+
+    def known_to(self, owner: str) -> list[str]:
+        """Owners whose signing keys an owner needs with its roster: those of its circle and the committee."""
+        needed = self._graph.committee.union(self._graph.circle(owner))
+        return sorted(needed.intersection(self._keys))
 
     def shared(self, message: SealedShares) -> None:
         """Take an owner's sealed shares.
@@ -136,7 +167,8 @@ class CuratorAggregator:
         name = message.sender
         self._admit(Stage.SHARES, name, message.context, self._sealed, self._keys)
         recipients = [each.recipient for each in message.shares]
-        complete = len(recipients) == len(self._keys) - 1 and {*recipients, name} == set(self._keys)
+        circle = self._keys.keys() & set(self._graph.circle(name))
+        complete = len(recipients) == len(circle) - 1 and {*recipients, name} == circle
         if not complete or any(each.sender != name for each in message.shares):
             raise self._refused(name, "sealed shares for others than the roster")
         self._sealed[name] = message.shares
@@ -153,7 +185,12 @@ class CuratorAggregator:
             for each in self._sealed[sender]:
                 if each.recipient in mail:
                     mail[each.recipient].append(each)
-        return {name: Delivery(name, self._context, tuple(shares)) for name, shares in mail.items()}
+        self._check_circles(self._sealed, "shared")
+        sharing: tuple[str, ...] = ()
+        if self._parameters.neighbours:
+            sharing = tuple(mail)
+            self._masking = session_of(self._session, sharing)
+        return {name: Delivery(name, self._context, tuple(shares), sharing) for name, shares in mail.items()}
 
     def masked(self, message: MaskedInput) -> None:
         """Take a masked vector and add it up.
@@ -178,6 +215,9 @@ class CuratorAggregator:
         """
         self._close(Stage.INPUTS, Stage.ENDORSEMENTS, len(self._inputs), self._parameters.least_survivors)
         self._survivors = tuple(sorted(self._inputs))
+        self._check_circles(self._survivors, "are left")
+        keys = () if self._parameters.neighbours else self._keys.values()
+        self._told = endorsed(self._session, keys, self._sealed, self._survivors)
         return Survivors(self._context, self._survivors)
 
     def endorsed(self, message: Endorsement) -> None:
@@ -188,8 +228,7 @@ class CuratorAggregator:
         """
         name = message.sender
         self._admit(Stage.ENDORSEMENTS, name, message.context, self._endorsements, self._survivors)
-        said = endorsed(self._context, self._keys.values(), self._sealed, self._survivors)
-        if not verified(self._peers[name], message.signature, said):
+        if not verified(self._peers[name], message.signature, self._told):
             raise self._refused(name, "endorses something else")
         self._endorsements[name] = message
 
@@ -199,10 +238,11 @@ class CuratorAggregator:
         Raises:
             SecureAggregationError: too few owners.
         """
-        self._close(Stage.ENDORSEMENTS, Stage.UNMASKINGS, len(self._endorsements), self._parameters.threshold)
-        return Endorsements(
-            self._context, tuple(self._endorsements[name] for name in sorted(self._endorsements))
-        )
+        entitled = sorted(self._graph.committee.intersection(self._endorsements))
+        self._close(Stage.ENDORSEMENTS, Stage.UNMASKINGS, len(entitled), self._parameters.threshold)
+        if self._parameters.neighbours:  # owners verify each: no more than they need
+            entitled = entitled[: self._parameters.threshold]
+        return Endorsements(self._context, tuple(self._endorsements[name] for name in entitled))
 
     def unmasked(self, message: Unmasking) -> None:
         """Take an owner's shares of masks.
@@ -212,8 +252,9 @@ class CuratorAggregator:
         """
         name = message.sender
         self._admit(Stage.UNMASKINGS, name, message.context, self._unmaskings, self._survivors)
-        seeds = self._values(name, message.self_masks, self._survivors)
-        keys = self._values(name, message.mask_keys, self._lost)
+        circle = [each for each in self._graph.circle(name) if each in self._sealed]
+        seeds = self._values(name, message.self_masks, [each for each in circle if each in self._inputs])
+        keys = self._values(name, message.mask_keys, [each for each in circle if each not in self._inputs])
         point = self._parameters.point(name)
         for about, value in seeds.items():
             self._seeds.setdefault(about, {})[point] = value
@@ -238,11 +279,12 @@ class CuratorAggregator:
             minus.append(expand(seed, context, SELF_MASK))
         for name in self._lost:
             lost = PublicKey(name, self._keys[name].mask_key)
-            private = self._recovered(name, self._lost_keys, public_bytes, lost.key)
-            for survivor in self._survivors:
-                key = pair_key(
-                    private, lost, PublicKey(survivor, self._keys[survivor].mask_key), context, PAIR_MASK
-                )
+            pair = KeyPair(self._recovered(name, self._lost_keys, public_bytes, lost.key), lost)
+            for survivor in self._graph.circle(name):
+                if survivor not in self._inputs:
+                    continue
+                theirs = PublicKey(survivor, self._keys[survivor].mask_key)
+                key = pair.key(theirs, self._masking, PAIR_MASK)
                 # The survivor added this mask if its name comes first.
                 (minus if survivor < name else plus).append(key)
         add_keystreams(self._masked, plus, minus)
@@ -274,7 +316,8 @@ class CuratorAggregator:
             public: of a secret.
             expected: what that must be.
         """
-        values = sorted(shares[owner].items())
+        values = sorted(shares.get(owner, {}).items())
+        self._check_enough(len(values), self._parameters.threshold, f"a share of a secret of {owner!r}")
         for start in range(len(values)):
             chosen = dict((values[start:] + values[:start])[: self._parameters.threshold])
             secret = shamir.combine(chosen)
@@ -310,13 +353,22 @@ class CuratorAggregator:
                 f"the phase of {stage.value} is not open, the curator waits for {self.stage.value}",
                 "Close each phase once, in order.",
             )
+        self._check_enough(count, least, stage.value)
+        self.stage = then
+
+    def _check_circles(self, owners: Collection[str], what: str) -> None:
+        """Check that of each owner's circle enough are left to open its secrets."""
+        if self._parameters.neighbours:
+            fewest = self._graph.fewest(owners)
+            self._check_enough(fewest, self._parameters.threshold, f"what its circle needs ({what})")
+
+    def _check_enough(self, count: int, least: int, what: str) -> None:
         if count < least:
             self.stage = Stage.DONE
             raise SecureAggregationError(
-                f"{count} owners sent {stage.value} for {self._parameters.run!r} and {least} must",
+                f"{count} owners sent {what} for {self._parameters.run!r} and {least} must",
                 "Ask again with the owners that are there, under another name.",
             )
-        self.stage = then
 
     def _refused(self, sender: str, how: str) -> SecureAggregationError:
         return SecureAggregationError(

@@ -46,30 +46,51 @@ def public_bytes(private: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
+class KeyPair:
+    """A private X25519 key of an owner with its public one: what it shares with peers is computed once."""
+
+    def __init__(self, private: bytes, mine: PublicKey) -> None:
+        """Take up a key.
+
+        Args:
+            private: the private key of `mine`.
+            mine: this owner's.
+        """
+        self.mine = mine
+        self._private = X25519PrivateKey.from_private_bytes(private)
+        self._agreed: dict[PublicKey, bytes] = {}
+
+    def key(self, peer: PublicKey, context: bytes, label: bytes) -> bytes:
+        """A key that two owners share, 32 bytes.
+
+        HKDF-SHA256 over the whole shared secret of X25519, with the aggregation as salt and the use, both
+        names and both public keys as information, so that it is good for one purpose of one aggregation.
+
+        Args:
+            peer: the other's.
+            context: of the aggregation.
+            label: the use of the key.
+
+        Raises:
+            SecureAggregationError: the peer's key is one that makes every secret the same.
+        """
+        if peer not in self._agreed:
+            try:
+                public = X25519PublicKey.from_public_bytes(peer.key)
+                self._agreed[peer] = self._private.exchange(public)
+            except ValueError:  # a point of low order
+                raise SecureAggregationError(
+                    f"the key of {peer.owner!r} is not a valid key", "Ask that owner."
+                ) from None
+        return _pair_key(self._agreed[peer], self.mine, peer, context, label)
+
+
 def pair_key(private: bytes, mine: PublicKey, peer: PublicKey, context: bytes, label: bytes) -> bytes:
-    """A key that two owners share, 32 bytes.
+    """A key that two owners share, for one peer; see `KeyPair.key`."""
+    return KeyPair(private, mine).key(peer, context, label)
 
-    HKDF-SHA256 over the whole shared secret of X25519, with the aggregation as salt and the use, both
-    names and both public keys as information, so that it is good for one purpose of one aggregation.
 
-    Args:
-        private: the private key of `mine`.
-        mine: this owner's.
-        peer: the other's.
-        context: of the aggregation.
-        label: the use of the key.
-
-    Raises:
-        SecureAggregationError: the peer's key is one that makes every secret the same.
-    """
-    try:
-        secret = X25519PrivateKey.from_private_bytes(private).exchange(
-            X25519PublicKey.from_public_bytes(peer.key)
-        )
-    except ValueError:  # a point of low order
-        raise SecureAggregationError(
-            f"the key of {peer.owner!r} is not a valid key", "Ask that owner."
-        ) from None
+def _pair_key(secret: bytes, mine: PublicKey, peer: PublicKey, context: bytes, label: bytes) -> bytes:
     ends = sorted((mine, peer), key=lambda end: end.owner)
     info = framed(label, *(part for end in ends for part in (end.owner.encode(), end.key)))
     return expand(secret, context, info)

@@ -17,6 +17,7 @@ from fedkme.secagg.keys import KEY_BYTES, framed
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS, is_name
 from fedkme.secagg.ring import Words
 from fedkme.secagg.shamir import SHARE_BYTES
+from fedkme.secagg.signing import KeyBinding
 
 SEALED_BYTES = 2 * SHARE_BYTES + 16
 SIGNATURE_BYTES = 64
@@ -49,17 +50,30 @@ class Advertisement:
         """Bytes that the owner signs."""
         return advertised(self.context, self.sender, self.cipher_key, self.mask_key, self.commitment)
 
+    @property
+    def fingerprint(self) -> bytes:
+        """SHA-256 of it, with its signature."""
+        return hashlib.sha256(framed(self.signed, self.signature)).digest()
+
 
 @dataclass(frozen=True)
 class KeyRoster:
-    """Phase 1, curator to owners: everybody's advertisement."""
+    """Phase 1, curator to owners: everybody's advertisement, or those of an owner's circle."""
 
     context: bytes
     advertisements: tuple[Advertisement, ...]
+    fingerprints: tuple[bytes, ...] = ()
+    """Fingerprints of all n owners in order of names, b"" for who is not there; none without neighbours."""
+    keys: tuple[KeyBinding, ...] = ()
+    """Signing keys of the owner's circle and of the committee; none without neighbours."""
 
     def __post_init__(self) -> None:
         _check_bytes(self.context, _CONTEXT_BYTES)
         _check_tuple(self.advertisements, Advertisement)
+        _check_tuple(self.fingerprints, bytes)
+        _check_tuple(self.keys, KeyBinding)
+        for each in self.fingerprints:
+            _check_bytes(each, _CONTEXT_BYTES if each else 0)
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class SealedShare:
 
 @dataclass(frozen=True)
 class SealedShares:
-    """Phase 2, owner to curator: a share for every other owner."""
+    """Phase 2, owner to curator: a share for every other owner of its circle."""
 
     sender: str
     context: bytes
@@ -91,15 +105,18 @@ class SealedShares:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Phase 2, curator to one owner: the shares for it of everybody who shared."""
+    """Phase 2, curator to one owner: the shares for it of everybody in its circle who shared."""
 
     recipient: str
     context: bytes
     shares: tuple[SealedShare, ...]
+    sharing: tuple[str, ...] = ()
+    """Owners that shared, in order of names; none without neighbours."""
 
     def __post_init__(self) -> None:
         _check_head(self.recipient, self.context)
         _check_tuple(self.shares, SealedShare)
+        _check_names(self.sharing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +145,7 @@ class Survivors:
 
     def __post_init__(self) -> None:
         _check_bytes(self.context, _CONTEXT_BYTES)
-        _check_tuple(self.owners, str)
-        for name in self.owners:
-            _check_name(name)
-        if list(self.owners) != sorted(set(self.owners)):
-            raise _malformed("a list of survivors that is not in order")
+        _check_names(self.owners)
 
 
 @dataclass(frozen=True)
@@ -211,8 +224,8 @@ def endorsed(
     """Bytes that an endorsement's signature is of: all that the curator told every owner alike.
 
     Args:
-        context: of the aggregation.
-        advertisements: of phase 1.
+        context: of the aggregation; with neighbours of its roster, which binds the advertisements.
+        advertisements: of phase 1; with neighbours none.
         sharing: who shared, in phase 2.
         survivors: of phase 3.
     """
@@ -228,6 +241,17 @@ def endorsed(
     return framed(b"fedkme secagg survivors", context, *(hashlib.sha256(part).digest() for part in heard))
 
 
+def session_of(context: bytes, *heard: bytes | Iterable[str]) -> bytes:
+    """Context of what follows from more than parameters, 32 bytes.
+
+    Args:
+        context: of the aggregation.
+        heard: the root of its roster; then who shared.
+    """
+    parts = (each if isinstance(each, bytes) else framed(*(name.encode() for name in each)) for each in heard)
+    return hashlib.sha256(framed(b"fedkme secagg session", context, *parts)).digest()
+
+
 def _check_head(sender: object, context: object) -> None:
     _check_name(sender)
     _check_bytes(context, _CONTEXT_BYTES)
@@ -236,6 +260,15 @@ def _check_head(sender: object, context: object) -> None:
 def _check_name(name: object) -> None:
     if not is_name(name):
         raise _malformed("an invalid name")
+
+
+def _check_names(names: object) -> None:
+    _check_tuple(names, str)
+    assert isinstance(names, tuple)
+    for name in names:
+        _check_name(name)
+    if list(names) != sorted(set(names)):
+        raise _malformed("a list of owners that is not in order")
 
 
 def _check_bytes(value: object, size: int) -> None:

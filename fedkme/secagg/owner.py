@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,14 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fedkme.errors import ConfigError, SecureAggregationError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.secagg import shamir
+from fedkme.secagg.graph import Graph, graph_of, root_of
 from fedkme.secagg.keys import (
     KEY_BYTES,
     PAIR_MASK,
     SELF_MASK,
+    KeyPair,
     PublicKey,
     add_keystreams,
     expand,
-    pair_key,
     public_bytes,
     seal,
     unseal,
@@ -48,6 +49,7 @@ from fedkme.secagg.messages import (
     committed,
     endorsed,
     sealed_about,
+    session_of,
 )
 from fedkme.secagg.noise import draw_share
 from fedkme.secagg.parameters import Parameters
@@ -96,32 +98,46 @@ class OwnerAggregator:
             name: this owner's.
             signing_key: this owner's.
             peers: the signing key of each owner of the parameters, from certificates
-                (fedkme.secagg.signing) or from outside, never on the curator's word alone.
+                (fedkme.secagg.signing) or from outside, never on the curator's word alone; with neighbours
+                they come in phase 2.
             entropy: random bytes; anything but the default protects nobody.
 
         Raises:
             ConfigError: an owner has no signing key, or this one's is another.
         """
-        missing = set(parameters.owners) - set(peers)
+        missing = set(() if parameters.neighbours else parameters.owners) - set(peers)
         if name not in parameters.owners or missing:
             raise ConfigError(
                 f"secure aggregation of {name!r} lacks signing keys of {len(missing)} owners, or itself",
                 "Give the signing key of every owner, and this one's name among them.",
             )
-        if peers[name].public_bytes_raw() != signing_key.public_key().public_bytes_raw():
+        own = signing_key.public_key()
+        if peers.get(name, own).public_bytes_raw() != own.public_bytes_raw():
             raise ConfigError(f"the signing key of {name!r} is another one", "Give the owner's own key.")
         self.name = name
         self.phase = Phase.ADVERTISE
         self._parameters = parameters
         self._context = parameters.context
         self._signing_key = signing_key
-        self._peers = dict(peers)
+        self._peers = dict(peers) | {name: own}
         self._entropy = entropy
         self._secrets: _Secrets | None = None
+        self._session = self._context
+        """Context of what is shared: with neighbours, of the roster too."""
+        self._graph: Graph
+        """From phase 2 on: who shares with whom."""
         self._keys: dict[str, Advertisement] = {}
+        """Of its circle."""
         self._shares: dict[str, tuple[bytes, bytes]] = {}
         """By owner that shared: this owner's share of its seed, and of its mask key."""
+        self._there: frozenset[str]
+        """Everybody on the roster; from phase 3 on, everybody who shared."""
         self._survivors: tuple[str, ...] = ()
+        self._masking = self._context
+        """Context of masks: with neighbours, of roster and of who shared."""
+        self._sealing: KeyPair | None = None
+        self._told = b""
+        """What this owner endorsed."""
 
     def advertise(self) -> Advertisement:
         """Phase 1: fresh keys, signed."""
@@ -135,16 +151,22 @@ class OwnerAggregator:
             self._keys = {self.name: own}
             return own
 
-    def share(self, roster: KeyRoster) -> SealedShares:
-        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of the roster.
+    def share(self, roster: KeyRoster, peers: Mapping[str, Ed25519PublicKey] | None = None) -> SealedShares:
+        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of its circle.
+
+        Args:
+            roster: everybody's advertisement, or with neighbours those of the circle.
+            peers: with neighbours: signing keys of circle and committee, verified as those of `__init__` are.
 
         Raises:
             SecureAggregationError: too few owners, or an advertisement that its owner did not sign for this
-                aggregation; also if it is not this phase's turn.
+                aggregation; other neighbours than the graph has; also if it is not this phase's turn.
         """
         with self._step(Phase.SHARE, Phase.MASK):
             ours = self._held()
             self._check_context(roster.context)
+            self._peers = dict(peers or {}) | self._peers
+            self._draw(roster)
             self._keys = self._checked(roster)
             names = sorted(self._keys)
             points = [self._parameters.point(name) for name in names]
@@ -159,7 +181,7 @@ class OwnerAggregator:
                 if name == self.name:
                     self._shares[name] = plain
                     continue
-                about = sealed_about(self._context, self.name, name)
+                about = sealed_about(self._session, self.name, name)
                 sealed.append(
                     SealedShare(self.name, name, seal(self._sealing_key(name, about), b"".join(plain), about))
                 )
@@ -185,10 +207,11 @@ class OwnerAggregator:
             noised = steps + draw_share(noise, self._parameters.noise, len(steps))
             words = to_words(noised, self._parameters.bits)
             plus, minus = [expand(ours.seed, self._context, SELF_MASK)], list[bytes]()
+            pair = KeyPair(ours.mask_key, PublicKey(self.name, self._keys[self.name].mask_key))
             for peer in self._shares:
                 if peer != self.name:
-                    mine, theirs = (PublicKey(each, self._keys[each].mask_key) for each in (self.name, peer))
-                    key = pair_key(ours.mask_key, mine, theirs, self._context, PAIR_MASK)
+                    theirs = PublicKey(peer, self._keys[peer].mask_key)
+                    key = pair.key(theirs, self._masking, PAIR_MASK)
                     (plus if self.name < peer else minus).append(key)
             add_keystreams(words, plus, minus)
             return MaskedInput(self.name, self._context, reduce_words(words, self._parameters.bits))
@@ -204,11 +227,12 @@ class OwnerAggregator:
             self._check_context(survivors.context)
             if self.name not in survivors.owners:
                 raise self._deviates("counts this owner, which answered, as lost")
-            if not set(survivors.owners) <= set(self._shares):
+            if not self._there.issuperset(survivors.owners):
                 raise self._deviates("counts an owner as a survivor that shared no masks")
-            self._check_count(len(survivors.owners), self._parameters.least_survivors, "are left")
+            self._check_left(survivors.owners, "are left")
             self._survivors = survivors.owners
-            return Endorsement(self.name, self._context, self._signing_key.sign(self._endorsed()))
+            self._told = self._endorsed()
+            return Endorsement(self.name, self._context, self._signing_key.sign(self._told))
 
     def unmask(self, endorsements: Endorsements) -> Unmasking:
         """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; of nobody both.
@@ -219,21 +243,22 @@ class OwnerAggregator:
         with self._step(Phase.UNMASK, Phase.DONE):
             self._check_context(endorsements.context)
             signers = [each.sender for each in endorsements.endorsements]
-            if len(set(signers)) != len(signers) or not set(signers) <= set(self._survivors):
+            entitled = self._graph.committee.intersection(self._survivors)
+            if len(set(signers)) != len(signers) or not entitled.issuperset(signers):
                 raise self._deviates("shows endorsements that are not of survivors, one each")
             self._check_count(len(signers), self._parameters.threshold, "endorse the survivors")
-            told = self._endorsed()
             for each in endorsements.endorsements:
                 if each.context != self._context or not verified(
-                    self._peers[each.sender], each.signature, told
+                    self._peers[each.sender], each.signature, self._told
                 ):
                     raise self._deviates(f"told {each.sender!r} something else, or that owner deviates")
-            lost = sorted(set(self._shares) - set(self._survivors))
+            left = set(self._survivors)
+            circle = sorted(self._shares)
             revealed = Unmasking(
                 self.name,
                 self._context,
-                tuple(RevealedShare(name, self._shares[name][0]) for name in self._survivors),
-                tuple(RevealedShare(name, self._shares[name][1]) for name in lost),
+                tuple(RevealedShare(name, self._shares[name][0]) for name in circle if name in left),
+                tuple(RevealedShare(name, self._shares[name][1]) for name in circle if name not in left),
             )
             self._forget()
             return revealed
@@ -254,20 +279,43 @@ class OwnerAggregator:
         self.phase = then
 
     def _forget(self) -> None:
-        self._secrets = None
+        self._secrets = self._sealing = None
         self._shares = {}
 
     def _held(self) -> _Secrets:
         assert self._secrets is not None  # only LEFT and DONE are without, and no step begins there
         return self._secrets
 
+    def _draw(self, roster: KeyRoster) -> None:
+        """Compute the graph, and check that the roster is that of this owner's circle."""
+        parameters, marks = self._parameters, roster.fingerprints
+        if not parameters.neighbours:
+            self._graph = graph_of(parameters, b"")
+            self._there = frozenset(each.sender for each in roster.advertisements)
+            return
+        if len(marks) != len(parameters.owners):
+            raise self._deviates("shows a roster that is not of all owners")
+        there = {name: mark for name, mark in zip(parameters.owners, marks, strict=True) if mark}
+        if any(there.get(each.sender) != each.fingerprint for each in roster.advertisements):
+            raise self._deviates("shows keys that are not those of its roster")
+        root = root_of(self._context, marks)
+        self._graph, self._there = graph_of(parameters, root), frozenset(there)
+        self._session = session_of(self._context, root)
+        circle = self._there.intersection(self._graph.circle(self.name))
+        if circle != {each.sender for each in roster.advertisements}:
+            raise self._deviates("shows other neighbours than the roster gives this owner")
+        if not self._there.intersection(circle | self._graph.committee) <= set(self._peers):
+            raise self._deviates("lacks signing keys of neighbours, or of the committee")
+
     def _checked(self, roster: KeyRoster) -> dict[str, Advertisement]:
         keys: dict[str, Advertisement] = {}
         for each in roster.advertisements:
             if each.sender in keys or each.sender not in self._parameters.owners:
                 raise self._deviates("shows keys of a party that is no owner of it, or two of one owner")
-            if each.context != self._context or not verified(
-                self._peers[each.sender], each.signature, each.signed
+            own = each.sender == self.name and each == self._keys[self.name]  # needs no verification
+            if not own and (
+                each.context != self._context
+                or not verified(self._peers[each.sender], each.signature, each.signed)
             ):
                 raise self._deviates(f"shows keys that {each.sender!r} did not sign for it")
             keys[each.sender] = each
@@ -276,7 +324,7 @@ class OwnerAggregator:
         public = [key for each in keys.values() for key in (each.cipher_key, each.mask_key)]
         if len(set(public)) != len(public):
             raise self._deviates("shows a key twice")
-        self._check_count(len(keys), self._parameters.least_survivors, "advertised keys")
+        self._check_left(self._there, "advertised keys")
         return keys
 
     def _open(self, delivery: Delivery) -> None:
@@ -286,7 +334,7 @@ class OwnerAggregator:
             sender = each.sender
             if each.recipient != self.name or sender in self._shares or sender not in self._keys:
                 raise self._deviates("delivers shares of somebody else, or twice")
-            about = sealed_about(self._context, sender, self.name)
+            about = sealed_about(self._session, sender, self.name)
             plain = unseal(self._sealing_key(sender, about), each.sealed, about)
             if plain is None:
                 raise self._deviates(f"delivers a share that {sender!r} did not seal, or that was altered")
@@ -294,19 +342,35 @@ class OwnerAggregator:
             for part in parts:
                 shamir.from_bytes(part)
             self._shares[sender] = parts
-        self._check_count(len(self._shares), self._parameters.least_survivors, "shared")
+        sharing = frozenset(delivery.sharing or self._shares)
+        if not self._there >= sharing or sharing.intersection(self._keys) != set(self._shares):
+            raise self._deviates("delivers other shares than those of its neighbours that shared")
+        self._there = sharing
+        self._check_left(sharing, "shared")
+        if self._parameters.neighbours:
+            self._masking = session_of(self._session, delivery.sharing)
 
     def _sealing_key(self, peer: str, about: bytes) -> bytes:
         """One key for each direction: `about` names sender and recipient, and each seals once."""
-        mine, theirs = (PublicKey(each, self._keys[each].cipher_key) for each in (self.name, peer))
-        return pair_key(self._held().cipher_key, mine, theirs, self._context, about)
+        if self._sealing is None:
+            mine = PublicKey(self.name, self._keys[self.name].cipher_key)
+            self._sealing = KeyPair(self._held().cipher_key, mine)
+        return self._sealing.key(PublicKey(peer, self._keys[peer].cipher_key), self._session, about)
 
     def _endorsed(self) -> bytes:
-        return endorsed(self._context, self._keys.values(), self._shares, self._survivors)
+        keys = () if self._parameters.neighbours else self._keys.values()
+        return endorsed(self._session, keys, self._there, self._survivors)
 
     def _check_context(self, context: bytes) -> None:
         if context != self._context:
             raise self._deviates("sends a message of another aggregation, or under other parameters")
+
+    def _check_left(self, owners: Collection[str], what: str) -> None:
+        """Check that enough are left, and that of each one's circle enough are to open its secrets."""
+        self._check_count(len(owners), self._parameters.least_survivors, what)
+        if self._parameters.neighbours:
+            about = f"{what}, of the circle of one of them,"
+            self._check_count(self._graph.fewest(owners), self._parameters.threshold, about)
 
     def _check_count(self, count: int, least: int, what: str) -> None:
         if count < least:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from fedkme.errors import ConfigError
+from fedkme.secagg.neighbours import plan_neighbours
 
 MAX_LENGTH = 2**24
 MAX_OWNERS = 2**16
@@ -29,7 +30,8 @@ class Parameters:
     owners: tuple[str, ...]
     """All n owners that are asked, in order of their names."""
     threshold: int
-    """t: so many owners open the masks; over (n + T) / 2, so that no two sets of survivors are endorsed."""
+    """t: so many owners open the masks; over (n + T) / 2, so that no two sets of survivors are endorsed. With
+    neighbours: so many of a circle open its owner's, so many of the committee endorse."""
     dropouts: int
     """D: so many owners may be missing at the end; owners refuse to open a sum with fewer."""
     colluders: int
@@ -45,6 +47,8 @@ class Parameters:
     noise: float
     """Standard deviation of the noise that each owner adds to each coordinate, in steps; without any, two
     totals over other owners would tell one owner's vector (docs/decisions/014)."""
+    neighbours: int = 0
+    """k: owners with whom each one shares masks (`fedkme.secagg.neighbours`); 0: all with all."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -76,6 +80,9 @@ class Parameters:
         n, t, d, c = len(names), self.threshold, self.dropouts, self.colluders
         if d < 0 or c < 0 or n - d - c < 2:
             raise _wrong("fewer than two honest owners left in the sum")
+        if self.neighbours:
+            self._check_neighbours()
+            return
         if not 2 * t > n + c:
             raise _wrong(
                 f"a threshold of {t} for {n} owners and {c} colluders: it must exceed {(n + c) / 2:g}"
@@ -83,10 +90,20 @@ class Parameters:
         if t > n - d:
             raise _wrong(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
 
+    def _check_neighbours(self) -> None:
+        if (self.neighbours, self.threshold) != sharing(len(self.owners), self.dropouts, self.colluders):
+            raise _wrong(
+                f"{self.neighbours} neighbours and a threshold of {self.threshold}, which this release does "
+                f"not plan for {len(self.owners)} owners"
+            )
+
     @functools.cached_property
     def context(self) -> bytes:
         """SHA-256 of all parameters, (32,) bytes: what keys, signatures and messages are bound to."""
-        plain = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        values = dataclasses.asdict(self)
+        if not self.neighbours:  # the bytes that there were before there were neighbours
+            del values["neighbours"]
+        plain = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(b"fedkme secure aggregation 1\0" + plain.encode("ascii")).digest()
 
     @property
@@ -126,6 +143,18 @@ def is_name(name: object) -> bool:
 def least_threshold(owners: int, colluders: int) -> int:
     """The smallest t with 2 t > n + T."""
     return (owners + colluders) // 2 + 1
+
+
+def sharing(owners: int, dropouts: int, colluders: int) -> tuple[int, int]:
+    """Neighbours of each owner, 0 for all, and the threshold.
+
+    Args:
+        owners: n.
+        dropouts: D.
+        colluders: T.
+    """
+    plan = plan_neighbours(owners, dropouts, colluders)
+    return (0, least_threshold(owners, colluders)) if plan is None else (plan.degree, plan.threshold)
 
 
 def _positive(value: object) -> bool:

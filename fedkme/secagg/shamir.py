@@ -8,6 +8,7 @@ time that closely sits on its host and could read its memory (docs/decisions/006
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from fedkme.errors import SecureAggregationError
@@ -47,8 +48,8 @@ def evaluate(coefficients: Sequence[int], points: Sequence[int], prime: int = PR
     for point in points:
         value = 0
         for coefficient in reversed(coefficients):
-            value = (value * point + coefficient) % prime
-        values.append(value)
+            value = value * point + coefficient
+        values.append(value % prime)  # once: points are small, so that the sum is a few thousand bits
     return values
 
 
@@ -86,16 +87,22 @@ def from_bytes(share: bytes) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _weights(points: tuple[int, ...], prime: int) -> tuple[int, ...]:
-    """Lagrange's weights at 0."""
-    weights = []
-    for point in points:
-        above, below = 1, 1
-        for other in points:
-            if other != point:
-                above = above * other % prime
-                below = below * (other - point) % prime
-        weights.append(above * pow(below, -1, prime) % prime)
-    return tuple(weights)
+    """Lagrange's weights at 0: with P the product of all points, P / (x (product of the others - x))."""
+    product = math.prod(points)
+    below = [point * math.prod(other - point for other in points if other != point) for point in points]
+    return tuple(product * inverse % prime for inverse in _inverses(below, prime))
+
+
+def _inverses(values: Sequence[int], prime: int) -> list[int]:
+    """Inverses of all values for one inversion: each is that of all but the ones before and after it."""
+    before = [1]
+    for value in values:
+        before.append(before[-1] * value % prime)
+    left, found = pow(before.pop(), -1, prime), []
+    for value in reversed(values):
+        found.append(left * before.pop() % prime)
+        left = left * value % prime
+    return found[::-1]
 
 
 def _field_element(entropy: Entropy, prime: int) -> int:

@@ -89,6 +89,6 @@ def _same(value: Any) -> Any:
 
 
 TEXTS = Field(tuple, tuple)
-"""A tuple of texts."""
+"""A tuple of texts, or of bytes."""
 NUMBERS = Field(np.ndarray.tolist, lambda numbers: np.array(numbers, dtype=np.float64))
 """An array of numbers, (k,) float64."""

@@ -146,14 +146,22 @@ KEYS = FieldCodec(
 """Everybody's signing keys."""
 ADVERTISEMENT = FieldCodec(Advertisement, pb.KeyAdvertisement)
 """Phase 1, an owner's; SecureAggregationError for what cannot be read, as of all messages of a phase."""
-ROSTER = FieldCodec(KeyRoster, pb.KeyRoster, advertisements=many(ADVERTISEMENT))
+ROSTER = FieldCodec(
+    KeyRoster,
+    pb.KeyRoster,
+    advertisements=many(ADVERTISEMENT),
+    fingerprints=TEXTS,
+    keys=_few("a roster", "signing keys", ProtocolError, many(KEY)),
+)
 """Phase 1, the curator's."""
 _SHARES = _few(
     "a message", "shares", SecureAggregationError, many(FieldCodec(SealedShare, pb.SealedPart), "shares")
 )
 SEALED = FieldCodec(SealedShares, pb.SealedParts, party=Field(str, str, "sender"), parts=_SHARES)
 """Phase 2, of an owner for all others."""
-DELIVERY = FieldCodec(Delivery, pb.SealedParts, party=Field(str, str, "recipient"), parts=_SHARES)
+DELIVERY = FieldCodec(
+    Delivery, pb.DeliveredParts, party=Field(str, str, "recipient"), parts=_SHARES, sharing=TEXTS
+)
 """Phase 2, of all others for an owner."""
 SURVIVORS = FieldCodec(Survivors, pb.SurvivorList, owners=TEXTS)
 """Phase 3, the curator's."""

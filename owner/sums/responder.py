@@ -181,7 +181,7 @@ class SumResponder:
         return binding
 
     def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
-        """Phase 1, with everybody's signing key.
+        """Phase 1, with everybody's signing key; with neighbours these come in phase 2.
 
         Raises:
             IdentityError: a key is not bound to a certificate of this owner's authority.
@@ -199,8 +199,13 @@ class SumResponder:
         return opened.party.advertise()
 
     def share(self, number: int, roster: KeyRoster) -> SealedShares:
-        """Phase 2; see `OwnerAggregator`, also for what the other phases raise."""
-        return self._party(number).share(roster)
+        """Phase 2; see `OwnerAggregator`, also for what the other phases raise.
+
+        Raises:
+            IdentityError: with neighbours, a key is not bound to a certificate of this owner's authority.
+        """
+        party = self._party(number)
+        return party.share(roster, self._peers(roster.keys, self._opened(number).parameters.run))
 
     def mask(self, number: int, delivery: Delivery) -> MaskedInput:
         """Phase 3: the vector with noise and masks, its lines written down."""

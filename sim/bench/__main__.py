@@ -19,6 +19,7 @@ from sim.bench.memory import measure_memory
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
 from sim.bench.scale import measure_scale
+from sim.bench.secagg import measure_secagg
 from sim.bench.selecting.measure import measure_select
 from sim.bench.soak import measure_soak
 from sim.bench.startup import measure_startup
@@ -32,6 +33,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "bids": measure_bids,
     "memory": measure_memory,
     "sums": measure_sums,
+    "secagg": measure_secagg,
     "select": measure_select,
     "soak": measure_soak,
     "ray": measure_ray,

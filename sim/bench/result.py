@@ -45,6 +45,10 @@ class BenchSettings(Settings):
     """Rows of `memory`."""
     sum_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200), min_length=1)
     """K of `sums`."""
+    secagg_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200, 1_000), min_length=1)
+    """K of `secagg`."""
+    secagg_length: int = Field(100_000, ge=1)
+    """Numbers of each owner's vector in `secagg`."""
     select_rows: int = Field(16_384, ge=4)
     """Rows N of `select`; of a power of 4 Compress++ uses every row, and takes the root."""
     select_p: int = Field(128, ge=4)

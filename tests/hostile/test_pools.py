@@ -111,7 +111,11 @@ def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
         (said["keys"], wire.KEYS.from_wire, wire.KEYS.to_wire),
         (said["roster"], wire.ROSTER.from_wire, wire.ROSTER.to_wire),
         (said["delivery"], wire.DELIVERY.from_wire, wire.DELIVERY.to_wire),
-        (said["delivery"], wire.SEALED.from_wire, wire.SEALED.to_wire),
+        (
+            pooling_pb2.SealedParts.FromString(said["delivery"].SerializeToString()),
+            wire.SEALED.from_wire,
+            wire.SEALED.to_wire,
+        ),
         (said["survivors"], wire.SURVIVORS.from_wire, wire.SURVIVORS.to_wire),
         (said["endorsements"], wire.ENDORSEMENTS.from_wire, wire.ENDORSEMENTS.to_wire),
         (

@@ -29,8 +29,11 @@ from fedkme.errors import (
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
+from fedkme.secagg import KeyBinding, Parameters
+from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Numeric, Schema
 from owner.settings import PeriodBudget, PolicySettings
+from tests.fedkme.secagg.graphs import graphs_from_20
 from tests.parties import HERE, curator_values, write_config
 from tests.system.launches import read_json
 from tests.system.market import Ear
@@ -344,3 +347,30 @@ async def test_runs_are_listed_by_kind_and_cancelled(
         assert re.search(r"run-1 +consumer +cancelled +balog1 +- ", told)
     assert read_json(at.run() / "record.json")["code"] == 56
     assert not faults(tmp_path)
+
+
+async def test_owners_with_neighbours_add_up_to_the_same_bits_as_all_with_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    # Issue 15, item 3, over the wire: everything that a consumer gets of 20 owners, and their ledgers agree.
+    names = tuple(f"owner-{number}" for number in range(20))
+
+    async def made(folder: Path) -> dict[str, bytes]:
+        async with release_market(folder, TOLERANT, owners=names) as at:
+            come(at, *names)
+            await at.asks()
+        assert not faults(folder)
+        return files(folder / "consumer")
+
+    alike = await made(tmp_path / "all")
+    request.getfixturevalue(graphs_from_20.__name__)
+    proposed: list[int] = []
+    propose = SumSession.propose
+
+    async def told(self: SumSession, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+        proposed.append(parameters.neighbours)
+        return await propose(self, number, parameters, query)
+
+    monkeypatch.setattr(SumSession, "propose", told)
+    assert await made(tmp_path / "graph") == alike
+    assert set(proposed) == {6}

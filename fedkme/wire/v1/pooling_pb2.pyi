@@ -57,10 +57,10 @@ class Aggregate(_message.Message):
     propose: Proposal
     keys: KeyBindings
     roster: KeyRoster
-    delivery: SealedParts
+    delivery: DeliveredParts
     survivors: SurvivorList
     endorsements: EndorsementList
-    def __init__(self, propose: _Optional[_Union[Proposal, _Mapping]] = ..., keys: _Optional[_Union[KeyBindings, _Mapping]] = ..., roster: _Optional[_Union[KeyRoster, _Mapping]] = ..., delivery: _Optional[_Union[SealedParts, _Mapping]] = ..., survivors: _Optional[_Union[SurvivorList, _Mapping]] = ..., endorsements: _Optional[_Union[EndorsementList, _Mapping]] = ...) -> None: ...
+    def __init__(self, propose: _Optional[_Union[Proposal, _Mapping]] = ..., keys: _Optional[_Union[KeyBindings, _Mapping]] = ..., roster: _Optional[_Union[KeyRoster, _Mapping]] = ..., delivery: _Optional[_Union[DeliveredParts, _Mapping]] = ..., survivors: _Optional[_Union[SurvivorList, _Mapping]] = ..., endorsements: _Optional[_Union[EndorsementList, _Mapping]] = ...) -> None: ...
 
 class Aggregated(_message.Message):
     __slots__ = ("key", "advertisement", "sealed", "endorsement", "unmasked")
@@ -77,7 +77,7 @@ class Aggregated(_message.Message):
     def __init__(self, key: _Optional[_Union[SigningKey, _Mapping]] = ..., advertisement: _Optional[_Union[KeyAdvertisement, _Mapping]] = ..., sealed: _Optional[_Union[SealedParts, _Mapping]] = ..., endorsement: _Optional[_Union[EndorsementOf, _Mapping]] = ..., unmasked: _Optional[_Union[Unmasked, _Mapping]] = ...) -> None: ...
 
 class Proposal(_message.Message):
-    __slots__ = ("name", "query", "owners", "threshold", "dropouts", "colluders", "bits", "bound", "noise")
+    __slots__ = ("name", "query", "owners", "threshold", "dropouts", "colluders", "bits", "bound", "noise", "neighbours")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,7 @@ class Proposal(_message.Message):
     BITS_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
     NOISE_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
     name: str
     query: Query
     owners: _containers.RepeatedScalarFieldContainer[str]
@@ -96,7 +97,8 @@ class Proposal(_message.Message):
     bits: int
     bound: int
     noise: float
-    def __init__(self, name: _Optional[str] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., owners: _Optional[_Iterable[str]] = ..., threshold: _Optional[int] = ..., dropouts: _Optional[int] = ..., colluders: _Optional[int] = ..., bits: _Optional[int] = ..., bound: _Optional[int] = ..., noise: _Optional[float] = ...) -> None: ...
+    neighbours: int
+    def __init__(self, name: _Optional[str] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., owners: _Optional[_Iterable[str]] = ..., threshold: _Optional[int] = ..., dropouts: _Optional[int] = ..., colluders: _Optional[int] = ..., bits: _Optional[int] = ..., bound: _Optional[int] = ..., noise: _Optional[float] = ..., neighbours: _Optional[int] = ...) -> None: ...
 
 class SigningKey(_message.Message):
     __slots__ = ("owner", "key", "chain", "signature")
@@ -133,12 +135,16 @@ class KeyAdvertisement(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., context: _Optional[bytes] = ..., cipher_key: _Optional[bytes] = ..., mask_key: _Optional[bytes] = ..., commitment: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class KeyRoster(_message.Message):
-    __slots__ = ("context", "advertisements")
+    __slots__ = ("context", "advertisements", "fingerprints", "keys")
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     ADVERTISEMENTS_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINTS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     context: bytes
     advertisements: _containers.RepeatedCompositeFieldContainer[KeyAdvertisement]
-    def __init__(self, context: _Optional[bytes] = ..., advertisements: _Optional[_Iterable[_Union[KeyAdvertisement, _Mapping]]] = ...) -> None: ...
+    fingerprints: _containers.RepeatedScalarFieldContainer[bytes]
+    keys: _containers.RepeatedCompositeFieldContainer[SigningKey]
+    def __init__(self, context: _Optional[bytes] = ..., advertisements: _Optional[_Iterable[_Union[KeyAdvertisement, _Mapping]]] = ..., fingerprints: _Optional[_Iterable[bytes]] = ..., keys: _Optional[_Iterable[_Union[SigningKey, _Mapping]]] = ...) -> None: ...
 
 class SealedPart(_message.Message):
     __slots__ = ("sender", "recipient", "sealed")
@@ -159,6 +165,18 @@ class SealedParts(_message.Message):
     context: bytes
     parts: _containers.RepeatedCompositeFieldContainer[SealedPart]
     def __init__(self, party: _Optional[str] = ..., context: _Optional[bytes] = ..., parts: _Optional[_Iterable[_Union[SealedPart, _Mapping]]] = ...) -> None: ...
+
+class DeliveredParts(_message.Message):
+    __slots__ = ("party", "context", "parts", "sharing")
+    PARTY_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    SHARING_FIELD_NUMBER: _ClassVar[int]
+    party: str
+    context: bytes
+    parts: _containers.RepeatedCompositeFieldContainer[SealedPart]
+    sharing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, party: _Optional[str] = ..., context: _Optional[bytes] = ..., parts: _Optional[_Iterable[_Union[SealedPart, _Mapping]]] = ..., sharing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SurvivorList(_message.Message):
     __slots__ = ("context", "owners")

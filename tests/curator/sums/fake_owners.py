@@ -136,17 +136,15 @@ class FakeOwner(SumSession):
     async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
         self._be_there("advertise", number)
         assert self._key is not None
-        if self._identity is None:
-            peers = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
-        else:
-            peers = verify_all(keys, self._identity.authority, self.parameters[-1].run)
-        self._party = OwnerAggregator(self.parameters[-1], self.name, self._key, peers)
+        self._party = OwnerAggregator(self.parameters[-1], self.name, self._key, self._peers(keys))
         said: Advertisement = self._changed("advertise", number, self._party.advertise())
         return said
 
     async def share(self, number: int, roster: KeyRoster) -> SealedShares:
         self._be_there("share", number)
-        said: SealedShares = self._changed("share", number, self._there.share(roster))
+        said: SealedShares = self._changed(
+            "share", number, self._there.share(roster, self._peers(roster.keys))
+        )
         return said
 
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
@@ -167,6 +165,11 @@ class FakeOwner(SumSession):
         self.opened.append(number)
         said: Unmasking = self._changed("unmask", number, self._there.unmask(endorsements))
         return said
+
+    def _peers(self, keys: Sequence[KeyBinding]) -> dict[str, Ed25519PublicKey]:
+        if self._identity is None:
+            return {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+        return verify_all(keys, self._identity.authority, self.parameters[-1].run)
 
     @property
     def _there(self) -> OwnerAggregator:

@@ -34,8 +34,13 @@ def signing_key(name: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(random.Random(f"key of {name}").randbytes(32))
 
 
+@functools.lru_cache
+def public_key(name: str) -> Ed25519PublicKey:
+    return signing_key(name).public_key()
+
+
 def public_keys(names: Collection[str]) -> dict[str, Ed25519PublicKey]:
-    return {name: signing_key(name).public_key() for name in names}
+    return {name: public_key(name) for name in names}
 
 
 def parameters(
@@ -66,7 +71,8 @@ def vectors(agreed: Parameters, seed: int = 1) -> dict[str, Steps]:
 
 def party(agreed: Parameters, name: str, seed: int = 1) -> OwnerAggregator:
     entropy = random.Random(f"{seed} {name}").randbytes
-    return OwnerAggregator(agreed, name, signing_key(name), public_keys(agreed.owners), entropy=entropy)
+    peers = {} if agreed.neighbours else public_keys(agreed.owners)  # with neighbours they come later
+    return OwnerAggregator(agreed, name, signing_key(name), peers, entropy=entropy)
 
 
 @dataclass
@@ -95,9 +101,10 @@ class Run:
             self.curator.advertised(owner.advertise())
 
     def share(self) -> None:
-        roster = self.curator.roster()
+        self.curator.roster()
         for owner in self.left("share"):
-            self.curator.shared(owner.share(roster))
+            peers = public_keys(self.curator.known_to(owner.name)) if self.agreed.neighbours else None
+            self.curator.shared(owner.share(self.curator.roster_of(owner.name), peers))
 
     def mask(self) -> None:
         mail = self.curator.deliveries()

@@ -33,6 +33,8 @@ TINY = BenchSettings(
     memory_rows=100,
     sum_owners=(4,),
     soak_runs=3,
+    secagg_owners=(4, 100),
+    secagg_length=50,
     select_rows=300,
     select_p=8,
 )
@@ -50,6 +52,7 @@ RATIOS = {
     Benchmark.MEMORY: ["peak allocated ratio", "kept allocated ratio"],
     Benchmark.SUMS: ["secure / trusted"],
     Benchmark.SOAK: ["start CPU s", "journal kB/run"],
+    Benchmark.SECAGG: ["all s", "curator s", "owner ms", "owner KiB"],
     Benchmark.SELECT: ["weighted / greedy"],
 }
 

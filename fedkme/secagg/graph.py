@@ -1,0 +1,81 @@
+"""Graph of an aggregation: who shares masks and secrets with whom; every party computes it for itself.
+
+The order of owners is that of hashes of their names under the root, which nobody chooses: it is the hash of
+what everybody advertised (docs/decisions/032). Without neighbours (`Parameters.neighbours` is 0) everybody
+shares with everybody.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from fedkme.secagg.keys import framed
+from fedkme.secagg.neighbours import offsets
+from fedkme.secagg.parameters import Parameters
+
+
+class Graph:
+    """Circles of all owners, and the committee."""
+
+    def __init__(self, parameters: Parameters, root: bytes) -> None:
+        """Put owners in their order.
+
+        Args:
+            parameters: of the aggregation.
+            root: see `root_of`; not used where everybody shares with everybody.
+        """
+        self._owners = parameters.owners
+        self._steps: tuple[int, ...] = ()
+        if parameters.neighbours:
+            apart = offsets(len(self._owners), parameters.neighbours)
+            self._steps = (0, *apart, *(-each for each in apart))
+            self._order = sorted(self._owners, key=functools.partial(_draw, root))
+            self._places = {name: place for place, name in enumerate(self._order)}
+
+    def circle(self, owner: str) -> tuple[str, ...]:
+        """An owner with its neighbours, in order of names."""
+        if not self._steps:
+            return self._owners
+        place, owners = self._places[owner], len(self._owners)
+        return tuple(sorted(self._order[(place + step) % owners] for step in self._steps))
+
+    @functools.cached_property
+    def committee(self) -> frozenset[str]:
+        """Owners whose endorsements count."""
+        return frozenset(self._order[: len(self._steps)] if self._steps else self._owners)
+
+    def fewest(self, names: Collection[str]) -> int:
+        """The least number of `names` in the circle of one of them."""
+        if not self._steps:
+            return len(names)
+        owners = len(self._owners)
+        there = np.zeros(owners, dtype=np.uint16)
+        there[[self._places[name] for name in names]] = 1
+        twice, around = np.tile(there, 2), np.zeros_like(there)
+        for step in self._steps:
+            around += twice[step % owners : step % owners + owners]
+        return int(np.min(around[there == 1], initial=len(self._steps)))
+
+
+def root_of(context: bytes, fingerprints: Sequence[bytes]) -> bytes:
+    """The root of a roster: SHA-256 of its fingerprints.
+
+    Args:
+        context: of the aggregation.
+        fingerprints: of the advertisements of all n owners in order of names, b"" for who is not there.
+    """
+    return hashlib.sha256(framed(b"fedkme secagg roster", context, *fingerprints)).digest()
+
+
+@functools.lru_cache(maxsize=4)
+def graph_of(parameters: Parameters, root: bytes) -> Graph:
+    """The graph; one for all parties of a process."""
+    return Graph(parameters, root)
+
+
+def _draw(root: bytes, owner: str) -> bytes:
+    return hashlib.sha256(framed(b"fedkme secagg order", root, owner.encode())).digest()

@@ -1,0 +1,172 @@
+"""`secagg`: one secure sum over K owners in one process, from keys to the total, without a wire.
+
+A tenth of the owners is lost after they shared their masks, which costs the curator most; a twentieth may
+collude. Owners and curator are those of deployments; an owner's noise is drawn as in deployments by one of
+them and measured apart, the others draw it by numpy. Bytes are those of one owner's messages, without
+certificates, which add about a kilobyte for each signing key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedkme.privacy.noise import SecureNoise, simulated
+from fedkme.secagg import CuratorAggregator, OwnerAggregator, Parameters, sharing
+from fedkme.secagg.noise import LEAST_SHARE
+from fedkme.wire.fields import FieldCodec
+from fedkme.wire.sums import (
+    ADVERTISEMENT,
+    DELIVERY,
+    ENDORSEMENT,
+    ENDORSEMENTS,
+    ROSTER,
+    SEALED,
+    SURVIVORS,
+    UNMASKING,
+)
+from sim.bench.result import BenchSettings, Cell, Result
+from sim.scenarios.base import owner_names
+
+_LOST, _COLLUDE = 10, 20
+"""One in so many."""
+_BOUND = 1_000
+_BITS = 48
+
+
+def measure_secagg(settings: BenchSettings) -> Result:
+    """A line for each number of owners."""
+    rows = [_Sum(owners, settings.secagg_length).line() for owners in settings.secagg_owners]
+    title = f"a secure sum of {settings.secagg_length} numbers, a tenth of the owners lost, processor time"
+    return Result("secagg", title, rows)
+
+
+class _Sum:
+    """One aggregation, with the time of each side and the bytes of its first owner."""
+
+    def __init__(self, owners: int, length: int) -> None:
+        dropouts, colluders = owners // _LOST, owners // _COLLUDE
+        self._neighbours, threshold = sharing(owners, dropouts, colluders)
+        names = tuple(sorted(owner_names(owners)))
+        self._agreed = Parameters(
+            run="bench/1",
+            owners=names,
+            threshold=threshold,
+            dropouts=dropouts,
+            colluders=colluders,
+            length=length,
+            bits=_BITS,
+            bound=_BOUND,
+            step=1.0,
+            noise=LEAST_SHARE,
+            neighbours=self._neighbours,
+        )
+        self._lost = set(random.Random(0).sample(names[1:], dropouts))
+        keys = {name: Ed25519PrivateKey.generate() for name in names}
+        self._public = {name: key.public_key() for name, key in keys.items()}
+        self._owners = [OwnerAggregator(self._agreed, name, keys[name], self._public) for name in names]
+        self._curator = CuratorAggregator(self._agreed, self._public)
+        self._seconds = {"owners": 0.0, "curator": 0.0}
+        self._bytes = 0
+
+    def line(self) -> dict[str, Cell]:
+        """Sum up, and check the sum."""
+        self._share()
+        noisy = self._mask()
+        total = self._open()
+        if not np.array_equal(total, noisy):
+            raise AssertionError("the total is not the sum of what owners sent")
+        owners = len(self._agreed.owners)
+        return {
+            "K": owners,
+            "neighbours": self._neighbours or owners - 1,
+            "all s": sum(self._seconds.values()),
+            "curator s": self._seconds["curator"],
+            "owner ms": 1e3 * self._seconds["owners"] / owners,
+            "noise ms": 1e3 * self._noise_seconds(),
+            "owner KiB": self._bytes / 2**10,
+            "process MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
+        }
+
+    def _share(self) -> None:
+        for owner in self._owners:
+            with self._of("owners"):
+                advertisement = owner.advertise()
+            self._count(owner, ADVERTISEMENT, advertisement)
+            with self._of("curator"):
+                self._curator.advertised(advertisement)
+        with self._of("curator"):
+            self._curator.roster()
+        for owner in self._owners:
+            with self._of("curator"):
+                roster = self._curator.roster_of(owner.name)
+                known = self._curator.known_to(owner.name)
+            self._count(owner, ROSTER, roster)
+            with self._of("owners"):
+                sealed = owner.share(roster, {name: self._public[name] for name in known})
+            self._count(owner, SEALED, sealed)
+            with self._of("curator"):
+                self._curator.shared(sealed)
+
+    def _mask(self) -> np.ndarray:
+        """Mask what is not lost; returns the plain sum with noise."""
+        with self._of("curator"):
+            mail = self._curator.deliveries()
+        self._owners = [owner for owner in self._owners if owner.name not in self._lost]
+        plain = np.random.default_rng(0).integers(-_BOUND, _BOUND + 1, self._agreed.length)
+        noisy = np.zeros_like(plain)
+        for number, owner in enumerate(self._owners):
+            self._count(owner, DELIVERY, mail[owner.name])
+            drawn = simulated(number, owner.name, "noise").gaussian(LEAST_SHARE, len(plain))
+            noisy += plain + np.rint(drawn).astype(np.int64)
+            with self._of("owners"):
+                masked = owner.mask(mail[owner.name], plain, simulated(number, owner.name, "noise"))
+            self._bytes += masked.words.nbytes if owner is self._owners[0] else 0
+            with self._of("curator"):
+                self._curator.masked(masked)
+        return noisy
+
+    def _open(self) -> np.ndarray:
+        with self._of("curator"):
+            survivors = self._curator.survivors()
+        for owner in self._owners:
+            self._count(owner, SURVIVORS, survivors)
+            with self._of("owners"):
+                endorsement = owner.endorse(survivors)
+            self._count(owner, ENDORSEMENT, endorsement)
+            with self._of("curator"):
+                self._curator.endorsed(endorsement)
+        with self._of("curator"):
+            endorsements = self._curator.endorsements()
+        for owner in self._owners:
+            self._count(owner, ENDORSEMENTS, endorsements)
+            with self._of("owners"):
+                unmasking = owner.unmask(endorsements)
+            self._count(owner, UNMASKING, unmasking)
+            with self._of("curator"):
+                self._curator.unmasked(unmasking)
+        with self._of("curator"):
+            return self._curator.total().steps
+
+    def _count(self, owner: OwnerAggregator, codec: FieldCodec[Any, Any], message: object) -> None:
+        """Count the bytes of a message, if it is the first owner's."""
+        if owner is self._owners[0]:
+            self._bytes += codec.to_wire(message).ByteSize()
+
+    @contextlib.contextmanager
+    def _of(self, party: str) -> Iterator[None]:
+        began = time.process_time()
+        yield
+        self._seconds[party] += time.process_time() - began
+
+    def _noise_seconds(self) -> float:
+        began = time.process_time()
+        SecureNoise().gaussian(LEAST_SHARE, self._agreed.length)
+        return time.process_time() - began

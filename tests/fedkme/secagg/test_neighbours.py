@@ -1,0 +1,169 @@
+"""Issue 15, item 3: degree and threshold "with the proof of its parameters", chosen from n, D and T."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedkme.errors import ConfigError
+from fedkme.secagg import least_threshold, neighbours, sharing
+from fedkme.secagg.graph import Graph
+from fedkme.secagg.neighbours import is_connected, offsets, plan_neighbours
+from tests.fedkme.secagg.runs import parameters
+
+SIZES = [
+    (100, 5, 5),
+    (100, 0, 0),
+    (150, 30, 0),
+    (200, 20, 10),
+    (1000, 100, 50),
+    (1000, 0, 100),
+    (3000, 300, 0),
+]
+
+
+def tail(owners: int, marked: int, drawn: int, over: int) -> Fraction:
+    """P[HG > over]."""
+    ways = [
+        math.comb(marked, x) * math.comb(owners - marked, drawn - x)
+        for x in range(max(0, over + 1), drawn + 1)
+    ]
+    return Fraction(sum(ways), math.comb(owners, drawn))
+
+
+def matrix(owners: int, degree: int) -> NDArray[np.float64]:
+    found = np.zeros((owners, owners))
+    for place, each in itertools.product(range(owners), offsets(owners, degree)):
+        found[place, (place + each) % owners] = found[place, (place - each) % owners] = 1.0
+    return found
+
+
+@pytest.mark.parametrize(("owners", "dropouts", "colluders"), SIZES)
+def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: int, colluders: int) -> None:
+    plan = plan_neighbours(owners, dropouts, colluders)
+    assert plan is not None
+    k, t, tau = plan.degree, plan.threshold, plan.colluders
+    q, d = k + 1, k + 1 - t
+    around = owners * tail(owners - 1, colluders, k, tau) + tail(owners, colluders, q, tau)
+    assert around <= Fraction(1, 2**120)
+    assert not tau or owners * tail(owners - 1, colluders, k, tau - 1) * 2 > Fraction(1, 2**120)
+    lost = owners * tail(owners - 1, dropouts, k, d - 1) + tail(owners, dropouts, q, d)
+    assert not dropouts or lost <= Fraction(1, 2**40)
+    assert 2 * t > q + tau
+    assert owners > 2 * dropouts + colluders
+    if owners > 1000:
+        return
+    # Condition 4 once more, over all sizes of sets and numbers of survivors, by eigenvalues of the matrix.
+    values = np.linalg.eigvalsh(matrix(owners, k))[:-1]
+    above, largest, least = values.max(), np.abs(values).max(), t - 1 - tau
+    for left in range(owners - dropouts - colluders, owners + 1):
+        sizes = np.arange(1, left // 2 + 1)
+        dense = least <= k * sizes / owners + above * (1 - sizes / owners)
+        pairs = sizes * (left - sizes)
+        apart = pairs / (owners * (owners - left) + pairs) <= (largest / k) ** 2
+        assert not np.any(dense & apart)
+
+
+def test_the_degree_is_small_and_no_smaller_one_holds() -> None:
+    assert plan_neighbours(1000, 100, 50).degree < 160  # type: ignore[union-attr]
+    assert plan_neighbours(1000, 100, 0).degree < 80  # type: ignore[union-attr]
+    found = plan_neighbours(10_000, 1000, 500)
+    assert found is not None
+    assert found.degree < 220
+    for degree in range(4, 64, 2):
+        better = neighbours._plan(200, 20, 10, degree)
+        assert (better is None) == (degree < plan_neighbours(200, 20, 10).degree)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("owners", "dropouts", "colluders"), [(99, 0, 0), (100, 45, 10), (120, 40, 30)])
+def test_all_share_with_all_where_a_graph_saves_nothing(owners: int, dropouts: int, colluders: int) -> None:
+    assert sharing(owners, dropouts, colluders) == (0, least_threshold(owners, colluders))
+
+
+def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Planted fault: Harary's graph, which Bell et al. take where the curator does what it should.
+    owners, degree = 1000, 60
+    least, honest = 30, 900
+    assert is_connected(owners, degree, least, honest)
+    monkeypatch.setattr(neighbours, "offsets", lambda owners, degree: tuple(range(1, degree // 2 + 1)))
+    assert not is_connected(owners, degree, least, honest)
+    # And it is cut: 30 owners at 0 and 30 at 500 leave two parts whose members keep 30 neighbours or more.
+    left = [place for place in range(owners) if place % 500 >= degree // 2]
+    reached, ahead = {left[0]}, [left[0]]
+    while ahead:
+        place = ahead.pop()
+        for step in (*range(-30, 0), *range(1, 31)):
+            other = (place + step) % owners
+            if other % 500 >= 30 and other not in reached:
+                reached.add(other)
+                ahead.append(other)
+    assert len(reached) == len(left) / 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_choice_of_lost_owners_that_was_tried_cuts_the_graph(seed: int) -> None:
+    # Attack: around a few places all neighbours but the least that owners demand are lost, then any others.
+    owners, dropouts = 300, 30
+    plan = plan_neighbours(owners, dropouts, 0)
+    assert plan is not None
+    joined = matrix(owners, plan.degree) > 0
+    rng = np.random.default_rng(seed)
+    left = np.ones(owners, dtype=bool)
+    for place in rng.permutation(owners):
+        around = np.flatnonzero(joined[place] & left)
+        spare = min(len(around) - (plan.threshold - 1), dropouts - int((~left).sum()))
+        left[rng.permutation(around)[: max(0, spare)]] = False
+    assert (~left).sum() == dropouts
+    demanded = left & (joined[:, left].sum(axis=1) >= plan.threshold - 1)
+    reached = np.zeros(owners, dtype=bool)
+    reached[np.flatnonzero(demanded)[0]] = True
+    for _ in range(owners):
+        reached |= left & joined[:, reached].any(axis=1)
+    assert reached[demanded].all()
+
+
+def test_parameters_take_no_other_degree_or_threshold_than_the_plan() -> None:
+    degree, threshold = sharing(100, 5, 5)
+    for other in ((degree - 2, threshold), (degree, threshold - 1), (degree + 2, threshold)):
+        with pytest.raises(ConfigError, match="which this release does not plan for 100 owners"):
+            parameters(100, 5, 5, neighbours=other[0], threshold=other[1])
+    with pytest.raises(ConfigError, match="it must exceed"):  # what an older owner says, who knows no degree
+        parameters(100, 5, 5, threshold=threshold)
+
+
+def test_parameters_without_neighbours_have_the_context_that_they_had() -> None:
+    # Of the release before there were neighbours; signatures and keys are bound to it.
+    assert parameters(100, 5, 5).context.hex().startswith("68fd8a9033c9ad97bf759fea00ed98e7")
+
+
+def test_the_order_is_that_of_hashes_under_the_root_and_circles_are_regular() -> None:
+    degree, threshold = sharing(100, 5, 5)
+    agreed = parameters(100, 5, 5, neighbours=degree, threshold=threshold)
+    graph, other = Graph(agreed, b"root"), Graph(agreed, b"another")
+    circles = {name: set(graph.circle(name)) for name in agreed.owners}
+    assert {len(circle) for circle in circles.values()} == {degree + 1}
+    assert all((a in circles[b]) == (b in circles[a]) for a, b in itertools.combinations(agreed.owners, 2))
+    assert len(graph.committee) == degree + 1
+    shared = [len(circles[name] & set(other.circle(name))) for name in agreed.owners]
+    assert max(shared) < degree / 1.5
+    framed = b"".join(len(p).to_bytes(8, "big") + p for p in (b"fedkme secagg order", b"root", b"o007"))
+    draws = {name: hashlib.sha256(framed[:-4] + name.encode()).digest() for name in agreed.owners}
+    assert list(graph._order) == sorted(agreed.owners, key=draws.__getitem__)
+
+
+def test_the_fewest_of_a_circle_are_counted() -> None:
+    degree, threshold = sharing(100, 5, 5)
+    graph = Graph(parameters(100, 5, 5, neighbours=degree, threshold=threshold), b"root")
+    names = graph._owners
+    for gone in (set(names[3:8]), set(graph.circle(names[0])) - {names[0]}):
+        left = [name for name in names if name not in gone]
+        assert graph.fewest(left) == min(len(set(graph.circle(name)) & set(left)) for name in left)
+    assert graph.fewest(left) == 1
