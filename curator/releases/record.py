@@ -28,11 +28,19 @@ class ReleaseRecord:
     remedy: str = ""
     owner_rows: dict[str, int] = field(default_factory=dict)
     """Rows of each owner that takes part (m_j, public)."""
+    secure: bool = False
+    """Protection of sums by secure aggregation."""
     rows: int = 0
     """Rows that were made."""
     files: tuple[str, ...] = ()
     """Names of what was made, without the record itself."""
     faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def one_owner_moves(self) -> int:
+        """Rows' worth by which a lie of one owner can move a sum, but for noise (docs/threat-model.md)."""
+        rows = self.owner_rows.values()
+        return sum(rows) if self.secure else max(rows, default=0)
 
     def stop(self, error: FedkmeError, status: Literal["failed", "cancelled"] = "failed") -> None:
         """End the run without a result."""
@@ -84,6 +92,7 @@ def write_release(
         "rows": record.rows,
         "files": list(record.files),
         "owner_rows": record.owner_rows,
+        "one_owner_moves": record.one_owner_moves,
         "faults": [
             {"round": f.round, "owner": f.owner, "code": f.code, "line": f.line} for f in record.faults
         ],

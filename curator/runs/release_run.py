@@ -40,7 +40,7 @@ class ReleaseRun:
     rounds = 0
 
     def __init__(self, context: RunContext, run: Run) -> None:
-        self.record = ReleaseRecord()
+        self.record = ReleaseRecord(secure=security_of(context) is not None)
         self.sessions: list[SumSession] = []
         self.quorum = context.settings.release.quorum
         self._context = context

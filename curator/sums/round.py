@@ -238,6 +238,7 @@ class SumRound:
         await self._phase(number, unmask, survivors.owners)
         found = await beside(aggregator.total)  # seconds, for a hundred owners
         total = self._total(found.owners, found.steps)
+        vector.check_total(total.steps, total.rows, parameters.noise_tail)
         # Every survivor's share is in it, also those that the plan does not count on.
         deviation = plan.share * math.sqrt(len(total.owners))
         return dataclasses.replace(total, deviation=deviation, event=plan.event)

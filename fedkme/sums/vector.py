@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError, DataError, SecureAggregationError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import L2_STEP, marginal_cells, marginal_counts
 from fedkme.features.maps import EmbeddingMap
@@ -136,25 +136,55 @@ class SumVector:
         return max(self._bounds(rows))
 
     def check(self, vector: IntArray, rows: int) -> None:
-        """Refuse what no owner of m_j rows can have.
+        """Refuse what no owner of m_j rows can have: a liar moves a total by what m_j rows can, and no more.
 
         Raises:
-            DataError: another shape, an entry over its block's bound, or counts of more rows or below 0.
+            DataError: another shape, an entry over its block's bound, or counts of other rows or below 0.
         """
         if vector.shape != (self.length,) or vector.dtype != np.int64:
             raise DataError(
                 f"an owner's vector has shape {vector.shape} and not ({self.length},)",
                 "Compare feature maps and schema of the parties.",
             )
-        start = 0
-        for size, bound in zip(self._sizes, self._bounds(rows), strict=True):
-            block = vector[start : start + size]
-            start += size
+        if (wrong := self._misfit(vector, rows, 0)) is not None:
+            raise DataError(f"an owner's vector {wrong} than it has", "Ask its owner to update.")
+
+    def check_total(self, total: IntArray, rows: int, noise: int) -> None:
+        """Refuse a total with noise that no N rows have: a liar moves it by what N rows can, and the noise.
+
+        Right totals are refused with probability 2^-39: the sum of a table of c cells is held to sqrt(c)
+        bounds of the noise, which it exceeds as seldom as one cell exceeds one.
+
+        Args:
+            total: (length,) int64.
+            rows: N.
+            noise: bound on every coordinate's, exceeded with probability 2^-40 (Parameters.noise_tail).
+
+        Raises:
+            SecureAggregationError: see `check`.
+        """
+        if (wrong := self._misfit(total, rows, noise)) is not None:
+            raise SecureAggregationError(
+                f"a total {wrong} than its owners have", "An owner sent what it should not; the sum is void."
+            )
+
+    def _misfit(self, vector: IntArray, rows: int, noise: int) -> str | None:
+        """Reason why a vector is of other rows; None if it may be of these."""
+        ends = np.cumsum(self._sizes)
+        counted = [self._of_counts] * (len(ends) - 1) + [self._of_counts or self.query.counts]
+        for end, size, bound, weight, counts in zip(
+            ends, self._sizes, self._bounds(rows), self.weights, counted, strict=True
+        ):
+            block = vector[end - size : end]
             # In Python's integers: the least int64 has no absolute value among them.
-            if int(block.max()) > bound or int(block.min()) < -bound:
-                raise DataError("an owner's vector is longer than its rows allow", "Ask its owner to update.")
-        if self.query.counts and (block.min() < 0 or sum(block.tolist()) > rows * self.weights[-1]):
-            raise DataError("an owner counts other rows than it has", "Ask its owner to update.")
+            if int(block.max()) > bound + noise or int(block.min()) < -bound - noise:
+                return "is of more rows"
+            if not counts:
+                continue
+            off = abs(sum(block.tolist()) - rows * weight)
+            if int(block.min()) < -noise or off > math.isqrt(size) * noise + noise * (noise > 0):
+                return "counts other rows"
+        return None
 
     def _bounds(self, rows: int) -> list[int]:
         if self._projection is not None:

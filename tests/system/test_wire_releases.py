@@ -76,6 +76,7 @@ async def test_owners_may_be_lost_up_to_the_stated_number(
     record = read_json(at.run() / "record.json")
     inside = ["owner-1", "owner-3"] if phase != "unmask" else list(OWNERS)
     assert list(record["owner_rows"]) == inside
+    assert record["one_owner_moves"] == ROWS * len(inside)  # under masks the total alone is checked
     assert [fault["owner"] for fault in record["faults"]] == ["owner-2"]
     kept = from_bytes(files(tmp_path / "consumer")["release.npz"])
     assert (kept.owners, kept.rows) == (len(inside), ROWS * len(inside))
@@ -113,7 +114,9 @@ async def test_a_trusted_curator_goes_on_without_an_owner_that_is_lost(
                 await asking
         else:
             await asking
-            assert list(read_json(at.run() / "record.json")["owner_rows"]) == ["owner-1", "owner-3"]
+            record = read_json(at.run() / "record.json")
+            assert list(record["owner_rows"]) == ["owner-1", "owner-3"]
+            assert record["one_owner_moves"] == ROWS
     assert read_json(at.run() / "record.json")["code"] == (21 if quorum == 3 else 0)
     assert not faults(tmp_path)
 

@@ -10,14 +10,16 @@ import pytest
 from curator.releases.marginals.budget import measurement_cost
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, SecureAggregationError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import marginal_counts
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
+from fedkme.secagg import KeyBinding, Parameters
 from fedkme.sums.values import Marginals, SumQuery
-from fedkme.sums.vector import SumVector
+from fedkme.sums.vector import IntArray, SumVector
+from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
 from tests.curator.sums.fake_owners import SCHEMA, At, FakeOwner, dealt, table
 
@@ -119,3 +121,62 @@ def test_replacing_a_row_moves_weighted_marginals_by_no_more_than_the_diameter()
         moved.append(float(np.linalg.norm((after - before).astype(np.float64))))
     assert max(moved) <= vector.diameter
     assert max(moved) > 0.999 * vector.diameter
+
+
+@pytest.mark.parametrize(("cell", "by"), [(0, 1), (0, -1), (-1, -10_000)])
+async def test_a_table_of_counts_of_other_rows_than_an_owner_has_puts_it_out(cell: int, by: int) -> None:
+    # Issue 15, item 3: "a range check that a lying owner cannot pass by more than a stated factor". In the
+    # clear the factor is 1: its tables are those of m_j rows.
+    def lies(counts: IntArray) -> IntArray:
+        counts[cell] += by
+        return counts
+
+    everybody = owners(3)
+    everybody[1].changes["embed"] = lies
+    at = At(everybody)
+    await at.pool.invite()
+    await at.pool.marginals(MARGINALS, None)
+    assert [fault.owner for fault in at.faults] == ["owner-001"]
+    assert "owner-000" in at.pool.contributions
+
+
+@pytest.mark.parametrize(("moved", "fits"), [(0.9, True), (2.1, False)])
+def test_a_liar_moves_a_cell_of_a_noisy_total_by_all_rows_and_the_noise_at_most(
+    moved: float, fits: bool
+) -> None:
+    # The stated bound under masks: N rows and twice the bound of the noise, and the table still adds up.
+    vector = SumVector(SumQuery((), Layout(), marginals=Marginals(4, ((0,),)), weights=(2**20,)), SCHEMA)
+    noise, rows = 3 * 2**20, 300
+    total = vector.of(table(rows)) + np.random.default_rng(0).integers(-noise // 4, noise // 4, vector.length)
+    vector.check_total(total, rows, noise)
+    total[0] -= round(moved * noise) + int(total[0])
+    total[1] += vector.of(table(rows))[0]
+    if fits:
+        vector.check_total(total, rows, noise)
+        return
+    with pytest.raises(SecureAggregationError, match="counts other rows than its owners have"):
+        vector.check_total(total, rows, noise)
+
+
+class _Invented(SumVector):
+    """Counts with rows that an owner has not, within the bound of all owners."""
+
+    def of(self, table: Table, owner: str = "") -> IntArray:
+        found = super().of(table, owner)
+        found[:] = self.bound(len(table))
+        return found
+
+
+class _Inventor(FakeOwner):
+    async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+        said = await super().propose(number, parameters, query)
+        self.vector = _Invented(query, SCHEMA)
+        return said
+
+
+async def test_an_owner_that_invents_rows_under_masks_voids_the_sum() -> None:
+    part = dealt(table(300), 6)[5]
+    at = At([*owners(6)[:5], _Inventor("owner-005", part)], SHARED)
+    await at.pool.invite()
+    with pytest.raises(SecureAggregationError, match="a total counts other rows than its owners have"):
+        await at.pool.marginals(MARGINALS, [0.5, 0.5, 0.5])
