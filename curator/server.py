@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 
 from curator.access.certificates import CertificateCheck
-from curator.access.names import NameRegister
 from curator.consumers.admission import ConsumerAdmission
-from curator.consumers.release_service import ReleaseService
-from curator.consumers.summary_service import SummaryService
 from curator.health import add_health
 from curator.owners.members import Members
-from curator.owners.owner_service import OwnerService
+from curator.party import CuratorParty
 from curator.runs.context import RecordFolder, RunContext
-from curator.runs.lifecycle import Lifecycle
-from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
 from fedkme.durable import make_folder, replace
@@ -41,7 +36,6 @@ from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import renewing_server_credentials
-from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grpc
 
 if TYPE_CHECKING:
     from curator.metrics import CuratorMetrics  # imported only where figures are asked for
@@ -81,7 +75,6 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         if settings.page is not None:
             say, watch = _watched(settings, kept, say)
         schema = load_schema(settings.schema_file)
-        names = NameRegister(settings.owners, settings.consumers)
         members = Members(
             settings.owners,
             settings.progress_s,
@@ -103,55 +96,40 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             lambda: None if identity is None else identity.identity,
             counters,
         )
-        lifecycle = Lifecycle(context)
-        runs = RunQueue(kept, lifecycle.carry_out, settings.runs_at_once)
-        if counters is not None:
-            counters.watch(members, runs)
-        if watch is not None:
-            open_now.enter_context(_page(settings, watch, members, reporter))
-        for run in runs.left_open():
-            members.enlist(run.name, run.document.owners)
         admission = CertificateCheck(
             settings.revoked, b"" if identity is None else identity.identity.authority, say
         )
-        calls = ConsumerAdmission(settings, runs, names, say, admission)
-        agreement = lifecycle.cells.agreement
-        agreed_on = agreement.take_up(runs.waiting())
-        preparation = Preparation(lifecycle, runs)
-        service = SummaryService(context, preparation, runs, calls)
-        release_service = ReleaseService(context, preparation, runs, calls)
-        registry = OwnerService(members, names, settings.connect_s, admission, say, lifecycle.heads.admit)
+        party = CuratorParty(context, members, admission)
+        if counters is not None:
+            counters.watch(members, party.runs)
+        if watch is not None:
+            open_now.enter_context(_page(settings, watch, members, reporter))
         server = grpc.aio.server(options=SERVER_OPTIONS)
-        owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
-        summaries_pb2_grpc.add_SummariesServicer_to_server(service, server)
-        releases_pb2_grpc.add_ReleasesServicer_to_server(release_service, server)
+        party.serve_on(server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
         health = await add_health(server, reflection, admission)
         port = _listen(server, settings, identity, reporter)
         await server.start()
-        runs.start()
         archiver = Archiver(partial(archive_finished, kept, shortened), reporter.say)
+        party.start()
         archiver.begin(kept)
-        runs.closed = archiver.go_on
-        agreement.resume(agreed_on)
+        party.runs.closed = archiver.go_on
         await health.serving(True)
         reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
         reporter.on_reload = admission.recheck
         reporter.ready()
         try:
-            if await _told_to_stop(calls, reporter):
+            if await _told_to_stop(party.calls, reporter):
                 await health.serving(False)
-                await _drain(calls, runs, settings.drain_s, reporter)
-                await runs.suspend()
-                await agreement.suspend()
+                await _drain(party.calls, party.runs, settings.drain_s, reporter)
+                await party.suspend()
                 await server.stop(None)
             else:
                 await health.serving(False)
                 await members.end()
                 await server.stop(GRACE_S)
         except asyncio.CancelledError:  # told to stop at once: runs are left open, and owners come back
-            await runs.suspend()
-            await agreement.suspend()
+            await party.suspend()
             await server.stop(None)
         finally:
             _export(store, settings.directory / "ledger.jsonl")

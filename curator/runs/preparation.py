@@ -139,7 +139,6 @@ class Preparation:
         self._check_release(request)  # again: time has passed
         run = self._runs.ask(self._next_name(), RunDocument(replace(request, settings=settings)))
         self._warn_of_persons(run.name, settings_from_json(settings).group)
-        self._runs.enqueue(run)
         self._context.say("queued", run=run.name, round=0, consumer=run.consumer)
         return run
 

@@ -136,7 +136,8 @@ class RunQueue:
         for status in OPEN:
             for row in store.runs(status):
                 document = self._with_rows(row.run, RunDocument.from_bytes(row.document))
-                run = Run(row.run, document, "asked" if status == "asked" else "queued", row.opened)
+                waits = status == "asked" and not isinstance(document.request, ReleaseRequest)
+                run = Run(row.run, document, "asked" if waits else "queued", row.opened)
                 self._open[run.name] = run
         if store.get(_INDEXED) is None:
             self._index_requests()
@@ -163,7 +164,8 @@ class RunQueue:
             run.task = asyncio.create_task(self._carry_out(run))
 
     def ask(self, name: str, document: RunDocument) -> Run:
-        """Open a run that still waits for g~."""
+        """Open a run: of a summary, which waits for g~, or of a release, which is in the queue at once."""
+        status: Status = "queued" if isinstance(document.request, ReleaseRequest) else "asked"
         asked = [
             run for run in self._open.values() if run.status == "asked" and run.consumer == document.consumer
         ]
@@ -172,12 +174,15 @@ class RunQueue:
         with self._store.transaction():
             self._store.put(_OPENED, b"%d" % (_opened_before(self._store) + 1))
             self._store.open_run(name, document.consumer, document.to_bytes())
-            self._store.update_run(name, status="asked")
+            self._store.update_run(name, status=status)
             self._note_request(name, document)
             self._store.put(_BEFORE + name, b"%d" % last_seq(self._store))
         row = self._store.run(name)
         assert row is not None, "it was opened above"
-        run = self._open[name] = Run(name, document, "asked", row.opened)
+        run = self._open[name] = Run(name, document, status, row.opened)
+        if status == "queued":
+            self._queue.append(run)
+            self.start()
         return run
 
     def enqueue(self, run: Run) -> None:
@@ -292,13 +297,13 @@ class RunQueue:
 
     def close(self, run: Run, status: Status) -> None:
         """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
-        run.document = replace(run.document, offer=None)
+        document = replace(run.document, offer=None)
         with self._store.transaction():
-            self._store.update_run(run.name, status=status, document=run.document.to_bytes(), ended=True)
+            self._store.update_run(run.name, status=status, document=document.to_bytes(), ended=True)
             self._store.forget_entries(run.name)
             self._store.delete(_ROWS + run.name)
             self._store.delete(_BEFORE + run.name)
-        run.status = status
+        run.document, run.status = document, status  # now: where that fails, the run goes on with its offer
         self._open.pop(run.name, None)
         run.finish()
         self.closed()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.cells.disclosures import sketch_of
-from fedkme.errors import OwnerLostError
+from fedkme.errors import OwnerLostError, SealedBoxError
 from fedkme.privacy.events import CONSUMER, Disclosure
 from fedkme.store.reading import open_runs
 
@@ -22,11 +22,13 @@ class Ends:
         stayed: owners that were in a run to its end, by run.
         lost: owners that a run lost, by run, with the round in which it did.
         under_way: runs that are open.
+        searched: whether the records of all runs were looked for.
     """
 
     stayed: Mapping[str, Set[str]]
     lost: Mapping[str, Mapping[str, int]]
     under_way: Set[str]
+    searched: bool = False
 
     @staticmethod
     def of(ledger: Path, directory: Path | None = None) -> Ends:
@@ -37,6 +39,7 @@ class Ends:
             {str(record["run"]): frozenset(record.get("closings", ())) for record in records},
             {str(record["run"]): _lost(record) for record in records},
             {*names, *map(sketch_of, names)},
+            directory is not None,
         )
 
     @property
@@ -47,7 +50,9 @@ class Ends:
     def explains(self, party: str, about: Disclosure) -> bool:
         """Check whether what a party wrote may be on its way to the curator, or was lost with the party."""
         lost = self.lost.get(about.run, {}).get(party)
-        return about.run in self.under_way or (lost is not None and about.round >= lost)
+        run, _, part = about.run.partition("/")
+        unbegun = bool(part) and self.searched and run not in self.lost  # its plan came to nothing
+        return about.run in self.under_way or unbegun or (lost is not None and about.round >= lost)
 
 
 def consumer_of(directory: Path) -> str:
@@ -74,8 +79,10 @@ def _records(directory: Path) -> list[Mapping[str, Any]]:
 
 
 def _lost(record: Mapping[str, Any]) -> dict[str, int]:
-    """Owners of which the curator heard no more, each with the round from which on."""
+    """Owners of which the curator heard no more, each with the round from which on.
+
+    One that came back without the keys of its sealed rows had died; what it wrote may never have left.
+    """
     faults = record.get("faults", ())
-    return {
-        str(fault["owner"]): int(fault["round"]) for fault in faults if fault["code"] == OwnerLostError.code
-    }
+    died = (OwnerLostError.code, SealedBoxError.code)
+    return {str(fault["owner"]): int(fault["round"]) for fault in faults if fault["code"] in died}

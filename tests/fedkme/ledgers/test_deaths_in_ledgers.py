@@ -77,8 +77,9 @@ def test_a_lie_is_a_fault(tmp_path: Path, lie: str) -> None:
     assert compared(tmp_path).fault
 
 
-def test_an_owner_that_was_lost_may_have_written_what_never_came(tmp_path: Path) -> None:
-    record(tmp_path, (3, "north", 23))
+@pytest.mark.parametrize("code", [23, 59], ids=["lost", "back without the keys of its rows"])
+def test_an_owner_that_died_may_have_written_what_never_came(tmp_path: Path, code: int) -> None:
+    record(tmp_path, (3, "north", code))
     write(tmp_path, CERTAIN, LINES)
     assert (compared(tmp_path).fault, compared(tmp_path).note[:5]) == ("", "1 of ")
 
