@@ -13,6 +13,7 @@ from consumer.results import CSV
 from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, epilog, print_json
 from sim.arguments import ScenarioName
+from sim.chaos.cli import chaos, schedule
 from sim.sweep.cli import sweep_command
 
 app = typer.Typer(
@@ -94,6 +95,20 @@ app.command(
         json="an object: table, page, runs (rows of the table)",
     ),
 )(sweep_command)
+
+
+app.command(
+    "chaos",
+    epilog=epilog(
+        "fedkme sim chaos",
+        "fedkme sim chaos --schedules 10000 --jobs 2",
+        json="an object: schedules, cpu_s, faults (counts by kind), failures (schedule, shortest, found)",
+    ),
+)(chaos)
+app.command(
+    "schedule",
+    epilog=epilog("fedkme sim schedule 14", json="an object: world, story (seconds, party, words), found"),
+)(schedule)
 
 
 REPRODUCE = epilog(

@@ -200,6 +200,14 @@ class MemoryStore:
         with self._lock:
             self._closed = True
 
+    def copy(self) -> MemoryStore:
+        """Make another store of what this one holds, also inside of a transaction, as a backup does."""
+        other = MemoryStore(self._name, clock=self._clock)
+        with self._lock:
+            other._runs, other._facts, other._lines = dict(self._runs), dict(self._facts), list(self._lines)
+            other._journals = {run: list(journal) for run, journal in self._journals.items()}
+        return other
+
     def _open(self) -> AbstractContextManager[Any]:
         """Refuse a closed store; another thread's transaction is waited for inside."""
         self._check_open()

@@ -55,7 +55,7 @@ class World:
 def make_world(seed: int, times: int = 1) -> World:
     """Rows of a market; every number follows from the seed. Owners have `times` as many as usual."""
     random = np.random.default_rng([seed, zlib.crc32(b"world")])
-    owners = {name: _table(random, times * size) for name, size in zip(OWNERS, _SIZES, strict=True)}
+    owners = {name: random_table(random, times * size) for name, size in zip(OWNERS, _SIZES, strict=True)}
     held = owners[HOLDER]
     values, labels = held.values.copy(), _labels(held)
     labels[labels == 2] = 0
@@ -66,8 +66,8 @@ def make_world(seed: int, times: int = 1) -> World:
     values[6] = owners["south"].values[0]  # two owners bid the same
     labels[6] = _labels(owners["south"])[0]
     owners[HOLDER] = Table(values, labels)
-    validation = _table(random, _VALIDATION)
-    return World(owners, validation, _table(random, _SEEDS))
+    validation = random_table(random, _VALIDATION)
+    return World(owners, validation, random_table(random, _SEEDS))
 
 
 def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int = 0) -> World:
@@ -101,7 +101,7 @@ def _replaced(table: Table, kind: Kind, random: np.random.Generator, decider: in
         case "winner":  # one more that is as good
             new, label = values[decider], None if labels is None else int(labels[decider])
         case "random":
-            drawn = _table(random, 1)
+            drawn = random_table(random, 1)
             new, label = drawn.values[0], int(_labels(drawn)[0])
         case "empty cell":
             new, label = values[0], None if labels is None else int(labels[place])
@@ -114,7 +114,8 @@ def _replaced(table: Table, kind: Kind, random: np.random.Generator, decider: in
     return Table(values, labels)
 
 
-def _table(random: np.random.Generator, rows: int) -> Table:
+def random_table(random: np.random.Generator, rows: int) -> Table:
+    """Draw rows, of which up to three are in corners of the domain, of the first two classes."""
     values = np.column_stack(
         [100.0 * random.random(rows), random.uniform(-1.0, 1.0, (rows, 2)), random.integers(0, 3, rows)]
     )

@@ -39,6 +39,8 @@ from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
 from owner.sums.handler import SumHandler
 from owner.sums.responder import SumResponder
+from sim.chaos.clock import run_virtual
+from sim.chaos.parties import compute
 from tests.curator.sums.fake_owners import (
     BY_CLASS,
     FOURIER,
@@ -49,7 +51,6 @@ from tests.curator.sums.fake_owners import (
     shares,
     table,
 )
-from tests.faults.virtual import run_virtual
 from tests.silence import Silence
 
 LONG = SumQuery((FourierMapSpec(dimension=50_000, gamma=1.0, seed=0),), BY_CLASS)
@@ -349,6 +350,6 @@ def test_a_part_of_a_vector_is_progress() -> None:
             connection.deliver(wire, part)
         return len(await asking)
 
-    assert run_virtual(slowly(4)) == 4 * PART
+    assert run_virtual(lambda: slowly(4), compute) == 4 * PART
     with pytest.raises(OwnerLostError, match="no answer within"):
-        run_virtual(slowly(3))
+        run_virtual(lambda: slowly(3), compute)

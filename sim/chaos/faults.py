@@ -1,0 +1,104 @@
+"""Faults as values, and the schedule that a seed draws."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Gentle = Literal["kill", "stop", "full", "doubt", "file", "cut", "hold", "twice", "slow", "clock"]
+Harsh = Literal["away", "restore", "flip", "lie"]
+Kind = Gentle | Harsh
+
+GENTLE: tuple[Kind, ...] = get_args(Gentle)
+"""Faults after which a run ends as the undisturbed one, bit by bit."""
+KINDS: tuple[Kind, ...] = (*GENTLE, *get_args(Harsh))
+WORDS: Mapping[Kind, str] = {
+    "kill": "is killed",
+    "stop": "is told to stop, and started again",
+    "full": "has a full disk at a commit",
+    "doubt": "has a commit of which the disk does not say whether it is there",
+    "file": "has a system call of a result's files fail",
+    "cut": "loses its connections",
+    "hold": "hears nothing, or is not heard, for a while",
+    "twice": "sends or gets a message twice",
+    "slow": "computes slowly",
+    "clock": "has its clock set",
+    "away": "is dead for longer than runs wait",
+    "restore": "dies, and its store is put back from a backup",
+    "flip": "dies, and a line of its ledger is another",
+    "lie": "answers with a lie",
+}
+"""Words for what happens to a party."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InjectedFault:
+    """Fault of a party, or of what it stands on, once.
+
+    Attributes:
+        party: its name.
+        step: of the party, over its lives: a message that it sends, a commit, a record.
+        kind: what happens.
+        amount: awaits until a death, messages, seconds, commits that are lost, or which lie.
+    """
+
+    party: str
+    step: int
+    kind: Kind
+    amount: int = 0
+
+    @property
+    def line(self) -> str:
+        """Line for people."""
+        return f"{self.party} {WORDS[self.kind]} (step {self.step}, {self.amount})"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSchedule:
+    """Faults of a world.
+
+    Attributes:
+        seed: of delays, pauses and order; it also chose the faults, until they were shrunk.
+        world: number of the world in the menu.
+        faults: in order.
+    """
+
+    seed: int
+    world: int
+    faults: tuple[InjectedFault, ...] = field(default=())
+
+    @property
+    def gentle(self) -> bool:
+        """Check whether the end must be that of the quiet run."""
+        return all(fault.kind in GENTLE for fault in self.faults)
+
+
+MOST = 6
+"""Faults of a schedule at most."""
+
+
+def draw(seed: int, world: int, steps: Mapping[str, int], owners: Sequence[str]) -> FaultSchedule:
+    """Draw the faults of a seed.
+
+    Args:
+        seed: decides.
+        world: its number.
+        steps: of each party in the quiet run.
+        owners: who may lie.
+    """
+    chance = random.Random(f"faults {seed}")
+    parties = sorted(steps)
+    # one party in four is the curator, whose steps are the most
+    weights = [len(parties) if name == "curator" else 3 for name in parties]
+    harsh = chance.random() < 0.3
+    found = []
+    for number in range(chance.randint(1, MOST)):
+        party = chance.choices(parties, weights)[0]
+        kind = chance.choice(KINDS[len(GENTLE) :] if harsh and not number else GENTLE)
+        if kind == "lie":
+            party = chance.choice(list(owners))
+        step = chance.randint(1, max(2, round(1.2 * steps[party])))
+        found.append(InjectedFault(party, step, kind, chance.randrange(1, 60)))
+    return FaultSchedule(seed, world, tuple(sorted(found)))

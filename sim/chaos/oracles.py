@@ -1,0 +1,115 @@
+"""Oracles: conditions that hold at the end of every schedule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fedkme.privacy.ledger import disclosures_in
+from sim.chaos.faults import GENTLE, InjectedFault
+from sim.chaos.simulation import PlayedSchedule, quiet
+from sim.chaos.worlds import SimulatedWorld, menu
+
+_OVER = ("complete", "stopped", "cancelled", "failed")
+_DISTRUSTED = ("lie", "restore", "flip")
+
+
+def judge(outcome: PlayedSchedule) -> list[str]:
+    """Find what must not be, a line each, the oracle's name first; empty where all is well."""
+    world, undisturbed = menu()[outcome.schedule.world], quiet(outcome.schedule.world)
+    found = list(outcome.faults)
+    if any(line.startswith("stuck") for line in found):
+        return found
+    found += _ended(outcome, world)
+    found += _reconciled(outcome, world)
+    found += _once(outcome, undisturbed)
+    found += _refused(outcome, world)
+    if world.repeatable and all(_leaves_bits(fault, world) for fault in outcome.happened):
+        found += _same(outcome, undisturbed)
+    return found
+
+
+def _leaves_bits(fault: InjectedFault, world: SimulatedWorld) -> bool:
+    """Check whether a fault must not change anything.
+
+    An owner that cannot write leaves the run, and so does one whose process had the keys of sealed rows.
+    """
+    leaving = ("full", "doubt", "kill", "stop") if world.sealed else ("full", "doubt")
+    return fault.kind in GENTLE and not (fault.kind in leaving and fault.party in world.owners)
+
+
+def _distrusted(outcome: PlayedSchedule) -> set[str]:
+    """Parties that lied, or whose store is not what they wrote."""
+    return {fault.party for fault in outcome.happened if fault.kind in _DISTRUSTED}
+
+
+def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
+    """Check that every consumer has something, and no run is left open; who is honest and alive finishes."""
+    for name in world.consumers if "curator" not in _distrusted(outcome) else ():
+        if name not in outcome.results and name not in _distrusted(outcome):
+            yield f"ended: {name} has neither a result nor an error"
+    for run, status in outcome.statuses.items():
+        if status not in (*_OVER, "asked") and "curator" not in _distrusted(outcome):
+            yield f"ended: {run} is {status}"
+    harsh = {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
+    if harsh <= set(world.owners) and not world.secure and len(world.owners) > len(harsh) + 1:
+        for run, status in outcome.statuses.items():
+            if status == "failed":
+                yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
+
+
+def _reconciled(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
+    """Check that both sides of each exchange wrote the same.
+
+    Of an owner whose disk kept what it had refused, or that was started again within a masked sum, the
+    record says no more than that it left, so that `audit verify` names what never came.
+    """
+    bad = _distrusted(outcome)
+    unclear = ("doubt", "kill", "stop") if world.secure else ("doubt",)
+    bad |= {fault.party for fault in outcome.happened if fault.kind in unclear} & set(world.owners)
+    for party, fault in outcome.unreconciled:
+        if party not in bad and "curator" not in bad:
+            yield f"reconciled: {party}: {fault}"
+
+
+def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
+    """Find what is charged twice: a line that stands more often than where nothing failed.
+
+    Where an owner leaves, others may be asked the same again, of which some lines say it in the same words.
+    """
+    left = any(fault.party not in ("curator", *outcome.results) for fault in outcome.happened)
+    for party, lines in outcome.ledgers.items():
+        if party in _distrusted(outcome):
+            continue
+        most = max(Counter(disclosures_in(undisturbed.ledgers[party])).values(), default=1)
+        for about, count in Counter(disclosures_in(lines)).items():
+            if count > most and not (left and about.nonce == "counts"):
+                yield f"once: {party} wrote {count} times: {about}"
+        if party.startswith("consumer") and len(lines) > len(undisturbed.ledgers[party]):
+            yield f"once: {party} paid {len(lines)} lines in place of {len(undisturbed.ledgers[party])}"
+
+
+def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
+    """Check that budgets hold: an owner whose budget is too small lets nothing out, whatever happens."""
+    for party in set(world.case.policies) & set(world.owners) - _distrusted(outcome):
+        about = [each for each in disclosures_in(outcome.ledgers[party]) if each.protected == party]
+        if about and not quiet(outcome.schedule.world).ledgers[party]:
+            yield f"refused: {party} disclosed {about[0]}"
+
+
+def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
+    """Compare results, records and ledgers with those of the quiet run."""
+    for what in ("results", "records", "ledgers"):
+        mine, theirs = getattr(outcome, what), getattr(undisturbed, what)
+        for name in sorted({*mine, *theirs}):
+            if str(mine.get(name)) != str(theirs.get(name)):
+                yield f"same: {what} of {name} differ: {_difference(mine.get(name), theirs.get(name))}"
+
+
+def _difference(one: object, other: object) -> str:
+    """Find where two things differ first."""
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = ((a, b) for a, b in zip(one, other, strict=False) if a != b)
+        first = next(pairs, (f"{len(one)} lines", f"{len(other)} lines"))
+        return f"{first[0]!s:.300} | {first[1]!s:.300}"
+    return f"{one!s:.300} | {other!s:.300}"

@@ -1,0 +1,282 @@
+"""Lives of parties: each is what its process runs, over a disk, a clock and a network of this world."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from consumer.party import ConsumerParty
+from consumer.releases.client import ReleaseConsumerSettings, Request, receive
+from consumer.requests import DONE, RECEIVED, Requests
+from consumer.summary.client import summarize
+from curator.access.certificates import CertificateCheck
+from curator.owners.members import Members
+from curator.party import CuratorParty
+from curator.releases.method import Finished
+from curator.runs.context import RunContext
+from curator.settings import CuratorSettings
+from curator.summary.settings import SummarySettings
+from fedkme.directives import (
+    Accepted,
+    Answer,
+    Directive,
+    NoisyHistogram,
+    PriceCounts,
+    Refusal,
+    Rows,
+    WordVector,
+)
+from fedkme.errors import ConnectionFailedError, ProtocolError
+from fedkme.ops.supervision import StatusReporter
+from fedkme.party import NoiseFor, noise_for
+from fedkme.privacy.ledger import stored_ledger
+from fedkme.protocol import Bid, Closing
+from fedkme.releases.settings import settings_from_json
+from fedkme.store import Store
+from fedkme.wire.channel import explained
+from fedkme.wire.releases import request_to_wire
+from fedkme.wire.v1 import releases_pb2_grpc, summaries_pb2_grpc
+from owner.agent import attend
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from sim.chaos.disk import MortalRecords
+from sim.chaos.network import Server, SimulatedNetwork
+from sim.chaos.process import Process, current, pause
+from sim.chaos.worlds import SimulatedWorld
+from sim.engines.owners import policy_of
+from sim.replay.neighbours import SCHEMA, UNLABELLED
+
+SEED = 5
+"""Seed of everybody's noise."""
+PROGRESS_S, GRACE_S, CONNECT_S = 120.0, 200.0, 200.0
+_ADDRESS = "127.0.0.1:1"
+_FINISHED: dict[Any, Finished] = {}
+Say = Callable[[str, str], None]
+
+
+class Teller(StatusReporter):
+    """Reports of a party, into the story."""
+
+    def __init__(self, party: str, say: Say) -> None:
+        super().__init__(party, supervised=False)
+        self._tell = say
+
+    @override
+    def say(self, event: str, **fields: Any) -> None:
+        if event not in ("progress", "round", "stage"):
+            self._tell(self._party, f"{event} " + " ".join(f"{key}={fields[key]}" for key in fields))
+
+
+class Liar(RunManager):
+    """Runs of an owner, of which one answer is a lie, now and then."""
+
+    def __init__(self, *arguments: Any, process: Process) -> None:
+        super().__init__(*arguments)
+        self._process = process
+
+    @override
+    def answer(self, directive: Directive) -> Answer | None:
+        answer = super().answer(directive)
+        if answer is None or not self._process.fate.due:
+            return answer
+        fault = self._process.fate.take("lie")
+        return answer if fault is None else lie(answer, fault.amount)
+
+
+def lie(answer: Answer, which: int) -> Answer:
+    """Make another answer of one."""
+    match answer:
+        case Accepted(rows):
+            return Accepted((rows + 3, 2**60, 0)[which % 3])
+        case Bid(value, token):
+            return Bid((value + 1.0, 1e300)[which % 2], token + which % 3)
+        case PriceCounts(counts):
+            return PriceCounts((np.full_like(counts, 2**53 - 1), counts[::-1].copy() + 1)[which % 2])
+        case NoisyHistogram(cells):
+            return NoisyHistogram((cells * 1_000, np.full_like(cells, 2**40))[which % 2])
+        case Rows(rows) if rows:
+            return Rows((list(rows[1:]), [rows[0]] * len(rows), [])[which % 3])
+        case WordVector(words):
+            return WordVector(
+                (words[::-1].copy(), words[: len(words) // 2], words + np.uint64(2**60))[which % 3]
+            )
+        case Closing(sent):
+            return Closing(sent + 1)
+    return Refusal.of(ProtocolError("no", "No.") if which % 2 else ConnectionFailedError("no", "No."))
+
+
+async def curate(
+    world: SimulatedWorld, folder: Path, store: Store, network: SimulatedNetwork, process: Process, say: Say
+) -> None:
+    """Be the curator until told to stop."""
+    case = world.case
+    directory = folder / "curator"
+    settings = CuratorSettings(
+        plaintext=True,
+        simulation_seed=SEED,
+        directory=directory,
+        schema_file=folder / "schema.toml",
+        owners=tuple(world.owners),
+        durability="process",
+        progress_s=PROGRESS_S,
+        grace_s=GRACE_S,
+        connect_s=CONNECT_S,
+        release=case.pooling,
+        summary=case.summary or SummarySettings(),
+    )
+    teller = Teller("curator", say)
+    next_epoch = partial(_next_epoch, store)
+    members = Members(settings.owners, PROGRESS_S, GRACE_S, next_epoch, teller.say)
+    context = RunContext(
+        settings,
+        SCHEMA if case.labels else UNLABELLED,
+        world.seeds,
+        members,
+        store,
+        stored_ledger("curator", store),
+        _noise(world, process),
+        teller.say,
+        MortalRecords(process, directory),
+    )
+    party = CuratorParty(context, members, CertificateCheck())
+    server = Server(process)
+    party.serve_on(server)  # type: ignore[arg-type]  # of gRPC's server it has what is asked for
+    network.server = server
+    party.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        if process.alive:
+            await party.suspend()
+
+
+def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
+    """Randomness of a party: in a world whose bits are not compared, other noise in each life.
+
+    A process that draws again what was drawn, in place of what its journal has, is found by that.
+    """
+    return noise_for(SEED if world.repeatable else SEED + process.life, process.name)
+
+
+def _next_epoch(store: Store, owner: str) -> int:
+    """Count processes of a name, as `curator.server` does."""
+    key = f"epoch/{owner}"
+    epoch = int(store.get(key) or b"0") + 1
+    store.put(key, b"%d" % epoch)
+    return epoch
+
+
+async def own(
+    world: SimulatedWorld, name: str, store: Store, network: SimulatedNetwork, process: Process, say: Say
+) -> None:
+    """Be an owner until told to stop, or refused."""
+    party = OwnerParty(
+        name=name,
+        table=world.owners[name],
+        schema=SCHEMA if world.case.labels else UNLABELLED,
+        store=store,
+        noise_for=_noise(world, process),
+        policy=policy_of(world.case.policies, name),
+        clock=process.fate.clock,
+        refused=lambda run, error: say(name, f"refuses {run}: {error}"),
+    )
+    runs = party.open("curator", partial(Liar, process=process))
+    instance = process.chance.randbytes(16)
+    while True:
+        with contextlib.suppress(ConnectionFailedError):
+            async with await network.dial(process) as channel:
+                channel_: Any = channel
+                if await attend(channel_, _ADDRESS, name, instance, runs, lambda epoch: None):
+                    return
+        await pause(process.chance, 0.5)
+
+
+async def summarise(
+    world: SimulatedWorld,
+    name: str,
+    folder: Path,
+    store: Store,
+    network: SimulatedNetwork,
+    process: Process,
+    say: Say,
+) -> Any:
+    """Be a consumer until its summary is here."""
+    teller = Teller(name, say)
+    assert world.case.request is not None, "the case is of a summary"
+    party = ConsumerParty(
+        requests=Requests(name, store),
+        request=world.case.request,
+        schema=SCHEMA if world.case.labels else UNLABELLED,
+        validation=world.validation,
+        noise_for=_noise(world, process),
+        warn=lambda run, line: say(name, line),
+        clock=process.fate.clock,
+        simulation_seed=SEED,
+    )
+    document = party.document(folder / name)
+    kept = party.requests.going_on(document) or party.ask(document)
+    if kept.status == RECEIVED:
+        kept.end(DONE)
+        return None
+    while True:
+        with contextlib.suppress(ConnectionFailedError):
+            async with await network.dial(process) as channel:
+                stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
+                return await _explained(summarize(stream, party, kept, teller)), kept
+        await pause(process.chance, 2.0)
+
+
+async def ask_release(
+    world: SimulatedWorld, name: str, folder: Path, network: SimulatedNetwork, process: Process, say: Say
+) -> None:
+    """Be a consumer until its release is here."""
+    settings = ReleaseConsumerSettings(
+        name=name,
+        plaintext=True,
+        curator=_ADDRESS,
+        schema_file=folder / "schema.toml",
+        output=folder / name,
+        release=settings_from_json(world.case.settings),
+    )
+    request = Request(settings)
+    message = request_to_wire(request.request)
+    while True:
+        with contextlib.suppress(ConnectionFailedError):
+            async with await network.dial(process) as channel:
+                stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
+                await _explained(receive(stream, settings.output, Teller(name, say), over=request.done))
+                return
+        await pause(process.chance, 2.0)
+
+
+async def _explained(work: Any) -> Any:
+    """Say why a call failed, as the clients' own loops do."""
+    with explained(_ADDRESS):
+        return await work
+
+
+async def compute(work: Callable[[], Any]) -> Any:
+    """Compute where a thread would; slowly, if that is due to the party.
+
+    A coroutine that would have a loop of its own in its thread shares this one. Files of a release are a
+    function of its bytes, and are made once for all schedules, without telling how far that is.
+    """
+    process = current.get()
+    slow = None if process is None else process.fate.take("slow")
+    await asyncio.sleep(0 if slow is None else slow.amount)
+    if isinstance(work, partial) and work.func is asyncio.run:
+        return await work.args[0]
+    if isinstance(work, partial) and getattr(work.func, "__name__", "") == "finish":
+        method, release = work.func.__self__, work.args[0]  # type: ignore[attr-defined]
+        key = type(method), repr(method.settings), release
+        if key not in _FINISHED:
+            _FINISHED[key] = method.finish(release, lambda *said: None)
+        return _FINISHED[key]
+    return work()

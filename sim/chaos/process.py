@@ -1,0 +1,189 @@
+"""Processes that may be killed at any step: tasks of one context, whose effects end with them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import random
+import weakref
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.chaos.faults import InjectedFault, Kind
+
+_WALL = 1_700_000_000.0  # Unix seconds of virtual time 0
+_DEATHS: tuple[Kind, ...] = ("kill", "stop", "away", "restore", "flip")
+current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+"""The process whose task this is."""
+
+
+def owned(
+    loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None
+) -> asyncio.Task[Any]:
+    """Make tasks known to the process in whose context they run: a task factory."""
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context)
+    process = current.get() if context is None else context.get(current)
+    if process is not None:
+        process.add(task)
+    return task
+
+
+class Killed(BaseException):  # no error: a process that is dead
+    """The process is dead."""
+
+
+@dataclass(eq=False)
+class Fate:
+    """Faults of a party over all its lives.
+
+    Attributes:
+        name: of the party.
+        faults: that are still to come.
+        step: how many steps there were.
+        skew: seconds that its clock is off.
+        due: faults whose step came, and that wait for something to befall.
+        happened: those that befell something.
+        commits: how many there were.
+    """
+
+    name: str
+    faults: list[InjectedFault]
+    step: int = 0
+    skew: float = 0.0
+    due: list[InjectedFault] = field(default_factory=list)
+    happened: list[InjectedFault] = field(default_factory=list)
+
+    def clock(self) -> float:
+        """Unix seconds as the party reads them."""
+        return _WALL + asyncio.get_running_loop().time() + self.skew
+
+    def take(self, *kinds: Kind) -> InjectedFault | None:
+        """A fault of these kinds that is due, once."""
+        for fault in self.due:
+            if fault.kind in kinds:
+                self.due.remove(fault)
+                self.happened.append(fault)
+                return fault
+        return None
+
+
+class Process:
+    """One life of a party.
+
+    Attributes:
+        fate: of the party.
+        life: which of the party's it is, from 1.
+        chance: of its pauses.
+        calls: that it made.
+        alive: until it is killed, or ended.
+        over: set with its death.
+        ending: the fault by which it dies, for its disk.
+    """
+
+    def __init__(
+        self, fate: Fate, life: int, chance: random.Random, tell: Callable[[str, str], None]
+    ) -> None:
+        """Begin; what happens is told with the party's name."""
+        self.fate = fate
+        self.life = life
+        self.chance = chance
+        self.calls = 0
+        self.alive = True
+        self.over = asyncio.Event()
+        self.ending: InjectedFault | None = None
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []  # in order, or a story would not repeat
+
+    @property
+    def name(self) -> str:
+        """Name of the party."""
+        return self.fate.name
+
+    def tick(self) -> None:
+        """Note that an effect is about to happen, or has.
+
+        Raises:
+            Killed: the process is dead, or dies here.
+        """
+        if not self.alive:
+            raise Killed
+        fate = self.fate
+        fate.step += 1
+        while fate.faults and fate.faults[0].step <= fate.step:
+            fate.due.append(fate.faults.pop(0))
+        if not fate.due:
+            return
+        if (fault := fate.take("clock")) is not None:
+            fate.skew += (fault.amount - 30) * 40_000.0
+            self._tell(self.name, "its clock is set")
+        if (fault := fate.take(*_DEATHS)) is not None:
+            if fault.kind == "kill" and fault.amount > 30:
+                self._later(fault, fault.amount - 30)
+            else:
+                self._die(fault)
+                if not self.alive:
+                    raise Killed
+
+    def _later(self, fault: InjectedFault, awaits: int) -> None:
+        """Die when so many rounds of the loop have passed."""
+        if awaits:
+            self._loop.call_soon(self._later, fault, awaits - 1)
+        elif self.alive:
+            self._die(fault)
+
+    def _die(self, fault: InjectedFault) -> None:
+        self.ending = fault
+        self._tell(self.name, f"{fault.kind}, at step {self.fate.step}")
+        if fault.kind == "stop":
+            self._loop.call_soon(self.over.set)
+        else:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it here: none of its effects happens from now on."""
+        self.alive = False
+        self.over.set()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Begin a task of this process."""
+        context = contextvars.copy_context()
+        context.run(current.set, self)
+        return self._loop.create_task(work, context=context)
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Take a task as one of this process."""
+        self._tasks.append(weakref.ref(task))
+
+    def _known(self) -> list[asyncio.Task[Any]]:
+        return [task for each in self._tasks if (task := each()) is not None]
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """All tasks of this process that are under way, in the order in which they began."""
+        return [task for task in self._known() if not task.done()]
+
+    def unheard(self) -> list[BaseException]:
+        """Errors of tasks that ended, and at which nobody looked."""
+        ended = [task for task in self._known() if task.done() and task._log_traceback]
+        return [error for task in ended if isinstance(error := task.exception(), Exception)]
+
+    async def end(self, gently: asyncio.Task[Any] | None = None) -> None:
+        """End all its tasks; with a main task, that may first end as one that was told to stop."""
+        if gently is not None and self.alive:
+            gently.cancel()
+            await asyncio.wait([gently], timeout=5.0)
+        self.kill()
+        while tasks := self.tasks():
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for task in tasks:
+                with contextlib.suppress(BaseException):  # a dead process has nobody to look at them
+                    task.result()
+
+
+def pause(chance: random.Random, most: float) -> Coroutine[Any, Any, None]:
+    """Sleep for a while, in virtual seconds."""
+    return asyncio.sleep(chance.uniform(0.01, most))

@@ -1,0 +1,161 @@
+"""Issue 17, B: schedules of faults end well in every world, and a fault of ours would be found.
+
+`FEDKME_SCHEDULES` is how many a world has here; `fedkme sim chaos` plays any number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import sim.cli
+from curator.runs.queue import Run, RunQueue
+from fedkme.privacy.ledger import Ledger, disclosures_in
+from fedkme.store.journal import Journal
+from sim.chaos.batch import oracles, play_all, schedule_of, shrink
+from sim.chaos.faults import KINDS, FaultSchedule, InjectedFault, Kind, draw
+from sim.chaos.oracles import judge
+from sim.chaos.simulation import play, quiet
+from sim.chaos.worlds import light, menu
+from sim.replay.cases import replayed
+
+EACH = int(os.environ.get("FEDKME_SCHEDULES", "3"))
+
+
+@pytest.mark.parametrize("place", range(len(light())), ids=[menu()[world].name for world in light()])
+def test_every_schedule_ends_as_the_quiet_run_or_in_a_safe_refusal(place: int) -> None:
+    # "identical bits or a safe refusal, ledgers reconcile, budgets never exceeded, at most one draw a
+    # request, others finish, no task exception unheard"
+    tally = play_all([place + number * len(light()) for number in range(EACH)])
+    assert not tally.failures
+
+
+def world_of(name: str) -> int:
+    """The number of a world."""
+    return next(number for number, world in enumerate(menu()) if world.name.startswith(name))
+
+
+def once(world: int, party: str, step: int, kind: Kind) -> FaultSchedule:
+    return FaultSchedule(1, world, (InjectedFault(party, step, kind, 1),))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["kill", "full", "doubt"])
+@pytest.mark.parametrize("party", ["curator", "north", "consumer-1"])
+@pytest.mark.parametrize("name", ["clock (any policy)", "cells (cells of a sketch)", "auto", "balog1 (any"])
+def test_a_fault_at_any_step_of_a_party_ends_well(name: str, party: str, kind: Kind) -> None:
+    # Issue 4: "killed at any point and started again continues every open run to the identical summary,
+    # ledger and accesses"; issue 17: "disks full at each write": not a sample, but all steps.
+    world = world_of("cells (auto)" if name == "auto" else name)
+    steps = quiet(world).steps[party]
+    bad = {step: found for step in range(1, steps + 1) if (found := judged(once(world, party, step, kind)))}
+    assert bad == {}
+
+
+def judged(schedule: FaultSchedule) -> list[str]:
+    return judge(play(schedule))
+
+
+def test_a_seed_tells_the_same_story_each_time() -> None:
+    schedule = next(each for each in map(schedule_of, range(40, 200)) if len(each.faults) > 3)
+    one, other = play(schedule), play(schedule)
+    assert one.story == other.story
+    assert one.steps == other.steps
+    assert one.happened == other.happened != []
+
+
+def test_worlds_have_every_protocol_and_disturbances_of_each_kind() -> None:
+    assert {world.case.protocol for world in menu()} == {*replayed()} - {"sketch"}
+    assert {world.count for world in menu()} >= {1, 2, 3, 4, 50}
+    code_books = str(quiet(world_of("cells (own classes)")).records)
+    assert '"classes"' in code_books
+    assert 'protocol: "cells"' in str(quiet(world_of("cells (auto)")).records)
+
+
+def test_a_close_that_the_disk_refused_is_done_when_its_consumer_asks_again() -> None:
+    # Found by seed 14: the run in memory had lost its offer, and stayed open until the curator's next start.
+    world = world_of("ask-everyone (row limits)")
+    last = quiet(world).steps["curator"]
+    for step in range(last - 24, last, 3):
+        assert judged(once(world, "curator", step, "full")) == []
+
+
+def test_a_release_that_was_opened_and_not_queued_is_not_waited_for_in_vain() -> None:
+    # Found by seed 470: the request was known, its run in no queue, and the consumer waited for ever.
+    world = world_of("balog1 (budgets)")
+    for step in range(12, 30, 2):
+        assert judged(once(world, "curator", step, "doubt")) == []
+        assert judged(once(world, "curator", step, "kill")) == []
+
+
+def test_rows_of_an_owner_that_came_back_without_its_keys_are_no_cheating() -> None:
+    # Found by seed 289: `audit verify` took the rows that a dead owner had written down, and not sent, for a
+    # curator that hides them, as the record says "sealed box" in place of "lost".
+    world = world_of("ask-everyone-hashed (any policy)")
+    for step in range(1, quiet(world).steps["north"] + 1, 5):
+        assert judged(once(world, "north", step, "kill")) == []
+
+
+def losing(self: RunQueue, run: Run, status: Any) -> None:
+    run.status = status
+    run.finish()
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "fault", "kind", "oracle"),
+    [
+        (Ledger, "together", lambda ledger: contextlib.nullcontext(), "full", "reconciled"),
+        (RunQueue, "close", losing, "cut", "ended"),
+        (RunQueue, "again", lambda runs, run: run, "full", "stuck"),
+        (Journal, "entries", lambda journal, run: [], "kill", "same"),
+    ],
+    ids=["a chain that goes on", "a run left open", "a run not taken up", "a journal not read"],
+)
+def test_a_planted_fault_is_found_and_shrunk(
+    of: Any, name: str, fault: Any, kind: Kind, oracle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of("cells (any policy)")
+    quiet(world)
+    monkeypatch.setattr(of, name, fault)
+    kinds: tuple[Kind, ...] = ("clock", "slow", "twice", kind)
+    for step in range(40, quiet(world).steps["curator"], 5):
+        faults = [InjectedFault("curator", step, each, 1) for each in kinds]
+        schedule = FaultSchedule(3, world, tuple(sorted(faults)))
+        if oracle in oracles(found := judged(schedule)):
+            break
+    assert oracle in oracles(found)
+    shortest, still = shrink(schedule, [line for line in found if line.startswith(oracle)], judged)
+    assert len(shortest.faults) <= 1
+    assert oracle in oracles(still)
+
+
+def test_nobody_draws_noise_twice_where_each_life_has_other_noise() -> None:
+    world = next(number for number in light() if menu()[number].together > 1)
+    assert not menu()[world].repeatable
+    for step in range(10, 120, 12):
+        outcome = play(once(world, "curator", step, "kill"))
+        assert judge(outcome) == []
+        for lines in outcome.ledgers.values():
+            events = disclosures_in(lines)
+            assert len(events) == len(set(events))
+
+
+def test_a_liar_a_flipped_line_and_a_restored_store_are_played_somewhere() -> None:
+    world = light()[0]
+    steps, owners = quiet(world).steps, sorted(menu()[world].owners)
+    drawn = {fault.kind for seed in range(400) for fault in draw(seed, world, steps, owners).faults}
+    assert drawn == set(KINDS)
+
+
+def test_the_verbs_count_schedules_and_tell_the_story_of_one() -> None:
+    said = CliRunner().invoke(sim.cli.app, ["chaos", "--schedules", "3", "--json"])
+    assert said.exit_code == 0, said.output
+    assert '"schedules": 3' in said.output
+    told = CliRunner().invoke(sim.cli.app, ["schedule", "3", "--keep", "1"])
+    assert told.exit_code == 0, told.output
+    assert "all is well" in told.output
+    assert menu()[schedule_of(3).world].name.partition(" ")[0] in told.output
