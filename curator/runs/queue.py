@@ -136,8 +136,7 @@ class RunQueue:
         for status in OPEN:
             for row in store.runs(status):
                 document = self._with_rows(row.run, RunDocument.from_bytes(row.document))
-                waits = status == "asked" and not isinstance(document.request, ReleaseRequest)
-                run = Run(row.run, document, "asked" if waits else "queued", row.opened)
+                run = Run(row.run, document, _first(document) if status == "asked" else "queued", row.opened)
                 self._open[run.name] = run
         if store.get(_INDEXED) is None:
             self._index_requests()
@@ -165,10 +164,8 @@ class RunQueue:
 
     def ask(self, name: str, document: RunDocument) -> Run:
         """Open a run: of a summary, which waits for g~, or of a release, which is in the queue at once."""
-        status: Status = "queued" if isinstance(document.request, ReleaseRequest) else "asked"
-        asked = [
-            run for run in self._open.values() if run.status == "asked" and run.consumer == document.consumer
-        ]
+        status = _first(document)
+        asked = [run for run in self.waiting() if run.consumer == document.consumer]
         for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
             self.close(run, "cancelled")
         with self._store.transaction():
@@ -186,10 +183,7 @@ class RunQueue:
         return run
 
     def enqueue(self, run: Run) -> None:
-        """Put a run into the queue: all that it needs is in its document, and rows of D_v beside it.
-
-        Those are kept before by `keep_rows`.
-        """
+        """Put a run into the queue, with all that it needs in its document; `keep_rows` kept rows of D_v."""
         with self._store.transaction():
             self._store.update_run(run.name, status="queued", document=run.document.to_bytes())
         run.status = "queued"
@@ -351,6 +345,10 @@ class RunQueue:
             self._running.discard(run)
             run.finish()
             self.start()
+
+
+def _first(document: RunDocument) -> Status:
+    return "queued" if isinstance(document.request, ReleaseRequest) else "asked"
 
 
 def _request_key(consumer: str, request_id: bytes) -> str:
