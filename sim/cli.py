@@ -181,6 +181,9 @@ def runs(
     if as_json:
         print_json(found)
     elif found:
-        console().print(table_of(found))
+        screen = console()
+        if not screen.is_terminal:
+            screen.width = 10_000  # a pipe has no width: each run is one line, its names whole
+        screen.print(table_of(found))
     else:
         typer.echo(f"{folder} has no simulation that ended; `fedkme sim run digits` makes one")

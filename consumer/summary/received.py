@@ -90,7 +90,8 @@ def judge_received(
             raise
         reporter.say("warning", run=plan.run, round=0, line=str(error))
     if len(table) < p:
+        kept = "They can be used as they are; " if len(table) else ""
         raise IncompleteSummaryError(
             f"the summary in {settings.output} has {len(table)} of {p} rows",
-            "They can be used as they are; 'received' in the log says why there are no more.",
+            f"{kept}'received' in the log says why there are no more.",
         )

@@ -18,7 +18,7 @@ from fedkme.answers.evidence import Evidence, Law
 from fedkme.answers.functions import ONE, Function, Values, combined, inside, values_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import critical, of_correlation, of_ratio
-from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, parts_of
+from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, Unit, parts_of
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -46,6 +46,7 @@ class Answer:
         unseen: bound on what the release cannot see; counted in the interval.
         target: what the interval is about: the rows held, or the population that they are drawn from.
         method: how it was computed, and what the interval leaves out.
+        unit: `date` where the estimate and its interval are days from 1970-01-01.
     """
 
     question: str
@@ -58,6 +59,7 @@ class Answer:
     unseen: float
     target: Target
     method: str
+    unit: Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ def _answer(
     deviation = math.hypot(found.noise, found.sampling)
     bounded = isinstance(quantity, Quantile) or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9)
     method = f"{evidence.method}; {BOUNDED}" if bounded else evidence.method
-    return Answer(part.question, part.group, value, start, end, noise, sampling, unseen, about, method)
+    return Answer(
+        part.question, part.group, value, start, end, noise, sampling, unseen, about, method, part.unit
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +285,17 @@ def _unanswered(
     if rows is not None:
         method += "; the estimate is that of the synthetic rows, whose error nobody knows"
     return Answer(
-        part.question, part.group, value, nothing, nothing, nothing, nothing, nothing, target, method
+        part.question,
+        part.group,
+        value,
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        target,
+        method,
+        part.unit,
     )
 
 

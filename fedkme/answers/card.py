@@ -12,6 +12,8 @@ from typing import Any
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.functions import columns_of, names_of
+from fedkme.answers.quantities import Unit
+from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Schema
 
 MOST = 10
@@ -61,9 +63,9 @@ def rows_of(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
         (
             answer.question,
             answer.group,
-            _text(answer.estimate),
-            "none" if math.isnan(answer.low) else f"{_text(answer.low)} to {_text(answer.high)}",
-            *(_text(part) for part in (answer.noise, answer.sampling, answer.unseen)),
+            _value(answer.estimate, answer.unit),
+            _interval(answer),
+            *(_text(part, answer.unit) for part in (answer.noise, answer.sampling, answer.unseen)),
             answer.target,
         )
         for answer in answers
@@ -81,5 +83,17 @@ def _plain(value: Any) -> Any:
     return None if math.isnan(value) else float(f"{value:.6g}")
 
 
-def _text(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+def _interval(answer: Answer) -> str:
+    if math.isnan(answer.low):
+        return "none"
+    return f"{_value(answer.low, answer.unit)} to {_value(answer.high, answer.unit)}"
+
+
+def _value(value: float, unit: Unit) -> str:
+    return date_of(value) if unit == "date" and not math.isnan(value) else _text(value)
+
+
+def _text(value: float, unit: Unit = "number") -> str:
+    if math.isnan(value):
+        return "-"
+    return (f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}") + (" days" if unit == "date" else "")

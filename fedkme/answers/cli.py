@@ -41,7 +41,7 @@ About = Annotated[
         "fedkme ask runs/marginals-adult-1 'mean(age) by sex; corr(age, hours-per-week)'",
         "fedkme ask release \"share(income = '>50K' and age > 60); histogram(age, 10)\" --json",
         "fedkme ask release \"median(age) where sex in ('Female')\" --target rows",
-        json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method",
+        json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method, unit",
     )
 )
 def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJson = False) -> None:

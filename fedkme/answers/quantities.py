@@ -18,7 +18,8 @@ from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Numeric, Schema
 
 FloatArray = NDArray[np.float64]
-Scale = Literal["rows", "one"]
+Unit = Literal["number", "date"]
+"""Unit of an answer: `date` is a day, as days from 1970-01-01, whose deviations are in days."""
 MOST_BINS = 1000
 MOST_ANSWERS = 10_000
 
@@ -81,6 +82,7 @@ class AskedPart:
     question: str
     group: str
     quantity: Quantity
+    unit: Unit = "number"
 
 
 def parts_of(questions: Sequence[ParsedQuestion], schema: Schema) -> list[AskedPart]:
@@ -92,15 +94,22 @@ def parts_of(questions: Sequence[ParsedQuestion], schema: Schema) -> list[AskedP
     conditions = Conditions(schema)
     found: list[AskedPart] = []
     for question in questions:
+        unit = _unit(question, conditions)
         for name, rows in _groups(question, conditions):
             for piece, quantity in _quantities(question, rows, conditions):
                 group = ", ".join(text for text in (name, piece) if text)
-                found.append(AskedPart(question.text, group, quantity))
+                found.append(AskedPart(question.text, group, quantity, unit))
     if len(found) > MOST_ANSWERS:
         raise QuestionError(
             f"these questions have {len(found)} answers and {MOST_ANSWERS} are the limit", "Ask in parts."
         )
     return found
+
+
+def _unit(question: ParsedQuestion, conditions: Conditions) -> Unit:
+    if question.call not in ("mean", "median", "quantile"):
+        return "number"
+    return "date" if conditions.number(question.columns[0], question.call).kind == "date" else "number"
 
 
 def _groups(question: ParsedQuestion, conditions: Conditions) -> Iterator[tuple[str, Function | None]]:

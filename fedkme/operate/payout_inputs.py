@@ -122,8 +122,11 @@ def read_inputs(directory: Path) -> PayoutInputs:
     """Read them from record.json.
 
     Raises:
+        ConfigError: there is no such folder.
         StoreError: the folder has no record of a run, or one that is not whole.
     """
+    if not directory.is_dir():
+        raise ConfigError(f"there is no folder {directory}", "Give the folder of a finished run.")
     try:
         record = read_record(directory)
         if record is None:

@@ -50,11 +50,16 @@ def top(
     """Watch a curator's runs: who is waited for and why, progress, rows, who learned what; ctrl-C ends it."""
     who = viewer_named(viewer)
     with contextlib.ExitStack() as held:
-        look = _journal(Path(target), who, held) if Path(target).is_file() else _page(target, who)
+        look = _journal(Path(target), who, held) if _is_file(Path(target)) else _page(target, who)
         if as_json:
             print_json(look())
         else:
             _show(look, once or not sys.stdout.isatty())
+
+
+def _is_file(target: Path) -> bool:
+    """Check whether words name a configuration, one that is not there among them, and no page."""
+    return target.suffix == ".toml" or target.is_file()
 
 
 def _page(target: str, viewer: Viewer) -> Look:

@@ -140,7 +140,9 @@ class _TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         event, fields = _event_of(record)
-        details = " ".join(f"{key}={text_of(value)}" for key, value in fields.items() if value is not None)
+        details = " ".join(
+            f"{key}={text_of(value)}" for key, value in fields.items() if value not in (None, "")
+        )
         return f"{self._party}: {event} {details}".rstrip()
 
 

@@ -7,6 +7,7 @@ below may keep copies of its own.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -191,7 +192,12 @@ class SqliteStore(SqlStore):
                 sync_folder(path.parent)
         except OSError as error:
             cause = f"{self._where} cannot be opened: {error.strerror}"
-            raise StoreError(cause, "Correct the path, or the rights of its folder.") from None
+            remedy = (
+                "Make room"
+                if error.errno == errno.ENOSPC
+                else "Correct the path, or the rights of its folder"
+            )
+            raise StoreError(cause, f"{remedy}.") from None
 
     def _prepare(self, synchronous: str, steps: tuple[Step, ...]) -> None:
         version = self._version()
@@ -275,7 +281,7 @@ class SqliteStore(SqlStore):
 
     def _explanation(self, error: sqlite3.Error) -> StoreError:
         name = getattr(error, "sqlite_errorname", "")
-        if name.startswith("SQLITE_FULL"):
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):  # the latter: no room for the -shm file
             cause = f"{self._where} could not be written: the disk is full"
             return StoreError(cause, "Make room; nothing of the transaction was written.")
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):

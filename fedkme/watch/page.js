@@ -130,7 +130,7 @@ function runOf(run) {
   const lanes = run.lanes.map((lane) => [lane.owner, stateOf(lane), whyOf(lane),
     lane.rows === null ? "" : number.format(lane.rows), cameOf(lane, most)]);
   return [
-    make("h2", { class: "head" }, run.run, make("span", { class: "about" }, [run.kind, run.protocol && `by ${run.protocol}`, `for ${run.consumer}`].filter(Boolean).join(" "))),
+    make("h2", { class: "head" }, run.run, make("span", { class: "about" }, [run.kind, run.protocol && run.protocol !== run.kind && `by ${run.protocol}`, `for ${run.consumer}`].filter(Boolean).join(" "))),
     run.waiting ? make("p", { class: "waiting" }, run.waiting) : null,
     progressOf(run),
     tiles(entries),

@@ -44,7 +44,7 @@ def drawn(view: View, now: float) -> Group:
 
 
 def _run(run: View, now: float) -> Iterator[RenderableType]:
-    by = f" by {run['protocol']}" if run["protocol"] else ""
+    by = f" by {run['protocol']}" if run["protocol"] not in ("", run["kind"]) else ""
     planned = f" of {run['planned']:,} planned" if run["planned"] else ""
     rows = f"{run['rows']:,} rows came{planned}"
     yield Text(f"\n{run['run']}: {run['kind']}{by} for {run['consumer']}, {run['words']}; {rows}")

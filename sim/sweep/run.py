@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from fedkme import __version__, durable
@@ -79,6 +80,7 @@ def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda st
         ModuleNotFoundError: pyarrow, of [sim], is not installed; nothing has been run then.
     """
     runs = runs_of(settings)
+    import_module("pyarrow")  # without it nothing is begun, nor a folder left behind
     with held(settings.out, "sweep") as folder:
         table, page = folder / FILE, folder / PAGE
         kept = {row["key"]: row for row in read_rows(table)}

@@ -107,7 +107,7 @@ def test_values_of_text_lines_are_written_for_people(value: object, text: str) -
 def test_a_text_line_leaves_out_what_has_no_value(tmp_path: Path) -> None:
     path = tmp_path / "log"
     Log("curator", "text", path).write(
-        "ended", {"run": "run-1", "reason": None, "record": {"milliseconds": 1 / 3}}
+        "ended", {"run": "run-1", "reason": None, "advice": "", "record": {"milliseconds": 1 / 3}}
     )
     assert path.read_text() == "curator: ended run=run-1 milliseconds=0.3333\n"
 

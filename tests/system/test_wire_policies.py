@@ -35,7 +35,7 @@ async def test_a_run_below_its_quorum_for_a_refusal_says_so_to_the_consumer(tmp_
     ear = Ear()
     async with market(tmp_path, ["a"]) as at:
         at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
-        with pytest.raises(IncompleteSummaryError, match="has 0 of 6 rows"):
+        with pytest.raises(IncompleteSummaryError, match=r"has 0 of 6 rows\. 'received'"):
             await at.consumer(ear=ear)
         told = await ear.heard("received")
         assert (told["rows"], told["complete"]) == (0, False)

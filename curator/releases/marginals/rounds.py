@@ -117,7 +117,8 @@ async def rounds(
         piece = budget.left / (settings.rounds - number) * (1.0 - 1e-12)  # sums are rounded
         chosen = _chosen(_candidates(model, fitted, rough, rows), piece, fitted, sizes, settings)
         done = budget.spent / budget.total
-        told("measuring", f"round {number + 1} of {settings.rounds}: {len(chosen)} tables", done)
+        tables = "1 table" if len(chosen) == 1 else f"{len(chosen)} tables"
+        told("measuring", f"round {number + 1} of {settings.rounds}: {tables}", done)
         sigma = measurement_sigma(piece / len(chosen))
         fitted += await measure(oracle, budget, chosen, [sigma] * len(chosen), sizes)
         tree = Model(sizes, {each.clique: np.zeros([sizes[c] for c in each.clique]) for each in fitted})

@@ -22,7 +22,7 @@ from fedkme.privacy.events import CURATOR
 from fedkme.store.migrations import SQLITE, is_current
 from fedkme.store.reading import SqliteReader
 from fedkme.tables.conversion import NOT_LISTED
-from fedkme.tables.data_file import Source
+from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import Schema, load_schema
 from owner.consent.policy import check_columns
@@ -83,6 +83,8 @@ def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Fin
     try:
         found = load_rows(source, schema, name, of_persons=what in ("rows", "D_v"))
     except DataError as error:
+        if not path_of(source).is_file():
+            raise
         more = (
             "`fedkme schema check` with the schema and this file names every fault, and settings that help."
         )

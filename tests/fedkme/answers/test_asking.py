@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from curator.releases.method import make_method
 from fedkme.answers.folder import AskedFolder
 from fedkme.cli import main
 from fedkme.errors import DataError
+from fedkme.releases.settings import release_settings
 from fedkme.tables.npz import npz_bytes
+from fedkme.tables.schema import schema_from
+from fedkme.tables.table import Table
+from fedkme.testing.releases import OwnersInMemory
 from sim.api.releases import ReleaseResult
 from tests.fedkme.answers.people import people, released
 
 COLUMNS = [
     *("question", "group", "estimate", "low", "high", "noise", "sampling", "unseen", "target", "method"),
+    "unit",
 ]
 
 
@@ -81,3 +89,25 @@ def test_a_folder_without_a_release_says_which_folders_have_one(tmp_path: Path) 
     (tmp_path / "release.npz").write_bytes(npz_bytes({"x": np.zeros(3)}))
     with pytest.raises(DataError, match="is no release"):
         AskedFolder(tmp_path).ask("count()")
+
+
+def test_dates_are_dates_for_people_and_days_for_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = schema_from(
+        {"columns": [{"name": "seen", "kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}]}
+    )
+    march, october = 18332.0, 18546.0  # 2020-03-11 and 2020-10-11, with the middle on 2020-06-26
+    table = Table(np.repeat(np.arange(march, october + 1), 20)[:, None])
+    settings = release_settings({"kind": "marginals", "mechanism": "independent"})
+    method = make_method(settings, domain, None, 1)
+    (tmp_path / "release.npz").write_bytes(asyncio.run(method.ask(OwnersInMemory(table, domain))))
+    questions = "median(seen); mean(seen); var(seen)"
+    text = said(capsys, monkeypatch, tmp_path, questions)[1]
+    day = r"2020-0[67]-\d\d"
+    for call in ("median", "mean"):
+        assert re.search(rf"{call}\(seen\) +{day} +{day} to +[\d.]+ days ", text)
+    *dated, variance = json.loads(said(capsys, monkeypatch, tmp_path, questions, "--json")[1])
+    assert [each["unit"] for each in dated] == ["date", "date"]
+    assert all(abs(each["estimate"] - (march + october) / 2) < 10 for each in dated)
+    assert variance["unit"] == "number"

@@ -86,7 +86,9 @@ def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "record.json").write_text(json.dumps(record | {"protocol": "privauction"}))
     assert "no finite epsilon" in refused(tmp_path, "--method", "wins", "--epsilon", 1)
     assert not (tmp_path / LEDGER).exists()
+    (tmp_path / "nothing").mkdir()
     assert "no record" in refused(tmp_path / "nothing")
+    assert "error 10 (configuration): there is no folder" in refused(tmp_path / "nowhere")
 
 
 def test_cells_runs_are_paid_by_mixture_and_shapley(finished: Path, tmp_path: Path) -> None:

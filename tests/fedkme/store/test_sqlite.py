@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import stat
 import threading
@@ -203,6 +205,16 @@ def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "no-folder" / "store.db", "owner-1")
     with pytest.raises(StoreError, match="cannot be opened: Is a directory"):
         SqliteStore(tmp_path, "owner-1")
+
+
+def test_a_start_on_a_full_disk_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Issue 14: an operator was told to correct the path, or the rights of its folder.
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(StoreError, match=r"No space left on device\. Make room\."):
+        SqliteStore(path, "owner-1")
 
 
 def test_a_tool_that_writes_into_the_file_is_named_as_such(path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from fedkme.errors import ConfigError
 from fedkme.operate.top import app
 from fedkme.store import open_store
 from fedkme.watch.place import PageAddress
@@ -108,3 +109,10 @@ def test_it_reads_a_journal(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_in_a_line(arguments: list[str], cause: str) -> None:
     failed = CliRunner().invoke(app, arguments)
     assert cause in str(failed.exception)
+
+
+def test_a_configuration_that_is_not_there_is_no_address(tmp_path: Path) -> None:
+    # Issue 14: found as an operator finds it; it was tried as the address of a page, error 34.
+    error = CliRunner().invoke(app, [str(tmp_path / "nowhere.toml")]).exception
+    assert isinstance(error, ConfigError)
+    assert "there is no file" in error.cause

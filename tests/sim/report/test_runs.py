@@ -43,6 +43,17 @@ def test_a_run_is_listed_with_what_it_reached(tmp_path: Path, capsys: pytest.Cap
     assert f"{last.mmd2:#.3g}" in shown
 
 
+def test_a_pipe_has_a_line_for_each_run_with_whole_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = {"status": "complete", "scenario": "adult", "method": "merf", "K": 5, "N": 900, "rows": 800}
+    directory = tmp_path / ("a-name-that-is-long-" * 8)
+    directory.mkdir()
+    (directory / "metrics.json").write_text(json.dumps(release))
+    runs(tmp_path, as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{directory} ")
+
+
 def test_an_empty_folder_says_how_to_fill_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs(tmp_path, as_json=False)
     assert "fedkme sim run digits" in capsys.readouterr().out

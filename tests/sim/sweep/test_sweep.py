@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,13 @@ def test_two_sweeps_do_not_write_one_table(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="another sweep writes to"):
         sweep(settings(tmp_path), again)
+
+
+def test_without_pyarrow_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ModuleNotFoundError):
+        sweep(settings(tmp_path / "sweep"))
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_a_file_that_is_no_table_of_a_sweep_is_left_alone(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from consumer.settings import ConsumerSettings
 from fedkme.operate.doctor.budgets import check_budgets
+from fedkme.operate.doctor.files import check_files
 from fedkme.operate.doctor.findings import Finding
 from fedkme.party import PartySettings
 from fedkme.privacy.budget import WindowBudget
@@ -45,6 +46,15 @@ def test_a_clock_that_is_behind_what_was_read_of_it_has_cause_and_remedy(
     if state == "warn":
         assert "2.0 hours behind" in finding.line
         assert "time server" in finding.remedy
+
+
+def test_rows_that_are_not_there_yet_are_not_sent_to_another_check(tmp_path: Path) -> None:
+    settings = owner(tmp_path)
+    assert isinstance(settings.data, Path)
+    settings.data.unlink(missing_ok=True)
+    (finding,) = [each for each in check_files(settings, "north") if each.check == "data"]
+    assert "cannot be read" in finding.line
+    assert "schema check" not in finding.remedy
 
 
 def test_a_party_without_a_store_has_nothing_to_say_of_it(tmp_path: Path) -> None:
