@@ -23,8 +23,8 @@ from fedkme.tables.table import Table, joined
 from fedkme.tables.text import csv_text, harmless, text_columns
 
 WEIGHTED, REPEATS = "weighted.npz", "repeats.npz"
-MOST_ROWS = 8000
-"""Rows that are weighed at most, the p rows first: memory grows with their square, half a gigabyte here."""
+MOST_ROWS = 50_000
+"""Rows that are weighed at most, the p rows first: seconds, and kernel columns of half a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,9 +31,20 @@ def rbf(x: Rows, y: Rows, gamma: float) -> FloatArray:
         (m, k) float64, in [0, 1].
     """
     left, right = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    matrix: FloatArray = (
-        (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1) - 2.0 * (left @ right.T)
-    )
+    return rbf_between(left, right, squared_norms(left), squared_norms(right), gamma)
+
+
+def squared_norms(rows: FloatArray) -> FloatArray:
+    """Squared Euclidean norms of rows, (m, n) -> (m,)."""
+    norms: FloatArray = (rows * rows).sum(axis=1)
+    return norms
+
+
+def rbf_between(
+    left: FloatArray, right: FloatArray, left_norms: FloatArray, right_norms: FloatArray, gamma: float
+) -> FloatArray:
+    """Kernel matrix as `rbf`, of rows whose squared norms are known."""
+    matrix: FloatArray = left_norms[:, None] + right_norms - 2.0 * (left @ right.T)
     # Rounding can leave a distance of zero slightly below it.
     np.maximum(matrix, 0.0, out=matrix)
     matrix *= -gamma

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.embeddings.kernels import kernel_mean_at, rbf
+from fedkme.embeddings.grams import Gram, gram_of
+from fedkme.embeddings.kernels import kernel_mean_at
 from fedkme.errors import NotEnoughRowsError
 
 FloatArray = NDArray[np.float64]
@@ -23,19 +24,21 @@ NONE = np.empty(0, dtype=np.int64)
 """No row."""
 _GAIN = 1e-12
 """Smallest gain in J that is worth a swap: above rounding, so that swapping ends."""
+_PAIRS = 2**20
+"""Pairs of rows whose exchange is looked at together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """Received rows as the kernel sees them: all pairs, (r, r), and their mean kernel to D_v, (r,)."""
+    """Received rows as the kernel sees them: all pairs, and their mean kernel to D_v, (r,)."""
 
-    gram: FloatArray
+    gram: Gram
     closeness: FloatArray
 
 
 def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
-    """Kernel values that pruning needs: (r, n) rows, (m, n) D_v; memory r^2."""
-    return Candidates(rbf(rows, rows, gamma), kernel_mean_at(rows, validation, gamma))
+    """Kernel values that pruning needs: (r, n) rows, (m, n) D_v."""
+    return Candidates(gram_of(rows, gamma), kernel_mean_at(rows, validation, gamma))
 
 
 def prune(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray:
@@ -72,7 +75,7 @@ def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False
         first: rows that are picked already, at most p.
         again: whether a row may be picked more than once.
     """
-    crowding = seen.gram[first].sum(axis=0)
+    crowding = seen.gram.applied(first, np.ones(len(first)))
     free = np.ones(len(crowding), dtype=np.bool_)
     free[first] = again
     chosen = np.concatenate([first, np.empty(p - len(first), dtype=np.int64)])
@@ -80,7 +83,7 @@ def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False
         gain = seen.closeness - crowding / (size + 1)
         chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
         free[best] = again
-        crowding += seen.gram[best]
+        crowding += seen.gram.column(best)
     return chosen
 
 
@@ -97,21 +100,39 @@ def swapped(seen: Candidates, chosen: IntArray, again: bool = False, worth: floa
         worth: smallest gain in J of an exchange that is made.
     """
     kept, p = chosen.copy(), len(chosen)
-    inside = np.zeros(len(seen.closeness), dtype=np.bool_)
-    inside[kept] = True
-    sums = seen.gram[:, kept].sum(axis=1)
-    own = np.diagonal(seen.gram)
-    everything = np.arange(len(own))
+    sums = seen.gram.applied(kept, np.ones(p))
+    own = seen.gram.diagonal()
     for _ in range(20 * p):
         leave = 2.0 * sums - own - 2.0 * p * seen.closeness
         enter = 2.0 * p * seen.closeness - 2.0 * sums - own
-        outside = everything if again else np.flatnonzero(~inside)
-        change = leave[kept][:, None] + enter[outside] + 2.0 * seen.gram[np.ix_(kept, outside)]
-        place, other = np.unravel_index(int(change.argmax()), change.shape)
-        if change[place, other] <= worth * p * p:
+        if not again:
+            enter[kept] = -np.inf
+        change, place, new = _best_exchange(seen.gram, kept, leave[kept], enter)
+        if change <= worth * p * p:
             break
-        old, new = int(kept[place]), int(outside[other])
+        sums += seen.gram.column(new) - seen.gram.column(int(kept[place]))
         kept[place] = new
-        inside[old], inside[new] = False, True
-        sums += seen.gram[new] - seen.gram[old]
     return kept
+
+
+def _best_exchange(
+    gram: Gram, kept: IntArray, leave: FloatArray, enter: FloatArray
+) -> tuple[float, int, int]:
+    """The largest leave_i + enter_j + 2 k_ij, its place among the kept and j; of equal ones the first.
+
+    No k is above the largest k(x, x), which leaves few pairs that can be better than the best of one row.
+    """
+    most = 2.0 * float(gram.diagonal().max())
+    first = int(leave.argmax())
+    reached = float((leave[first] + enter + 2.0 * gram.column(int(kept[first]))).max())
+    places = np.flatnonzero(leave + enter.max() + most >= reached)
+    others = np.flatnonzero(leave[first] + enter + most >= reached)
+    best = (-np.inf, 0, 0)
+    step = max(1, _PAIRS // len(others))
+    for start in range(0, len(places), step):
+        part = places[start : start + step]
+        change = leave[part][:, None] + enter[others] + 2.0 * gram.among(kept[part], others)
+        place, other = np.unravel_index(int(change.argmax()), change.shape)
+        if change[place, other] > best[0]:
+            best = (float(change[place, other]), int(part[place]), int(others[other]))
+    return best

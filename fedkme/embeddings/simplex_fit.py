@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.grams import Gram, WholeGram
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -42,7 +44,7 @@ class Fit:
 
 
 def fit_simplex(
-    gram: FloatArray, target: FloatArray, ridge: float = 0.0, support: IntArray | None = None
+    gram: FloatArray | Gram, target: FloatArray, ridge: float = 0.0, support: IntArray | None = None
 ) -> Fit:
     """Minimise w' G w - 2 c' w + ridge |w|^2 on the simplex.
 
@@ -54,13 +56,14 @@ def fit_simplex(
         ridge: lambda >= 0.
         support: rows that are thought to have weight, at least one; None: found by pairwise steps.
     """
-    problem = _Problem(gram, target, ridge, max(float(np.diagonal(gram).max()), 1e-300))
+    whole = WholeGram(gram) if isinstance(gram, np.ndarray) else gram
+    problem = _Problem(whole, target, ridge, max(float(whole.diagonal().max()), 1e-300))
     return problem.exact(np.flatnonzero(problem.rough()) if support is None else support)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Problem:
-    gram: FloatArray
+    gram: Gram
     target: FloatArray
     ridge: float
     scale: float
@@ -68,10 +71,10 @@ class _Problem:
     def rough(self) -> FloatArray:
         """Weights of a small gap, by moving weight from the worst row of the support to the best row."""
         size = len(self.target)
-        own = np.diagonal(self.gram) + self.ridge
+        own = self.gram.diagonal() + self.ridge
         weights = np.zeros(size)
         weights[start := int(np.argmin(own - 2.0 * self.target))] = 1.0
-        slope = self.gram[start] - self.target
+        slope = self.gram.column(start) - self.target
         slope[start] += self.ridge
         for _ in range(_PAIRS * size):
             to = int(np.argmin(slope))
@@ -79,13 +82,14 @@ class _Problem:
             fall = float(slope[away] - slope[to])
             if fall <= _ROUGH * self.scale:
                 break
-            curvature = float(own[to] + own[away] - 2.0 * self.gram[to, away])
+            toward, off = self.gram.column(to), self.gram.column(away)
+            curvature = float(own[to] + own[away] - 2.0 * toward[away])
             step = weights[away]
             if curvature > 0.0:
                 step = min(step, fall / curvature)
             weights[to] += step
             weights[away] -= step
-            slope += step * (self.gram[to] - self.gram[away])
+            slope += step * (toward - off)
             slope[to] += step * self.ridge
             slope[away] -= step * self.ridge
         summed: FloatArray = weights / weights.sum()
@@ -134,7 +138,7 @@ class _Problem:
 
     def closed_form(self, support: IntArray) -> FloatArray:
         """The minimiser over all w on a support with sum 1, of any sign: its conditions are linear."""
-        gram = self.gram[np.ix_(support, support)] + self.scale  # a constant, since the sum is fixed
+        gram = self.gram.among(support, support) + self.scale  # a constant, since the sum is fixed
         gram[np.diag_indices(len(support))] += self.ridge
         both = np.column_stack([self.target[support], np.ones(len(support))])
         solved = _solve(gram, self.scale, both)
@@ -145,8 +149,7 @@ class _Problem:
     def slope(self, weights: FloatArray) -> FloatArray:
         """Half the gradient."""
         support = np.flatnonzero(weights)
-        found: FloatArray = weights[support] @ self.gram[support] + self.ridge * weights - self.target
-        return found
+        return self.gram.applied(support, weights[support]) + self.ridge * weights - self.target
 
     def spread(self, support: IntArray, inside: FloatArray) -> FloatArray:
         """Weights of a support among all."""

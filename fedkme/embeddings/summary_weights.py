@@ -38,6 +38,8 @@ RIDGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 """lambda in lambda |w|^2: more of it spreads weight, over which a model's fit averages its noise."""
 SLACK = 0.1
 """MMD^2 that spreading may cost, in units of `Received.noise`."""
+SPREAD_ROWS = 4096
+"""Rows that a ridge spreads weight over at most: more of it gives each row some, and the time is cubic."""
 _WORTH = 1e-3
 """MMD^2 that p exchanges of repeated rows together must gain, in the same units, lest they end."""
 
@@ -96,37 +98,61 @@ class Received:
         some = np.flatnonzero(self.nearest.weights)
         return self.mmd2(some, self.nearest.weights[some])
 
+    @property
+    def near(self) -> IntArray:
+        """Rows of the best weights, then those that are closest to having some, at most SPREAD_ROWS."""
+        weights = self.nearest.weights
+        some = np.flatnonzero(weights)
+        slope = self.seen.gram.applied(some, weights[some]) - self.seen.closeness
+        order = np.argsort(np.where(weights > 0.0, -np.inf, slope), kind="stable")
+        return np.sort(order[:SPREAD_ROWS])
+
     def mmd2(self, rows: IntArray, weights: FloatArray) -> float:
         """MMD^2 to D_v of some of the rows with weights that sum to 1."""
-        gram = self.seen.gram[np.ix_(rows, rows)]
-        value = weights @ gram @ weights - 2.0 * self.seen.closeness[rows] @ weights + self.own
+        gram = self.seen.gram.some(rows)
+        value = (
+            gram.applied(np.arange(len(rows)), weights) @ weights
+            - 2.0 * self.seen.closeness[rows] @ weights
+            + self.own
+        )
         return max(float(value), 0.0)
 
 
 def received(rows: Rows, validation: ReferenceRows) -> Received:
-    """Kernel values of received rows (r, n), r >= 1, and D_v; memory r^2."""
+    """Kernel values of received rows (r, n), r >= 1, and D_v."""
     seen = candidates(rows, validation.rows, validation.gamma)
-    fit = fit_simplex(seen.gram, seen.closeness)
-    return Received(seen, validation.own, len(validation.rows), fit)
+    # Of equal rows one is enough: all have its slope, so the gap is that of all rows.
+    firsts = {row.tobytes(): place for place, row in reversed(list(enumerate(rows)))}
+    distinct = np.array(sorted(firsts.values()), np.int64)
+    fit = fit_simplex(seen.gram.some(distinct), seen.closeness[distinct])
+    weights = np.zeros(len(rows))
+    weights[distinct] = fit.weights
+    return Received(seen, validation.own, len(validation.rows), Fit(weights, fit.gap))
 
 
 def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
     """Weights of at most p of the rows: the largest ridge whose MMD^2 is within the slack of the least.
+
+    A ridge is fitted on the rows `Received.near`, which are all of up to 4,096.
 
     Args:
         about: the rows.
         p: rows with weight at most, >= 1.
         kept: the rows that pruning keeps, at most p; the result is not farther from D_v than these alike.
     """
-    seen, full = about.seen, about.nearest
-    alone = fit_simplex(seen.gram[np.ix_(kept, kept)], seen.closeness[kept])
-    starts = [_shrunk(about, p, full, 0.0), _weighted(about, kept, alone, 0.0)]
+    seen, near = about.seen, about.near
+    alone = fit_simplex(seen.gram.some(kept), seen.closeness[kept])
+    starts = [
+        _shrunk(about, p, np.arange(len(seen.closeness)), about.nearest, 0.0),
+        _weighted(about, kept, alone, 0.0),
+    ]
     best = min(starts, key=lambda found: found.mmd2)
     alike = about.mmd2(kept, np.full(len(kept), 1.0 / len(kept)))
     limit = min(best.mmd2 + SLACK * about.noise, max(best.mmd2, alike))
+    gram, weights = seen.gram.some(near), about.nearest.weights[near]
     for ridge in RIDGES[1:]:
-        full = fit_simplex(seen.gram, seen.closeness, ridge, np.flatnonzero(full.weights))
-        found = _shrunk(about, p, full, ridge)
+        full = fit_simplex(gram, seen.closeness[near], ridge, np.flatnonzero(weights))
+        found, weights = _shrunk(about, p, near, full, ridge), full.weights
         if found.mmd2 <= limit:
             best = found
     return best
@@ -149,13 +175,13 @@ def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray
     return np.concatenate([kept, np.setdiff1d(weighted, kept)])
 
 
-def _shrunk(about: Received, p: int, fit: Fit, ridge: float) -> WeightedRows:
+def _shrunk(about: Received, p: int, rows: IntArray, fit: Fit, ridge: float) -> WeightedRows:
     """Drop rows of least weight, half of those that are too many at a time, and fit the rest again."""
-    found = _weighted(about, np.arange(len(fit.weights)), fit, ridge)
+    found = _weighted(about, rows, fit, ridge)
     while len(found) > p:
         leaving = (len(found) - p + 1) // 2
         rows = found.indices[np.sort(np.argsort(found.weights, kind="stable")[leaving:])]
-        gram, closeness = about.seen.gram[np.ix_(rows, rows)], about.seen.closeness[rows]
+        gram, closeness = about.seen.gram.some(rows), about.seen.closeness[rows]
         found = _weighted(about, rows, fit_simplex(gram, closeness, ridge, np.arange(len(rows))), ridge)
     return found
 

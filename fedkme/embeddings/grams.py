@@ -1,0 +1,138 @@
+"""Gram matrices of rows: whole where they are few, column by column where the whole would not fit.
+
+Who chooses or weighs rows reads the columns of those that it has chosen: some hundreds of 50,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.embeddings.kernels import rbf_between, squared_norms
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Rows = NDArray[np.floating[Any]]
+
+WHOLE_ROWS = 2048
+"""Rows whose whole Gram matrix is kept at most: 32 MiB."""
+KEPT_VALUES = 2**26
+"""Kernel values in the columns that are kept at most: half a gigabyte."""
+_BATCH = 64
+
+
+class Gram(Protocol):
+    """Inner products of M elements of the RKHS."""
+
+    def diagonal(self) -> FloatArray:
+        """Give the squared norms, (M,)."""
+
+    def column(self, row: int) -> FloatArray:
+        """Give the inner products of all with one, (M,); not to be written to."""
+
+    def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
+        """Sum the columns of some with weights, (M,)."""
+
+    def among(self, rows: IntArray, others: IntArray) -> FloatArray:
+        """Give the inner products of some with others."""
+
+    def some(self, rows: IntArray) -> Gram:
+        """Leave some of the elements alone."""
+
+
+def gram_of(rows: Rows, gamma: float) -> Gram:
+    """Gram matrix of rows (r, n) for the RBF kernel."""
+    values = np.asarray(rows, np.float64)
+    columns = KernelColumns(values, gamma, squared_norms(values))
+    every = np.arange(len(values))
+    return WholeGram(columns.among(every, every)) if len(values) <= WHOLE_ROWS else columns
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WholeGram:
+    """Gram matrix (M, M) in memory."""
+
+    values: FloatArray
+
+    def diagonal(self) -> FloatArray:
+        """Give the squared norms, (M,)."""
+        return np.diagonal(self.values)
+
+    def column(self, row: int) -> FloatArray:
+        """Give the inner products of all with one, (M,)."""
+        found: FloatArray = self.values[row]
+        return found
+
+    def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
+        """Sum the columns of some with weights, (M,)."""
+        found: FloatArray = weights @ self.values[rows]
+        return found
+
+    def among(self, rows: IntArray, others: IntArray) -> FloatArray:
+        """Give the inner products of some with others."""
+        return self.values[np.ix_(rows, others)]
+
+    def some(self, rows: IntArray) -> Gram:
+        """Leave some of the elements alone."""
+        return WholeGram(self.among(rows, rows))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class KernelColumns:
+    """Gram matrix of rows for the RBF kernel, in memory that grows with their number alone.
+
+    Attributes:
+        rows: (M, n).
+        gamma: of the kernel.
+        norms: their squared norms, (M,).
+    """
+
+    rows: FloatArray
+    gamma: float
+    norms: FloatArray
+    _kept: dict[int, FloatArray] = field(default_factory=dict)
+
+    def diagonal(self) -> FloatArray:
+        """Give the squared norms in the RKHS, all 1, (M,)."""
+        return np.ones(len(self.rows))
+
+    def column(self, row: int) -> FloatArray:
+        """Give the kernel of all rows with one, (M,)."""
+        return next(self._columns(np.array([row])))
+
+    def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
+        """Sum the columns of some rows with weights, (M,)."""
+        total = np.zeros(len(self.rows))
+        for weight, column in zip(weights, self._columns(rows), strict=True):
+            total += weight * column
+        return total
+
+    def among(self, rows: IntArray, others: IntArray) -> FloatArray:
+        """Give the kernel of some rows with others."""
+        left, right = self.rows[rows], self.rows[others]
+        return rbf_between(left, right, self.norms[rows], self.norms[others], self.gamma)
+
+    def some(self, rows: IntArray) -> Gram:
+        """Leave some of the rows alone."""
+        return gram_of(self.rows[rows], self.gamma)
+
+    def _columns(self, rows: IntArray) -> Iterator[FloatArray]:
+        most = max(_BATCH, KEPT_VALUES // len(self.rows))
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH].tolist()
+            missing = [row for row in dict.fromkeys(batch) if row not in self._kept]
+            found = {row: self._kept[row] for row in batch if row in self._kept}
+            if missing:
+                found |= zip(missing, self._computed(missing), strict=True)
+            self._kept.update(found)
+            while len(self._kept) > most:
+                del self._kept[next(iter(self._kept))]  # the oldest
+            yield from (found[row] for row in batch)
+
+    def _computed(self, rows: list[int]) -> FloatArray:
+        left = self.rows[rows]
+        return rbf_between(left, self.rows, self.norms[rows], self.norms, self.gamma)

@@ -1,0 +1,146 @@
+"""fedkme.embeddings.grams: what 50,000 rows are chosen and weighed by (issue 13, item 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedkme.embeddings import grams as grams_module
+from fedkme.embeddings import prune as prune_module
+from fedkme.embeddings import summary_weights as weights_module
+from fedkme.embeddings.grams import KernelColumns, WholeGram, gram_of
+from fedkme.embeddings.kernels import kernel_mean_at, rbf, squared_norms
+from fedkme.embeddings.mmd import ReferenceRows, mmd2
+from fedkme.embeddings.prune import NONE, Candidates, greedy, swapped
+from fedkme.embeddings.simplex_fit import GAP, fit_simplex
+from fedkme.embeddings.summary_weights import received, repeat, weigh
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+GAMMA = 0.3
+SEEDS = st.integers(0, 10**6)
+
+
+def layout(seed: int, rows: int, whole: bool) -> tuple[FloatArray, FloatArray]:
+    """Rows and D_v; of whole numbers, kernel values of equal rows are equal bit for bit."""
+    random = np.random.default_rng(seed)
+    pool, validation = random.normal(size=(rows, 3)), random.normal(size=(25, 3)) * 0.7 + 0.6
+    return (np.rint(pool), np.rint(validation)) if whole else (pool, validation)
+
+
+def columns(rows: FloatArray) -> KernelColumns:
+    return KernelColumns(rows, GAMMA, squared_norms(rows))
+
+
+def greedy_of_matrix(
+    gram: FloatArray, closeness: FloatArray, first: IntArray, p: int, again: bool
+) -> IntArray:
+    """The greedy choice by J(S + x) of each row in turn, as before columns were read on demand."""
+    chosen = list(first)
+    while len(chosen) < p:
+        crowding = np.sum([gram[row] for row in chosen], axis=0) if chosen else np.zeros(len(gram))
+        gain = closeness - crowding / (len(chosen) + 1)
+        if not again:
+            gain[chosen] = -np.inf
+        chosen.append(int(gain.argmax()))
+    return np.array(chosen)
+
+
+def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, kept: IntArray, again: bool) -> IntArray:
+    """Exchanges, each the first best of all pairs, as before pairs were left out."""
+    kept, p = kept.copy(), len(kept)
+    sums = gram[:, kept].sum(axis=1)
+    for _ in range(20 * p):
+        leave = 2.0 * sums - 1.0 - 2.0 * p * closeness
+        enter = 2.0 * p * closeness - 2.0 * sums - 1.0
+        outside = np.array([j for j in range(len(gram)) if again or j not in kept])
+        change = leave[kept][:, None] + enter[outside] + 2.0 * gram[np.ix_(kept, outside)]
+        place, other = np.unravel_index(int(change.argmax()), change.shape)
+        if change[place, other] <= 1e-12 * p * p:
+            break
+        sums += gram[outside[other]] - gram[kept[place]]
+        kept[place] = outside[other]
+    return kept
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    SEEDS, st.integers(4, 60), st.integers(1, 12), st.booleans(), st.booleans(), st.sampled_from([7, 2**20])
+)
+def test_picks_are_those_of_the_whole_matrix(
+    seed: int, rows: int, p: int, whole: bool, again: bool, pairs: int
+) -> None:
+    # Ties included: of equal rows the first.
+    p = min(p, rows - 1)
+    pool, validation = layout(seed, rows, whole)
+    matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
+    first = np.array([1, 1] if again and p > 1 else NONE, np.int64)
+    start = greedy_of_matrix(matrix, closeness, first, p, again)
+    end = swapped_of_matrix(matrix, closeness, start, again)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prune_module, "_PAIRS", pairs)
+        for gram in (WholeGram(matrix), columns(pool)):
+            seen = Candidates(gram, closeness)
+            assert greedy(seen, p, first, again).tolist() == start.tolist()
+            assert swapped(seen, start, again).tolist() == end.tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, st.integers(1, 200), st.booleans(), st.sampled_from([0.0, 0.01, 1.0]))
+def test_weights_are_those_of_the_whole_matrix(seed: int, rows: int, whole: bool, ridge: float) -> None:
+    # The gap is of all rows, and is here computed anew; forgotten columns come back.
+    pool, validation = layout(seed, rows, whole)
+    matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grams_module, "KEPT_VALUES", 1)
+        patch.setattr(grams_module, "_BATCH", 3)
+        fit = fit_simplex(columns(pool), closeness, ridge)
+    slope = matrix @ fit.weights + ridge * fit.weights - closeness
+    assert fit.gap <= GAP
+    assert fit.gap == pytest.approx(max(2.0 * (slope @ fit.weights - slope.min()), 0.0), abs=1e-13)
+    expected = fit_simplex(matrix, closeness, ridge).weights
+    reached, least = (w @ matrix @ w - 2.0 * closeness @ w + ridge * w @ w for w in (fit.weights, expected))
+    assert reached == pytest.approx(least, abs=GAP)
+
+
+def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, _ = layout(1, 50, False)
+    monkeypatch.setattr(grams_module, "KEPT_VALUES", 50 * 6)
+    monkeypatch.setattr(grams_module, "_BATCH", 4)
+    gram, matrix = columns(pool), rbf(pool, pool, GAMMA)
+    some, weights = np.array([3, 9, 3, 40, 2, 49, 0, 1, 8]), np.arange(9.0)
+    np.testing.assert_allclose(gram.applied(some, weights), weights @ matrix[some], atol=1e-13)
+    np.testing.assert_allclose(gram.column(9), matrix[9], atol=1e-13)
+    np.testing.assert_allclose(gram.among(some, some[:2]), matrix[np.ix_(some, some[:2])], atol=1e-13)
+    assert len(gram._kept) == 6
+    monkeypatch.setattr(grams_module, "WHOLE_ROWS", 8)
+    assert isinstance(gram_of(pool[:8], GAMMA), WholeGram)
+    np.testing.assert_allclose(gram.some(some).column(1), matrix[9, some], atol=1e-13)
+
+
+def test_more_rows_than_a_ridge_spreads_over_are_all_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, validation = layout(4, 300, False)
+    about, kept = received(pool, ReferenceRows(validation, GAMMA)), np.arange(20)
+    monkeypatch.setattr(weights_module, "SPREAD_ROWS", 60)
+    assert len(about.near) == 60
+    assert set(np.flatnonzero(about.nearest.weights)) <= set(about.near)
+    found = weigh(about, 20, kept)
+    assert len(found) <= 20
+    assert found.ridge > 0.0
+    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
+    assert found.mmd2 <= mmd2(pool[kept], validation, GAMMA)
+
+
+def test_rows_beyond_a_whole_matrix_make_the_same_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, validation = layout(6, 200, False)
+    whole = received(pool, ReferenceRows(validation, GAMMA))
+    monkeypatch.setattr(grams_module, "WHOLE_ROWS", 10)
+    parts = received(pool, ReferenceRows(validation, GAMMA))
+    assert parts.least == pytest.approx(whole.least, abs=GAP)
+    assert repeat(parts, 30).tolist() == repeat(whole, 30).tolist()
+    one, other = (weigh(about, 30, np.arange(30)) for about in (whole, parts))
+    assert one.indices.tolist() == other.indices.tolist()
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-6)
