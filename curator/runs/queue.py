@@ -129,7 +129,7 @@ class RunQueue:
         self._conduct = conduct
         self._at_once = at_once
         self._queue: list[Run] = []
-        self._running: set[Run] = set()
+        self._running: dict[Run, None] = {}  # in the order in which they began
         self._open: dict[str, Run] = {}
         self._held = False
         self.closed: Callable[[], None] = lambda: None
@@ -158,7 +158,7 @@ class RunQueue:
             under_way = Counter(run.consumer for run in self._running)
             run = min(self._queue, key=lambda run: under_way[run.consumer])  # the first of the least
             self._queue.remove(run)
-            self._running.add(run)
+            self._running[run] = None
             self._set(run, "running")
             run.task = asyncio.create_task(self._carry_out(run))
 
@@ -342,7 +342,7 @@ class RunQueue:
             run.error = ConnectionFailedError(cause, "Wait for the curator, or start it.")
             raise
         finally:
-            self._running.discard(run)
+            self._running.pop(run, None)
             run.finish()
             self.start()
 

@@ -22,13 +22,14 @@ class Ends:
         stayed: owners that were in a run to its end, by run.
         lost: owners that a run lost, by run, with the round in which it did.
         under_way: runs that are open.
-        searched: whether the records of all runs were looked for.
+        sold: runs in which some ledger has a row, so that they began and have a record; None: records were
+            not looked for.
     """
 
     stayed: Mapping[str, Set[str]]
     lost: Mapping[str, Mapping[str, int]]
     under_way: Set[str]
-    searched: bool = False
+    sold: Set[str] | None = None
 
     @staticmethod
     def of(ledger: Path, directory: Path | None = None) -> Ends:
@@ -39,7 +40,6 @@ class Ends:
             {str(record["run"]): frozenset(record.get("closings", ())) for record in records},
             {str(record["run"]): _lost(record) for record in records},
             {*names, *map(sketch_of, names)},
-            directory is not None,
         )
 
     @property
@@ -50,9 +50,16 @@ class Ends:
     def explains(self, party: str, about: Disclosure) -> bool:
         """Check whether what a party wrote may be on its way to the curator, or was lost with the party."""
         lost = self.lost.get(about.run, {}).get(party)
-        run, _, part = about.run.partition("/")
-        unbegun = bool(part) and self.searched and run not in self.lost  # its plan came to nothing
-        return about.run in self.under_way or unbegun or (lost is not None and about.round >= lost)
+        gone = lost is not None and about.round >= lost
+        return about.run in self.under_way or gone or self._came_to_nothing(about.run)
+
+    def _came_to_nothing(self, name: str) -> bool:
+        """Check whether it is the sketch of a run that did not begin, of which there is no record.
+
+        A curator that removes the record of a run is found out by any row of it, in whosever ledger.
+        """
+        run, _, part = name.partition("/")
+        return bool(part) and self.sold is not None and run not in (self.lost.keys() | self.sold)
 
 
 def consumer_of(directory: Path) -> str:

@@ -93,7 +93,8 @@ def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) 
     for name in _absent(curator, parties):
         fault = "" if partial else f"there is no ledger of {name}"
         verdicts.append(Verdict(f"{name} and {CURATOR}: not compared", fault, absent=name))
-    ends = Ends.of(curator.path, directory)
+    sold = {about.run for found in ledgers for entry in found.entries if _is_row(about := entry.disclosure)}
+    ends = replace(Ends.of(curator.path, directory), sold=sold)
     runs = {entry.disclosure.run for entry in curator.entries} | ends.recorded
     return [*verdicts, *(_compare(curator, party, runs - {REQUEST}, ends) for party in _merged(parties))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -170,7 +171,7 @@ class SumResponder:
             raise answered(number, self._run)
         vector = self._vector(query)
         check_parameters(invitation, number, parameters, vector, self.name, len(self._table), self._roster)
-        key = Ed25519PrivateKey.generate()
+        key = Ed25519PrivateKey.from_private_bytes(secrets.token_bytes(32))
         opened = _Aggregation(number, vector, parameters, key)
         self._check_cost(opened)
         if self._identity is not None:

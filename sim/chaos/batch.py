@@ -16,7 +16,7 @@ from sim.chaos.worlds import light, menu
 
 Judge = Callable[[FaultSchedule], Sequence[str]]
 """Plays a schedule, and says what was wrong."""
-_AT_ONCE = 64  # schedules of a task of a process
+_AT_ONCE = 64  # schedules of a task of a process, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ def play_all(seeds: Sequence[int], heavy: bool = False) -> ScheduleTally:
 
 def tallies(seeds: range, jobs: int, heavy: bool) -> Iterator[ScheduleTally]:
     """Play the schedules of many seeds, in so many processes; tallies of parts, in order."""
-    parts = [seeds[start : start + _AT_ONCE] for start in range(0, len(seeds), _AT_ONCE)]
+    size = min(_AT_ONCE, -(-len(seeds) // jobs))
+    parts = [seeds[start : start + size] for start in range(0, len(seeds), size)]
     if jobs == 1:
         yield from (play_all(part, heavy) for part in parts)
         return

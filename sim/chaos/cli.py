@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from fedkme.errors import AuditError
+from fedkme.errors import AuditError, ConfigError
 from fedkme.verbs import AsJson, console, print_json
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def chaos(
         )
     else:
         kinds = ", ".join(f"{kind} {count}" for kind, count in happened.most_common())
-        out.print(f"{schedules} schedules in {cpu_s:.0f} CPU s, {happened.total()} faults ({kinds})")
+        out.print(
+            f"{schedules} schedules in {cpu_s:.0f} CPU s, {happened.total()} faults ({kinds})", soft_wrap=True
+        )
     if failures:
         raise AuditError(
             f"{len(failures)} of {schedules} schedules ended badly",
@@ -87,12 +89,21 @@ def schedule(
 
     drawn = schedule_of(seed, heavy)
     numbers = keep or range(1, len(drawn.faults) + 1)
+    if not set(numbers) <= set(range(1, len(drawn.faults) + 1)):
+        raise ConfigError(f"the schedule of seed {seed} has {len(drawn.faults)} faults", "Keep some of them.")
     faults = tuple(fault for number, fault in enumerate(drawn.faults, start=1) if number in numbers)
     outcome = play(replace(drawn, faults=faults))
     found = judge(outcome)
     world = menu()[drawn.world].name
     if as_json:
-        print_json({"world": world, "story": outcome.story, "found": found})
+        print_json(
+            {
+                "world": world,
+                "faults": [asdict(fault) for fault in faults],
+                "story": outcome.story,
+                "found": found,
+            }
+        )
     else:
         _tell_story(world, drawn, faults, outcome.story, found)
     if found:

@@ -14,6 +14,7 @@ from typing_extensions import override
 from curator.runs.context import RecordFolder
 from fedkme.errors import StoreError
 from fedkme.store.memory import MemoryStore
+from sim.chaos.faults import CALLS
 from sim.chaos.process import Killed, Process
 
 _WRITES = ("open_run", "update_run", "append", "forget_entries", "extend_ledger", "put", "delete")
@@ -143,7 +144,7 @@ class MortalRecords(RecordFolder):
     def _disturbed(self) -> Iterator[None]:
         self._process.tick()
         fault = self._process.fate.take("file")
-        with contextlib.nullcontext() if fault is None else failing(fault.amount % 12):
+        with contextlib.nullcontext() if fault is None else failing(fault.amount % CALLS):
             yield
         self._process.tick()
 

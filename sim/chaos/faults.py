@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -31,6 +31,28 @@ WORDS: Mapping[Kind, str] = {
     "lie": "answers with a lie",
 }
 """Words for what happens to a party."""
+SOON = 30
+"""Amount up to which a death comes at its step; beyond it, as many awaits later."""
+CALLS = 12
+"""System calls that make the files of a result, about."""
+HOLD_S = 1.5
+"""Seconds for which messages are held up, for one of amount."""
+
+
+_AMOUNTS: Mapping[Kind, Callable[[int], str]] = {
+    "kill": lambda amount: f", {amount - SOON} awaits later" if amount > SOON else "",
+    "file": lambda amount: f", call {amount % CALLS + 1}",
+    "hold": lambda amount: f", {amount * HOLD_S:g} s, {'what it sends' if amount % 2 else 'what it hears'}",
+    "slow": lambda amount: f", {amount} s",
+    "clock": lambda amount: f", by {clock_s(amount):+g} s",
+    "restore": lambda amount: f", {amount} commits are lost",
+}
+"""Words for how much of it, of the kinds to which that matters to a reader."""
+
+
+def clock_s(amount: int) -> float:
+    """Seconds by which a clock is set: of two weeks before or after."""
+    return (amount - 30) * 40_000.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,7 +74,12 @@ class InjectedFault:
     @property
     def line(self) -> str:
         """Line for people."""
-        return f"{self.party} {WORDS[self.kind]} (step {self.step}, {self.amount})"
+        return f"{self.party} {WORDS[self.kind]} (step {self.step}{self.amount_words})"
+
+    @property
+    def amount_words(self) -> str:
+        """Amount in words, after a comma; empty where it matters to nobody."""
+        return _AMOUNTS[self.kind](self.amount) if self.kind in _AMOUNTS else ""
 
 
 @dataclass(frozen=True, slots=True)

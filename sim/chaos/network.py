@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 
 from fedkme.errors import ConnectionFailedError
+from sim.chaos.faults import HOLD_S
 from sim.chaos.process import Killed, Process
 
 DEAD_S = 50.0
@@ -84,7 +85,7 @@ class Call:
         if fate.due:
             if (fault := fate.take("hold")) is not None:
                 way = pipe if fault.amount % 2 else (self.up if pipe is self.down else self.down)
-                self._network.hold(self, way, fault.amount * 1.5)
+                self._network.hold(self, way, fault.amount * HOLD_S)
             if self.method.endswith(_DOUBLED) and fate.take("twice") is not None:
                 times = 2
         pipe.send(item, times)

@@ -12,6 +12,8 @@ from sim.chaos.worlds import SimulatedWorld, menu
 
 _OVER = ("complete", "stopped", "cancelled", "failed")
 _DISTRUSTED = ("lie", "restore", "flip")
+_LETTING_GO = ("full", "doubt", "kill", "stop")
+"""Faults after which a party has lost what was in its memory alone, or what it was about to write."""
 
 
 def judge(outcome: PlayedSchedule) -> list[str]:
@@ -22,7 +24,7 @@ def judge(outcome: PlayedSchedule) -> list[str]:
         return found
     found += _ended(outcome, world)
     found += _reconciled(outcome, world)
-    found += _once(outcome, undisturbed)
+    found += _once(outcome, undisturbed, world)
     found += _refused(outcome, world)
     if world.repeatable and all(_leaves_bits(fault, world) for fault in outcome.happened):
         found += _same(outcome, undisturbed)
@@ -32,9 +34,10 @@ def judge(outcome: PlayedSchedule) -> list[str]:
 def _leaves_bits(fault: InjectedFault, world: SimulatedWorld) -> bool:
     """Check whether a fault must not change anything.
 
-    An owner that cannot write leaves the run, and so does one whose process had the keys of sealed rows.
+    An owner that cannot write leaves the run, and so does one whose process had keys of rows or of a sum.
     """
-    leaving = ("full", "doubt", "kill", "stop") if world.sealed else ("full", "doubt")
+    keys = world.sealed or world.secure
+    leaving = _LETTING_GO if keys else _LETTING_GO[:2]
     return fault.kind in GENTLE and not (fault.kind in leaving and fault.party in world.owners)
 
 
@@ -52,38 +55,47 @@ def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
         if status not in (*_OVER, "asked") and "curator" not in _distrusted(outcome):
             yield f"ended: {run} is {status}"
     harsh = {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
-    if harsh <= set(world.owners) and not world.secure and len(world.owners) > len(harsh) + 1:
+    enough = _calm(outcome, world) if world.secure else len(world.owners) > len(harsh) + 1
+    if harsh <= set(world.owners) and enough:
         for run, status in outcome.statuses.items():
             if status == "failed":
                 yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
+
+
+def _calm(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
+    """Check that nobody left a secure sum: no owner, and no curator in whose memory it was."""
+    curator = {fault.kind for fault in outcome.happened if fault.party == "curator"}
+    return all(_leaves_bits(fault, world) for fault in outcome.happened) and not curator & set(_LETTING_GO)
 
 
 def _reconciled(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     """Check that both sides of each exchange wrote the same.
 
     Of an owner whose disk kept what it had refused, or that was started again within a masked sum, the
-    record says no more than that it left, so that `audit verify` names what never came.
+    record says no more than that it left, so that `audit verify` names what never came: its own lines alone.
     """
     bad = _distrusted(outcome)
-    unclear = ("doubt", "kill", "stop") if world.secure else ("doubt",)
-    bad |= {fault.party for fault in outcome.happened if fault.kind in unclear} & set(world.owners)
+    kinds = ("doubt", "kill", "stop") if world.secure else ("doubt",)
+    unclear = {fault.party for fault in outcome.happened if fault.kind in kinds} & set(world.owners)
     for party, fault in outcome.unreconciled:
-        if party not in bad and "curator" not in bad:
+        unsent = all(f"{party}.jsonl, line" in part.partition(" is not in ")[0] for part in fault.split("; "))
+        if party not in bad and "curator" not in bad and not (party in unclear and unsent):
             yield f"reconciled: {party}: {fault}"
 
 
-def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
+def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     """Find what is charged twice: a line that stands more often than where nothing failed.
 
-    Where an owner leaves, others may be asked the same again, of which some lines say it in the same words.
+    Where an owner leaves, others may be asked the same again, of which some lines say it in the same words:
+    once for each that leaves.
     """
-    left = any(fault.party not in ("curator", *outcome.results) for fault in outcome.happened)
+    left = {each.party for each in outcome.happened if not _leaves_bits(each, world)} & set(world.owners)
     for party, lines in outcome.ledgers.items():
         if party in _distrusted(outcome):
             continue
         most = max(Counter(disclosures_in(undisturbed.ledgers[party])).values(), default=1)
         for about, count in Counter(disclosures_in(lines)).items():
-            if count > most and not (left and about.nonce == "counts"):
+            if count > most * (1 + (len(left) if about.nonce == "counts" else 0)):
                 yield f"once: {party} wrote {count} times: {about}"
         if party.startswith("consumer") and len(lines) > len(undisturbed.ledgers[party]):
             yield f"once: {party} paid {len(lines)} lines in place of {len(undisturbed.ledgers[party])}"

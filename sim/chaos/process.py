@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.chaos.faults import InjectedFault, Kind
+from sim.chaos.faults import SOON, WORDS, InjectedFault, Kind, clock_s
 
 _WALL = 1_700_000_000.0  # Unix seconds of virtual time 0
 _DEATHS: tuple[Kind, ...] = ("kill", "stop", "away", "restore", "flip")
@@ -45,7 +45,7 @@ class Fate:
         skew: seconds that its clock is off.
         due: faults whose step came, and that wait for something to befall.
         happened: those that befell something.
-        commits: how many there were.
+        tell: takes what happens to the party, for the story.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Fate:
     skew: float = 0.0
     due: list[InjectedFault] = field(default_factory=list)
     happened: list[InjectedFault] = field(default_factory=list)
+    tell: Callable[[str, str], None] = lambda party, line: None
 
     def clock(self) -> float:
         """Unix seconds as the party reads them."""
@@ -65,6 +66,8 @@ class Fate:
             if fault.kind in kinds:
                 self.due.remove(fault)
                 self.happened.append(fault)
+                if fault.kind not in _DEATHS:  # of those, when the time has come
+                    self.tell(self.name, f"{WORDS[fault.kind]}{fault.amount_words}")
                 return fault
         return None
 
@@ -76,24 +79,22 @@ class Process:
         fate: of the party.
         life: which of the party's it is, from 1.
         chance: of its pauses.
+        entropy: in the place of the operating system's.
         calls: that it made.
         alive: until it is killed, or ended.
         over: set with its death.
         ending: the fault by which it dies, for its disk.
     """
 
-    def __init__(
-        self, fate: Fate, life: int, chance: random.Random, tell: Callable[[str, str], None]
-    ) -> None:
-        """Begin; what happens is told with the party's name."""
+    def __init__(self, fate: Fate, life: int, chance: random.Random) -> None:
         self.fate = fate
         self.life = life
         self.chance = chance
+        self.entropy = random.Random(chance.getrandbits(64))
         self.calls = 0
         self.alive = True
         self.over = asyncio.Event()
         self.ending: InjectedFault | None = None
-        self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []  # in order, or a story would not repeat
 
@@ -117,11 +118,10 @@ class Process:
         if not fate.due:
             return
         if (fault := fate.take("clock")) is not None:
-            fate.skew += (fault.amount - 30) * 40_000.0
-            self._tell(self.name, "its clock is set")
+            fate.skew += clock_s(fault.amount)
         if (fault := fate.take(*_DEATHS)) is not None:
-            if fault.kind == "kill" and fault.amount > 30:
-                self._later(fault, fault.amount - 30)
+            if fault.kind == "kill" and fault.amount > SOON:
+                self._later(fault, fault.amount - SOON)
             else:
                 self._die(fault)
                 if not self.alive:
@@ -136,7 +136,7 @@ class Process:
 
     def _die(self, fault: InjectedFault) -> None:
         self.ending = fault
-        self._tell(self.name, f"{fault.kind}, at step {self.fate.step}")
+        self.fate.tell(self.name, f"{WORDS[fault.kind]}, at step {self.fate.step}")
         if fault.kind == "stop":
             self._loop.call_soon(self.over.set)
         else:

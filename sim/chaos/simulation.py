@@ -21,6 +21,7 @@ from fedkme.store.memory import MemoryStore
 from sim.chaos.clock import StuckError, run_virtual
 from sim.chaos.disk import Disk, MortalStore
 from sim.chaos.faults import FaultSchedule, InjectedFault
+from sim.chaos.machine import simulated_machine
 from sim.chaos.network import SimulatedNetwork
 from sim.chaos.parties import GRACE_S, ask_release, compute, curate, own, summarise
 from sim.chaos.process import Fate, Process, owned, pause
@@ -125,7 +126,7 @@ class _Simulation:
 
     def _add(self, name: str, work: Callable[[Any, Process], Any], ends: bool = False) -> None:
         faults = sorted(fault for fault in self.schedule.faults if fault.party == name)
-        fate = Fate(name, faults)
+        fate = Fate(name, faults, tell=self.say)
         backups = any(fault.kind == "restore" for fault in faults)
         self.lives[name] = _Life(fate, Disk(MemoryStore(name, clock=fate.clock), backups), work, ends)
 
@@ -149,7 +150,7 @@ class _Simulation:
         while True:
             party.lives += 1
             chance = random.Random(f"{self.schedule.seed} {party.fate.name} {party.lives}")
-            process = Process(party.fate, party.lives, chance, self.say)
+            process = Process(party.fate, party.lives, chance)
             if party.lives > _LIVES:
                 self.found.append(f"stuck: {party.fate.name} was started {_LIVES} times")
                 return
@@ -241,7 +242,8 @@ def play(schedule: FaultSchedule) -> PlayedSchedule:
         (Path(folder) / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         simulation = _Simulation(world, schedule, Path(folder))
         try:
-            run_virtual(simulation.run, compute)
+            with simulated_machine():
+                run_virtual(simulation.run, compute)
         except StuckError as error:
             simulation.found.append(f"stuck: {error}")
         outcome = simulation.outcome()

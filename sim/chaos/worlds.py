@@ -62,7 +62,7 @@ class SimulatedWorld:
     def name(self) -> str:
         """Protocol, policies and sizes in words."""
         more = f", {self.together} consumers" if self.together > 1 else ""
-        return f"{self.case.name}, {self.count} owners{more}"
+        return f"{self.case.name}, {self.count} owner{'s' * (self.count > 1)}{more}"
 
     @property
     def secure(self) -> bool:

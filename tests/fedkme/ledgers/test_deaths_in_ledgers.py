@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fedkme.cells.disclosures import sketch_of
 from fedkme.ledgers.reconcile import Verdict, verify
-from fedkme.privacy.events import CURATOR, Disclosure, Gaussian
+from fedkme.privacy.events import CURATOR, Disclosure, Gaussian, RawRows
 from fedkme.privacy.ledger import open_ledger, stored_ledger
 from fedkme.store import open_store
 
@@ -82,6 +83,40 @@ def test_an_owner_that_died_may_have_written_what_never_came(tmp_path: Path, cod
     record(tmp_path, (3, "north", code))
     write(tmp_path, CERTAIN, LINES)
     assert (compared(tmp_path).fault, compared(tmp_path).note[:5]) == ("", "1 of ")
+
+
+SKETCH = [replace(line, run=sketch_of("run-1")) for line in LINES]
+ROW = Disclosure("run-1", 1, "north", CURATOR, RawRows(1), "replace-one", 1.0, "row 1")
+
+
+@pytest.mark.parametrize(
+    ("curator", "north", "recorded", "fault"),
+    [
+        (SKETCH[:2], SKETCH, False, False),
+        (SKETCH[:2], SKETCH, True, True),
+        (SKETCH[:2], [*SKETCH, ROW], False, True),
+        ([*SKETCH[:2], ROW], [*SKETCH, ROW], False, True),
+        (CERTAIN, LINES, False, True),
+        (SKETCH, SKETCH[:2], False, True),
+    ],
+    ids=[
+        "its plan came to nothing",
+        "recorded",
+        "sold",
+        "sold and said",
+        "no sketch",
+        "left out by the owner",
+    ],
+)
+def test_a_line_of_a_sketch_without_a_record_may_have_been_lost_where_no_row_of_its_run_was_sold(
+    tmp_path: Path, curator: Sequence[Disclosure], north: Sequence[Disclosure], recorded: bool, fault: bool
+) -> None:
+    # a curator that deletes the record of a run does not hide behind it
+    write(tmp_path, curator, north)
+    if recorded:
+        record(tmp_path)
+    found = compared(tmp_path)
+    assert (bool(found.fault), bool(found.note)) == (fault, not fault)
 
 
 @pytest.mark.parametrize("over", [False, True])
