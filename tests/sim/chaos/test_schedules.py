@@ -39,6 +39,7 @@ EACH = int(os.environ.get("FEDKME_SCHEDULES", str(CI)))
 AT_EVERY_STEP: tuple[Kind, ...] = ("kill", "full", "doubt")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", range(len(light())), ids=[menu()[world].name for world in light()])
 def test_every_schedule_ends_as_the_quiet_run_or_in_a_safe_refusal(place: int) -> None:
     # "identical bits or a safe refusal, ledgers reconcile, budgets never exceeded, at most one draw a
@@ -88,6 +89,7 @@ print(json.dumps([play(schedule_of(int(seed))).story for seed in sys.argv[1:]]))
 """
 
 
+@pytest.mark.long
 def test_a_seed_tells_the_same_story_in_another_process_to_the_last_line() -> None:
     # another order of sets and other addresses; sealed and secure worlds are among them
     other = subprocess.run(
