@@ -313,7 +313,7 @@ def _shortened(document: bytes) -> bytes:
     request = RequestDocument.from_bytes(document)
     if request.plan is None:
         return document
-    return replace(request, plan=replace(request.plan, cells=None, offers=())).to_bytes()
+    return replace(request, plan=request.plan.shortened()).to_bytes()
 
 
 def _document(row: RunRow) -> RequestDocument:

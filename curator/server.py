@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import grpc.aio
 from curator.access.certificates import CertificateCheck
 from curator.consumers.admission import ConsumerAdmission
 from curator.health import add_health
-from curator.owners.members import Members
+from curator.owners.members import Members, next_epoch
 from curator.party import CuratorParty
 from curator.runs.context import RecordFolder, RunContext
 from curator.runs.queue import RunQueue, shortened
@@ -79,7 +78,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             settings.owners,
             settings.progress_s,
             settings.grace_s,
-            functools.partial(_next_epoch, kept),
+            partial(next_epoch, kept),
             say,
         )
         identity = None if settings.identity is None else IdentityFile(settings.identity)
@@ -214,14 +213,6 @@ async def _drain(calls: ConsumerAdmission, runs: RunQueue, drain_s: float, repor
             async with asyncio.timeout(drain_s):
                 await runs.idle()
                 await calls.delivered()
-
-
-def _next_epoch(store: Store, owner: str) -> int:
-    """Counts processes of a name, over all of the curator's own."""
-    key = f"epoch/{owner}"
-    epoch = int(store.get(key) or b"0") + 1
-    store.put(key, b"%d" % epoch)
-    return epoch
 
 
 def _export(store: Store, path: Path) -> None:

@@ -7,7 +7,7 @@ in and once where an answer leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,10 @@ class Plan:
     choice: SummaryChoice | None = None
     landmarks: bytes = b""
     packs: bool = False
+
+    def shortened(self) -> Plan:
+        """The plan without code book and keys, for lists."""
+        return replace(self, cells=None, offers=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

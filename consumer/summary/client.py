@@ -23,6 +23,7 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ledgers.data_files import units_of
+from fedkme.ops.archiver import report_lost
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
@@ -174,8 +175,7 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
 def _archive(requests: Requests, store: Store, reporter: StatusReporter) -> None:
     """Archive what is over, and say what of earlier archives is gone; nothing else depends on it."""
     try:
-        for error in store.lost_archives():
-            reporter.say("warning", line=str(error), code=error.code)
+        report_lost(store, reporter.say)
         if made := requests.archive():
             reporter.say("archived", archives=made)
     except FedkmeError as error:

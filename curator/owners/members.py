@@ -16,12 +16,21 @@ from fedkme.errors import (
     MissingOwnersError,
     ProtocolError,
 )
+from fedkme.store import Store
 from fedkme.wire.directives import end_to_wire, welcome_to_wire
 
 MOST_FENCED = 1024
 """Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
 back after so many later ones, is taken for a new process and fences the newest, with a line on both sides."""
 _INSTANCE = 64  # bytes
+
+
+def next_epoch(store: Store, owner: str) -> int:
+    """Count processes of a name, over all of the curator's own."""
+    key = f"epoch/{owner}"
+    epoch = int(store.get(key) or b"0") + 1
+    store.put(key, b"%d" % epoch)
+    return epoch
 
 
 class Membership(Protocol):

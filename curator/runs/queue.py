@@ -382,7 +382,7 @@ def shortened(document: bytes) -> bytes:
     run = RunDocument.from_bytes(document)
     if run.plan is None or run.plan.cells is None:
         return document
-    return replace(run, plan=replace(run.plan, cells=None, offers=())).to_bytes()
+    return replace(run, plan=run.plan.shortened()).to_bytes()
 
 
 def kind_of(document: RunDocument) -> str:

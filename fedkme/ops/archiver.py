@@ -10,6 +10,12 @@ from fedkme.ops.threads import beside
 from fedkme.store import Store
 
 
+def report_lost(store: Store, say: Callable[..., None]) -> None:
+    """Say which archives of a store are gone."""
+    for error in store.lost_archives():
+        say("warning", line=str(error), code=error.code)
+
+
 class Archiver:
     """Archives when a party begins and when a run is over, once at a time."""
 
@@ -21,8 +27,7 @@ class Archiver:
 
     def begin(self, store: Store) -> None:
         """Report archives of a store that are gone, and archive what is due."""
-        for error in store.lost_archives():
-            self._say("warning", line=str(error), code=error.code)
+        report_lost(store, self._say)
         self.go_on()
 
     def go_on(self) -> None:

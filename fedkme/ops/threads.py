@@ -17,16 +17,23 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 turns: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("turns", default=None)
 """Lets so many of a context's tasks compute at a time; None: any number."""
-computes: contextvars.ContextVar[Callable[[Callable[[], Any]], Awaitable[Any]] | None] = (
-    contextvars.ContextVar("computes", default=None)
-)
+
+
+class Compute(Protocol):
+    """Computes beside the loop."""
+
+    def __call__(self, work: Callable[[], Result]) -> Awaitable[Result]:
+        """Give what the work gives, later."""
+
+
+computes: contextvars.ContextVar[Compute | None] = contextvars.ContextVar("computes", default=None)
 """Computes in place of a thread: in virtual time nothing waits for one. None: threads do."""
 QUICK_S = 0.002
 """Time of a computation below which a thread costs more than it spares."""
@@ -44,7 +51,7 @@ async def beside(
 ) -> Result:
     """Compute in a thread of its own, when it is the task's turn; one who is cancelled does not wait."""
     async with turns.get() or contextlib.nullcontext():
-        return await (computes.get() or _beside)(partial(work, *arguments, **named))  # type: ignore[no-any-return]
+        return await (computes.get() or _beside)(partial(work, *arguments, **named))
 
 
 class AdaptiveThreads:

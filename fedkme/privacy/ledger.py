@@ -195,7 +195,7 @@ def stored_ledger(party: str, store: Store) -> Ledger:
 
 def tip(store: Store) -> Archive | None:
     """The last archive, behind which the ledger goes on."""
-    return next(reversed(store.archives()), None)
+    return next(iter(store.archives(latest=1)), None)
 
 
 def costs(store: Store) -> tuple[list[Disclosure], int]:

@@ -105,7 +105,7 @@ class CuratorAggregator:
         self._inputs: set[str] = set()
         self._survivors: tuple[str, ...] = ()
         self._told = b""
-        """What survivors are to endorse."""
+        """Bytes that survivors are to endorse."""
         self._endorsements: dict[str, Endorsement] = {}
         self._unmaskings: set[str] = set()
         self._seeds: dict[str, dict[int, int]] = {}

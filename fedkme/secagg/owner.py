@@ -125,9 +125,9 @@ class OwnerAggregator:
         self._session = self._context
         """Context of what is shared: with neighbours, of the roster too."""
         self._graph: Graph
-        """From phase 2 on: who shares with whom."""
+        """Graph of who shares with whom, from phase 2 on."""
         self._keys: dict[str, Advertisement] = {}
-        """Of its circle."""
+        """Advertisements of its circle."""
         self._shares: dict[str, tuple[bytes, bytes]] = {}
         """By owner that shared: this owner's share of its seed, and of its mask key."""
         self._there: frozenset[str]
@@ -137,7 +137,7 @@ class OwnerAggregator:
         """Context of masks: with neighbours, of roster and of who shared."""
         self._sealing: KeyPair | None = None
         self._told = b""
-        """What this owner endorsed."""
+        """Bytes that this owner endorsed."""
 
     def advertise(self) -> Advertisement:
         """Phase 1: fresh keys, signed."""

@@ -165,8 +165,8 @@ class Store(Protocol):
         """The last line of the ledger."""
         ...
 
-    def archives(self) -> list[Archive]:
-        """Archives of this store, by their lines; without contents."""
+    def archives(self, latest: int | None = None) -> list[Archive]:
+        """Archives of this store, by their lines, without contents; with `latest` the last so many."""
         ...
 
     def finished(self) -> list[str]:

@@ -145,7 +145,7 @@ class MemoryStore:
         with self._open():
             return self._lines[-1][0] if self._lines else None
 
-    def archives(self) -> list[Archive]:
+    def archives(self, latest: int | None = None) -> list[Archive]:
         """List no archives: what is in memory is not moved."""
         return []
 

@@ -48,7 +48,7 @@ _LAST_SEQ = "SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE party = ?"
 _EXTEND = "INSERT INTO ledger (party, seq, line, written) VALUES (?, ?, ?, ?)"
 _LEDGER = "SELECT seq, line, written FROM ledger WHERE party = ? AND seq > ? ORDER BY seq"
 _LAST_LINE = "SELECT line FROM ledger WHERE party = ? ORDER BY seq DESC LIMIT 1"
-_ARCHIVES = "SELECT last, mark, written, digest FROM archives WHERE party = ? ORDER BY last"
+_ARCHIVES = "SELECT last, mark, written, digest FROM archives WHERE party = ? ORDER BY last DESC"
 _CONTENT = "SELECT content FROM archives WHERE party = ? AND digest = ?"
 _NEW_ARCHIVE = "INSERT INTO archives (party, last, mark, written, digest, content) VALUES (?, ?, ?, ?, ?, ?)"
 _DROP_LINES = "DELETE FROM ledger WHERE party = ? AND seq <= ?"
@@ -188,9 +188,12 @@ class SqlStore(Store, ABC):
         return [*(line for line in lines if after < line.seq < first), *kept]
 
     @override
-    def archives(self) -> list[Archive]:
-        found = [Archive(*row) for row in self._query(_ARCHIVES, self._party)]
-        return [replace(each, file=self._file(each)) for each in found]
+    def archives(self, latest: int | None = None) -> list[Archive]:
+        if latest is None:
+            rows = self._query(_ARCHIVES, self._party)
+        else:
+            rows = self._query(f"{_ARCHIVES} LIMIT ?", self._party, latest)
+        return [replace(each, file=self._file(each)) for each in (Archive(*row) for row in reversed(rows))]
 
     @override
     def finished(self) -> list[str]:
@@ -198,7 +201,7 @@ class SqlStore(Store, ABC):
 
     @override
     def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
-        first = 1 + max((each.last for each in self.archives()), default=0)
+        first = 1 + max((each.last for each in self.archives(latest=1)), default=0)
         lines = [line for line in self.ledger(first - 1) if line.seq <= last]
         documents = {row.run: row.document for row in map(self.run, runs) if row is not None}
         content = packed(first, lines, documents)
@@ -220,11 +223,12 @@ class SqlStore(Store, ABC):
 
     @override
     def document(self, run: str) -> bytes | None:
-        rows = self._query(_DOCUMENT, self._party, printable(run))
-        archived = [each for each in self.archives() if rows and each.digest == rows[0][1]]
-        for each in archived:
-            return self._contents(each).documents[run]
-        return rows[0][0] if rows else None
+        for document, digest in self._query(_DOCUMENT, self._party, printable(run)):
+            for archive in self.archives() if digest else ():
+                if archive.digest == digest:
+                    return self._contents(archive).documents[run]
+            return bytes(document)
+        return None
 
     @override
     def lost_archives(self, read: bool = False) -> list[ArchiveError]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +26,7 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.result import BenchSettings, Cell, Result, timed
 from sim.bench.synthetic import synthetic_schema
 
 COLUMNS = 784
@@ -81,9 +80,7 @@ def _hashed(file: Path, schema: Schema) -> float:
     """Seconds of CPU in which the rows of a file are hashed and kept."""
     found = load_rows(file, schema, "owner", of_persons=True)
     with contextlib.closing(open_store(file.with_suffix(".db"), "owner", "process")) as store:
-        begun = time.process_time()
-        DataFiles(store).take(units_of(found, schema), ())
-        return time.process_time() - begun
+        return timed(lambda: DataFiles(store).take(units_of(found, schema), ()))[1]
 
 
 def _resident(work: Callable[[], object]) -> tuple[int, int]:

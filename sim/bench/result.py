@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 from rich.box import SIMPLE
@@ -17,7 +18,14 @@ from fedkme.config import Settings
 from sim.bench.synthetic import OWNER_ROWS
 
 Cell = str | int | float
+Found = TypeVar("Found")
 Positive = Annotated[int, Field(ge=1)]
+
+
+def timed(work: Callable[[], Found]) -> tuple[Found, float]:
+    """Do work; its answer, and CPU seconds of this process."""
+    began = time.process_time()
+    return work(), time.process_time() - began
 
 
 class BenchSettings(Settings):

@@ -12,7 +12,7 @@ import contextlib
 import random
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from fedkme.wire.sums import (
     SURVIVORS,
     UNMASKING,
 )
-from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.result import BenchSettings, Cell, Result, timed
 from sim.scenarios.base import owner_names
 
 _LOST, _COLLUDE = 10, 20
@@ -136,24 +136,29 @@ class _Sum:
     def _open(self) -> np.ndarray:
         with self._of("curator"):
             survivors = self._curator.survivors()
-        for owner in self._owners:
-            self._count(owner, SURVIVORS, survivors)
-            with self._of("owners"):
-                endorsement = owner.endorse(survivors)
-            self._count(owner, ENDORSEMENT, endorsement)
-            with self._of("curator"):
-                self._curator.endorsed(endorsement)
+        self._exchange((SURVIVORS, survivors), OwnerAggregator.endorse, (ENDORSEMENT, self._curator.endorsed))
         with self._of("curator"):
             endorsements = self._curator.endorsements()
-        for owner in self._owners:
-            self._count(owner, ENDORSEMENTS, endorsements)
-            with self._of("owners"):
-                unmasking = owner.unmask(endorsements)
-            self._count(owner, UNMASKING, unmasking)
-            with self._of("curator"):
-                self._curator.unmasked(unmasking)
+        self._exchange(
+            (ENDORSEMENTS, endorsements), OwnerAggregator.unmask, (UNMASKING, self._curator.unmasked)
+        )
         with self._of("curator"):
             return self._curator.total().steps
+
+    def _exchange(
+        self,
+        said: tuple[FieldCodec[Any, Any], Any],
+        answer: Callable[[OwnerAggregator, Any], Any],
+        taken: tuple[FieldCodec[Any, Any], Callable[[Any], None]],
+    ) -> None:
+        """Say the same to all owners, who answer the curator."""
+        for owner in self._owners:
+            self._count(owner, *said)
+            with self._of("owners"):
+                message = answer(owner, said[1])
+            self._count(owner, taken[0], message)
+            with self._of("curator"):
+                taken[1](message)
 
     def _count(self, owner: OwnerAggregator, codec: FieldCodec[Any, Any], message: object) -> None:
         """Count the bytes of a message, if it is the first owner's."""
@@ -167,6 +172,4 @@ class _Sum:
         self._seconds[party] += time.process_time() - began
 
     def _noise_seconds(self) -> float:
-        began = time.process_time()
-        SecureNoise().gaussian(LEAST_SHARE, self._agreed.length)
-        return time.process_time() - began
+        return timed(lambda: SecureNoise().gaussian(LEAST_SHARE, self._agreed.length))[1]

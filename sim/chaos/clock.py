@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from fedkme.ops.threads import computes
+from fedkme.ops.threads import Compute, computes
 
 Result = TypeVar("Result")
 
@@ -60,9 +60,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return done
 
 
-def run_virtual(
-    work: Callable[[], Coroutine[Any, Any, Result]], compute: Callable[[Callable[[], Any]], Awaitable[Any]]
-) -> Result:
+def run_virtual(work: Callable[[], Coroutine[Any, Any, Result]], compute: Compute) -> Result:
     """Run to the end in virtual time; `compute` stands for threads.
 
     Raises:

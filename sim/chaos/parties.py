@@ -17,7 +17,7 @@ from consumer.releases.client import ReleaseConsumerSettings, Request, receive
 from consumer.requests import DONE, RECEIVED, Requests
 from consumer.summary.client import summarize
 from curator.access.certificates import CertificateCheck
-from curator.owners.members import Members
+from curator.owners.members import Members, next_epoch
 from curator.party import CuratorParty
 from curator.releases.method import Finished
 from curator.runs.context import RunContext
@@ -132,8 +132,7 @@ async def curate(
         summary=case.summary or SummarySettings(),
     )
     teller = Teller("curator", say)
-    next_epoch = partial(_next_epoch, store)
-    members = Members(settings.owners, PROGRESS_S, GRACE_S, next_epoch, teller.say)
+    members = Members(settings.owners, PROGRESS_S, GRACE_S, partial(next_epoch, store), teller.say)
     context = RunContext(
         settings,
         SCHEMA if case.labels else UNLABELLED,
@@ -163,14 +162,6 @@ def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
     A process that draws again what was drawn, in place of what its journal has, is found by that.
     """
     return noise_for(SEED if world.repeatable else SEED + process.life, process.name)
-
-
-def _next_epoch(store: Store, owner: str) -> int:
-    """Count processes of a name, as `curator.server` does."""
-    key = f"epoch/{owner}"
-    epoch = int(store.get(key) or b"0") + 1
-    store.put(key, b"%d" % epoch)
-    return epoch
 
 
 async def own(

@@ -8,7 +8,7 @@ the counts of all coalitions. A twentieth of the owners may be missing, and as m
 from __future__ import annotations
 
 import asyncio
-import time
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.tables.schema import Label, Schema
 from fedkme.tables.table import Table
-from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.result import BenchSettings, Cell, Result, timed
 from sim.bench.synthetic import synthetic_schema
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 from sim.scenarios.base import owner_names
@@ -61,6 +61,6 @@ def _seconds(owners: int, pooling: SumSettings | None) -> float:
     market = open_market(schema, {name: rows(_ROWS) for name in owner_names(owners)}, rows(_SUMMARY), 0)
     settings = SummarySettings.model_validate({"protocol": "cells", "cells": {"coalitions": True}})
     request = RequestSettings.model_validate({"p": _SUMMARY})
-    began = time.process_time()
-    asyncio.run(run_in_process(market, rows(_VALIDATION), settings, request, KeptRecords(), pooling=pooling))
-    return time.process_time() - began
+    validation = rows(_VALIDATION)
+    run = partial(run_in_process, market, validation, settings, request, KeptRecords(), pooling=pooling)
+    return timed(lambda: asyncio.run(run()))[1]

@@ -16,9 +16,9 @@ from fedkme.embeddings.kernels import kernel_mean_at, median_gamma, rbf
 from fedkme.embeddings.selection import select_rows
 from fedkme.tables.files import read_arrays
 from sim.bench.market.published.prototypes import protodash
-from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.result import BenchSettings, Cell, Result, timed
 from sim.bench.selecting.peers import installed, missing
-from sim.bench.selecting.task import Rows, Selecting, timed
+from sim.bench.selecting.task import Rows, Selecting
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios.base import place
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedkme.embeddings.kernels import rbf
-from sim.bench.result import Cell
-from sim.bench.selecting.task import IntArray, Selecting, timed
+from sim.bench.result import Cell, timed
+from sim.bench.selecting.task import IntArray, Selecting
 
 
 def missing() -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -59,9 +57,3 @@ class Selecting:
             "alike": self.mmd2(indices, equal) if alike else float("nan"),
             "weighted": self.mmd2(indices, best),
         }
-
-
-def timed(work: Callable[[], Found]) -> tuple[Found, float]:
-    """Do work; its answer, and CPU seconds."""
-    started = time.process_time()
-    return work(), time.process_time() - started

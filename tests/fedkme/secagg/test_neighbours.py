@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ConfigError
 from fedkme.secagg import least_threshold, neighbours, sharing
 from fedkme.secagg.graph import Graph
-from fedkme.secagg.neighbours import is_connected, offsets, plan_neighbours
+from fedkme.secagg.neighbours import Neighbours, is_connected, offsets, plan_neighbours
 from tests.fedkme.secagg.runs import parameters
 
 SIZES = [
@@ -26,6 +26,12 @@ SIZES = [
     (1000, 0, 100),
     (3000, 300, 0),
 ]
+
+
+def planned(owners: int, dropouts: int, colluders: int) -> Neighbours:
+    plan = plan_neighbours(owners, dropouts, colluders)
+    assert plan is not None
+    return plan
 
 
 def tail(owners: int, marked: int, drawn: int, over: int) -> Fraction:
@@ -46,8 +52,7 @@ def matrix(owners: int, degree: int) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("owners", "dropouts", "colluders"), SIZES)
 def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: int, colluders: int) -> None:
-    plan = plan_neighbours(owners, dropouts, colluders)
-    assert plan is not None
+    plan = planned(owners, dropouts, colluders)
     k, t, tau = plan.degree, plan.threshold, plan.colluders
     q, d = k + 1, k + 1 - t
     around = owners * tail(owners - 1, colluders, k, tau) + tail(owners, colluders, q, tau)
@@ -71,14 +76,12 @@ def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: in
 
 
 def test_the_degree_is_small_and_no_smaller_one_holds() -> None:
-    assert plan_neighbours(1000, 100, 50).degree < 160  # type: ignore[union-attr]
-    assert plan_neighbours(1000, 100, 0).degree < 80  # type: ignore[union-attr]
-    found = plan_neighbours(10_000, 1000, 500)
-    assert found is not None
-    assert found.degree < 220
+    assert planned(1000, 100, 50).degree < 160
+    assert planned(1000, 100, 0).degree < 80
+    assert planned(10_000, 1000, 500).degree < 220
     for degree in range(4, 64, 2):
         better = neighbours._plan(200, 20, 10, degree)
-        assert (better is None) == (degree < plan_neighbours(200, 20, 10).degree)  # type: ignore[union-attr]
+        assert (better is None) == (degree < planned(200, 20, 10).degree)
 
 
 @pytest.mark.parametrize(("owners", "dropouts", "colluders"), [(99, 0, 0), (100, 45, 10), (120, 40, 30)])
@@ -112,8 +115,7 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
 def test_no_choice_of_lost_owners_that_was_tried_cuts_the_graph(seed: int) -> None:
     # Attack: around a few places all neighbours but the least that owners demand are lost, then any others.
     owners, dropouts = 300, 30
-    plan = plan_neighbours(owners, dropouts, 0)
-    assert plan is not None
+    plan = planned(owners, dropouts, 0)
     joined = matrix(owners, plan.degree) > 0
     rng = np.random.default_rng(seed)
     left = np.ones(owners, dtype=bool)
