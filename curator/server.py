@@ -14,7 +14,7 @@ import grpc.aio
 from curator.access.certificates import CertificateCheck
 from curator.consumers.admission import ConsumerAdmission
 from curator.health import add_health
-from curator.owners.members import Members, next_epoch
+from curator.owners.members import Members, expected_members
 from curator.party import CuratorParty
 from curator.runs.context import RecordFolder, RunContext
 from curator.runs.queue import RunQueue, shortened
@@ -28,7 +28,6 @@ from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
-from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import Store, open_store
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema, load_schema
@@ -74,13 +73,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         if settings.page is not None:
             say, watch = _watched(settings, kept, say)
         schema = load_schema(settings.schema_file)
-        members = Members(
-            settings.owners,
-            settings.progress_s,
-            settings.grace_s,
-            partial(next_epoch, kept),
-            say,
-        )
+        members = expected_members(settings, kept, say)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
         context = RunContext(
             settings,
@@ -88,7 +81,6 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             _seeds(settings, schema),
             members,
             kept,
-            stored_ledger(CURATOR, kept),
             settings.noise_for(CURATOR),
             say,
             RecordFolder(settings.directory),

@@ -24,9 +24,8 @@ from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
-from fedkme.wire.absence import Absence
-from fedkme.wire.channel import explained
-from fedkme.wire.dial import OwnIdentity, dial, own_identity
+from fedkme.wire.absence import CuratorCalls, curator_calls
+from fedkme.wire.dial import OwnIdentity, own_identity
 from fedkme.wire.directives import answer_to_wire, directive_from_wire, hello_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
@@ -59,11 +58,8 @@ async def attend(
     welcomed: Callable[[int], None],
     answered: Answered = nobody,
     new_journal: bool = False,
-) -> bool:
-    """Serve one stream to its end; `welcomed` is told this process's number when it is let in.
-
-    Returns:
-        Whether the curator said farewell.
+) -> None:
+    """Serve a stream until the curator's farewell; `welcomed` gets this process's number when it is let in.
 
     Raises:
         ConnectionFailedError: the stream broke.
@@ -71,25 +67,24 @@ async def attend(
     """
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     known, threads = False, AdaptiveThreads()
-    with explained(address):
-        await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
-        while isinstance(message := await stream.read(), pb.Directive):
-            match message.WhichOneof("body"):
-                case "fault":
-                    raise codecs.fault_from_wire(message.fault)
-                case "welcome" if known:
-                    continue  # a later one could name fewer runs than were begun since
-                case "welcome":
-                    known = True
-                    said = message.welcome
-                    spoken = VersionRange(oldest=said.version, newest=said.version)
-                    codecs.common_version(spoken, "the curator")
-                    runs.welcome(said.runs)
-                    welcomed(said.epoch)
-                case "farewell":
-                    return True
-                case _:
-                    await to_the_end(_respond(stream, message, runs, threads, answered))
+    await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
+    while isinstance(message := await stream.read(), pb.Directive):
+        match message.WhichOneof("body"):
+            case "fault":
+                raise codecs.fault_from_wire(message.fault)
+            case "welcome" if known:
+                continue  # a later one could name fewer runs than were begun since
+            case "welcome":
+                known = True
+                said = message.welcome
+                spoken = VersionRange(oldest=said.version, newest=said.version)
+                codecs.common_version(spoken, "the curator")
+                runs.welcome(said.runs)
+                welcomed(said.epoch)
+            case "farewell":
+                return
+            case _:
+                await to_the_end(_respond(stream, message, runs, threads, answered))
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 
 
@@ -159,7 +154,8 @@ async def join(
             runs = party.open(address, make)
             archiver = Archiver(partial(archive_runs, settings.name, kept), reporter.say)
             archiver.begin(kept)
-            await _serve(settings, address, runs, reporter, metrics, own, archiver, new_journal)
+            calls = curator_calls(settings, address, own, reporter)
+            await _serve(settings.name, calls, runs, reporter, metrics, archiver, new_journal)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
@@ -171,22 +167,20 @@ def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[b
 
 
 async def _serve(
-    settings: OwnerSettings,
-    address: str,
+    name: str,
+    calls: CuratorCalls,
     runs: RunManager,
     reporter: StatusReporter,
     metrics: OwnerMetrics | None,
-    identity: OwnIdentity | None,
     archiver: Archiver,
     new_journal: bool,
 ) -> None:
     """One stream after another, until the curator says farewell or refuses this process."""
     instance = secrets.token_bytes(16)
-    absence = Absence(reporter, settings.away_s, settings.connect_s)
 
     def welcomed(epoch: int) -> None:
-        absence.over()
-        reporter.say("joined", curator=address, epoch=epoch)
+        calls.absence.over()
+        reporter.say("joined", curator=calls.address, epoch=epoch)
         reporter.ready()
         if metrics is not None:
             metrics.stream.set(1)
@@ -198,14 +192,11 @@ async def _serve(
         if isinstance(directive.body, Dismiss):
             archiver.go_on()
 
-    while True:
+    async def call(channel: grpc.aio.Channel) -> None:
         try:
-            async with await dial(address, identity, settings.connect_s) as channel:
-                absence.reached()
-                name = settings.name
-                if await attend(channel, address, name, instance, runs, welcomed, answered, new_journal):
-                    return
-        except ConnectionFailedError as error:
+            await attend(channel, calls.address, name, instance, runs, welcomed, answered, new_journal)
+        finally:
             if metrics is not None:
                 metrics.stream.set(0)
-            await absence.wait(error)
+
+    await calls.until_done(call)

@@ -93,7 +93,6 @@ READS_MESSAGES = {
     "curator.consumers.release_service": "service for consumers of releases",
     "curator.consumers.call": "stream of a consumer",
     "curator.party": "adds the services to a server",
-    "sim.chaos.parties": "calls the services over a simulated network",
     "curator.health": "service that names the others",
     "consumer.summary.client": "stream for a summary",
     "consumer.releases.client": "stream for a release",

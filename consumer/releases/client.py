@@ -26,9 +26,8 @@ from fedkme.releases.choice import AUTO, Task, method_for
 from fedkme.releases.settings import AnyRelease, read_points
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
-from fedkme.wire.absence import Absence
-from fedkme.wire.channel import explained
-from fedkme.wire.dial import dial, own_identity
+from fedkme.wire.absence import CuratorCalls, curator_calls
+from fedkme.wire.dial import own_identity
 from fedkme.wire.journals import release_request_from_bytes, release_request_to_bytes
 from fedkme.wire.releases import request_to_wire
 from fedkme.wire.v1 import releases_pb2 as pb
@@ -172,17 +171,24 @@ async def _ask(
     over: Callable[[], None] = lambda: None,
 ) -> None:
     settings.check_address(address)
-    absence = Absence(reporter, settings.away_s, settings.connect_s)
-    identity = own_identity(settings.identity, reporter)
-    while True:
-        try:
-            async with await dial(address, identity, settings.connect_s) as channel:
-                absence.reached()
-                stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
-                with explained(address):
-                    return await receive(stream, settings.output, reporter, absence.over, over)
-        except ConnectionFailedError as error:
-            await absence.wait(error)
+    calls = curator_calls(settings, address, own_identity(settings.identity, reporter), reporter)
+    await ask(calls, message, settings.output, reporter, over)
+
+
+async def ask(
+    calls: CuratorCalls,
+    message: pb.ReleaseRequest,
+    output: Path,
+    reporter: StatusReporter,
+    over: Callable[[], None],
+) -> None:
+    """Ask, and ask again after a broken connection, until the files are here; for `over` see `receive`."""
+
+    async def call(channel: grpc.aio.Channel) -> None:
+        stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
+        await receive(stream, output, reporter, calls.absence.over, over)
+
+    await calls.until_done(call)
 
 
 async def receive(

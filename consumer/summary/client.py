@@ -28,9 +28,8 @@ from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
-from fedkme.wire.absence import Absence
-from fedkme.wire.channel import explained
-from fedkme.wire.dial import OwnIdentity, dial, own_identity
+from fedkme.wire.absence import CuratorCalls, curator_calls
+from fedkme.wire.dial import own_identity
 from fedkme.wire.heads import HEAD
 from fedkme.wire.journals import RequestDocument
 from fedkme.wire.rows import any_rows_from_wire
@@ -162,7 +161,7 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         )
         kept = _taken_up(settings, party, reporter)
         if kept.status == OPEN:
-            summary = await _ask(settings, party, kept, address, identity, reporter)
+            summary = await ask(curator_calls(settings, address, identity, reporter), party, kept, reporter)
             keep_received(settings, schema, validation, summary, reporter, lambda: kept.end(RECEIVED))
         plan = kept.document.plan
         assert plan is not None, "rows are those of a run"
@@ -201,26 +200,17 @@ def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: Status
     return kept
 
 
-async def _ask(
-    settings: ConsumerSettings,
-    party: ConsumerParty,
-    kept: KeptRequest,
-    address: str,
-    identity: OwnIdentity | None,
-    reporter: StatusReporter,
+async def ask(
+    calls: CuratorCalls, party: ConsumerParty, kept: KeptRequest, reporter: StatusReporter
 ) -> Summary:
     """Ask, and ask again after a broken connection, until there is an outcome.
 
     Raises:
         FedkmeError: the curator's refusal, a failure here, or no curator for too long.
     """
-    absence = Absence(reporter, settings.away_s, settings.connect_s)
-    while True:
-        try:
-            async with await dial(address, identity, settings.connect_s) as channel:
-                absence.reached()
-                stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-                with explained(address):
-                    return await summarize(stream, party, kept, reporter, absence.over)
-        except ConnectionFailedError as error:
-            await absence.wait(error)
+
+    async def call(channel: grpc.aio.Channel) -> Summary:
+        stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
+        return await summarize(stream, party, kept, reporter, calls.absence.over)
+
+    return await calls.until_done(call)

@@ -25,8 +25,8 @@ from fedkme.errors import MissingOwnersError, StoreError
 from fedkme.exchange import SummaryChoice
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.privacy.events import Disclosure
-from fedkme.privacy.ledger import Ledger, disclosures_in
+from fedkme.privacy.events import CURATOR, Disclosure
+from fedkme.privacy.ledger import Ledger, disclosures_in, stored_ledger
 from fedkme.protocols import ALGORITHM3, AUTO
 from fedkme.store import Store
 from fedkme.tables.schema import Schema
@@ -110,7 +110,6 @@ class RunContext:
     """Public rows."""
     members: Membership
     store: Store
-    ledger: Ledger
     noise_for: NoiseFor
     say: Say
     records: Records
@@ -119,6 +118,15 @@ class RunContext:
     counters: RunCounters | None = None
     journaled: bool = True
     """False where no run outlives this process; a simulation in one process keeps no journal."""
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """This curator's chain, whose end is checked first.
+
+        Raises:
+            LedgerError: it is not whole.
+        """
+        return stored_ledger(CURATOR, self.store)
 
     @cached_property
     def encoded_seeds(self) -> NDArray[np.float32]:

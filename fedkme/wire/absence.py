@@ -1,13 +1,24 @@
-"""The time that a party is without its curator: one line when it begins, one when it ends."""
+"""Calls to the curator that are made again, and the time that a party is without it, in two lines."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import grpc.aio
 
 from fedkme.errors import ConnectionFailedError
 from fedkme.ops.supervision import StatusReporter
+from fedkme.party import PartySettings
+from fedkme.wire.channel import explained
+from fedkme.wire.dial import OwnIdentity, dial
+
+T = TypeVar("T")
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 """Times between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
@@ -61,3 +72,45 @@ class Absence:
         pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2**self._attempts)
         self._attempts += 1
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # jitter is no secret
+
+
+@dataclass(frozen=True, eq=False)
+class CuratorCalls:
+    """The way to a curator.
+
+    Attributes:
+        address: host:port, for messages.
+        dial: opens a channel.
+        absence: waits between attempts.
+    """
+
+    address: str
+    dial: Callable[[], Awaitable[grpc.aio.Channel]]
+    absence: Absence
+
+    async def until_done(self, call: Callable[[grpc.aio.Channel], Awaitable[T]]) -> T:
+        """Make a call, and make it again after a broken connection, until it ends.
+
+        Raises:
+            ConnectionFailedError: there is no connection for too long.
+            FedkmeError: the call failed otherwise.
+        """
+        while True:
+            try:
+                async with await self.dial() as channel:
+                    self.absence.reached()
+                    with explained(self.address):
+                        return await call(channel)
+            except ConnectionFailedError as error:
+                await self.absence.wait(error)
+
+
+def curator_calls(
+    settings: PartySettings, address: str, identity: OwnIdentity | None, reporter: StatusReporter
+) -> CuratorCalls:
+    """Call the curator at host:port as settings say."""
+    return CuratorCalls(
+        address,
+        partial(dial, address, identity, settings.connect_s),
+        Absence(reporter, settings.away_s, settings.connect_s),
+    )

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import numpy as np
 from typing_extensions import override
 
 from consumer.party import ConsumerParty
-from consumer.releases.client import ReleaseConsumerSettings, Request, receive
+from consumer.releases import client as release_client
+from consumer.releases.client import ReleaseConsumerSettings, Request
 from consumer.requests import DONE, RECEIVED, Requests
-from consumer.summary.client import summarize
+from consumer.summary import client as summary_client
 from curator.access.certificates import CertificateCheck
-from curator.owners.members import Members, next_epoch
+from curator.owners.members import expected_members
 from curator.party import CuratorParty
 from curator.releases.method import Finished
 from curator.runs.context import RunContext
@@ -36,13 +38,11 @@ from fedkme.directives import (
 from fedkme.errors import ConnectionFailedError, ProtocolError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import NoiseFor, noise_for
-from fedkme.privacy.ledger import stored_ledger
 from fedkme.protocol import Bid, Closing
 from fedkme.releases.settings import settings_from_json
 from fedkme.store import Store
-from fedkme.wire.channel import explained
+from fedkme.wire.absence import Absence, CuratorCalls
 from fedkme.wire.releases import request_to_wire
-from fedkme.wire.v1 import releases_pb2_grpc, summaries_pb2_grpc
 from owner.agent import attend
 from owner.party import OwnerParty
 from owner.runs import RunManager
@@ -132,14 +132,13 @@ async def curate(
         summary=case.summary or SummarySettings(),
     )
     teller = Teller("curator", say)
-    members = Members(settings.owners, PROGRESS_S, GRACE_S, partial(next_epoch, store), teller.say)
+    members = expected_members(settings, store, teller.say)
     context = RunContext(
         settings,
         SCHEMA if case.labels else UNLABELLED,
         world.seeds,
         members,
         store,
-        stored_ledger("curator", store),
         _noise(world, process),
         teller.say,
         MortalRecords(process, directory),
@@ -180,13 +179,11 @@ async def own(
     )
     runs = party.open("curator", partial(Liar, process=process))
     instance = process.chance.randbytes(16)
-    while True:
-        with contextlib.suppress(ConnectionFailedError):
-            async with await network.dial(process) as channel:
-                channel_: Any = channel
-                if await attend(channel_, _ADDRESS, name, instance, runs, lambda epoch: None):
-                    return
-        await pause(process.chance, 0.5)
+
+    async def call(channel: grpc.aio.Channel) -> None:
+        await attend(channel, _ADDRESS, name, instance, runs, lambda epoch: None)
+
+    await _calls(network, process, Teller(name, say), 0.5).until_done(call)
 
 
 async def summarise(
@@ -216,12 +213,7 @@ async def summarise(
     if kept.status == RECEIVED:
         kept.end(DONE)
         return None
-    while True:
-        with contextlib.suppress(ConnectionFailedError):
-            async with await network.dial(process) as channel:
-                stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-                return await _explained(summarize(stream, party, kept, teller)), kept
-        await pause(process.chance, 2.0)
+    return await summary_client.ask(_calls(network, process, teller, 2.0), party, kept, teller), kept
 
 
 async def ask_release(
@@ -237,20 +229,27 @@ async def ask_release(
         release=settings_from_json(world.case.settings),
     )
     request = Request(settings)
-    message = request_to_wire(request.request)
-    while True:
-        with contextlib.suppress(ConnectionFailedError):
-            async with await network.dial(process) as channel:
-                stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
-                await _explained(receive(stream, settings.output, Teller(name, say), over=request.done))
-                return
-        await pause(process.chance, 2.0)
+    teller = Teller(name, say)
+    calls, message = _calls(network, process, teller, 2.0), request_to_wire(request.request)
+    await release_client.ask(calls, message, settings.output, teller, request.done)
 
 
-async def _explained(work: Any) -> Any:
-    """Say why a call failed, as the clients' own loops do."""
-    with explained(_ADDRESS):
-        return await work
+class _Patience(Absence):
+    """Waits in virtual time, for as long as it takes, up to so many seconds at a time."""
+
+    def __init__(self, teller: Teller, chance: random.Random, most: float) -> None:
+        super().__init__(teller, None)
+        self._pause = partial(pause, chance, most)
+
+    @override
+    async def wait(self, error: ConnectionFailedError) -> None:
+        await self._pause()
+
+
+def _calls(network: SimulatedNetwork, process: Process, teller: Teller, most: float) -> CuratorCalls:
+    """The way of a process to its curator, with pauses of up to so many seconds."""
+    dial: Any = partial(network.dial, process)  # of gRPC's channel it has what is asked for
+    return CuratorCalls(_ADDRESS, dial, _Patience(teller, process.chance, most))
 
 
 async def compute(work: Callable[[], Any]) -> Any:

@@ -34,7 +34,6 @@ from fedkme.errors import error_of
 from fedkme.exchange import Outcome, ReleaseRequest
 from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
-from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import Store
 from fedkme.store.memory import MemoryStore
 from fedkme.tables.row import Row
@@ -216,7 +215,6 @@ async def _curating(
         market.seeds,
         market.members,
         market.curator,
-        stored_ledger(CURATOR, market.curator),
         market.noise_for(CURATOR),
         hear,
         records,

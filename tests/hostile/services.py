@@ -22,7 +22,6 @@ from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from curator.settings import CuratorSettings
 from fedkme.privacy.events import CURATOR
-from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import open_store
 from fedkme.tables.table import Table
 from tests.system.market import SCHEMA, curator_settings
@@ -71,7 +70,6 @@ class Services:
             seeds,
             self.members,
             store,
-            stored_ledger(CURATOR, store),
             settings.noise_for(CURATOR),
             self.say,
             RecordFolder(settings.directory),

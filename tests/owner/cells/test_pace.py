@@ -113,6 +113,6 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(asyncio, "sleep", sleep)
     runs: Any = Runs()
     channel: Any = None
-    assert asyncio.run(attend(channel, "curator:1", "a", b"i", runs, lambda epoch: None))
+    asyncio.run(attend(channel, "curator:1", "a", b"i", runs, lambda epoch: None))
     assert slept == [7.5]
     assert said == ["hello", "waited", "dry"]
