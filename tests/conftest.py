@@ -47,7 +47,6 @@ PROCESSES = (
 """Tests of parties, shells and builds in processes of their own, or over sockets."""
 LONG = (
     "consumer/releases",
-    "consumer/sealed/test_hash_models.py",
     "curator/releases",
     "fedkme/features/test_maps.py",
     "fedkme/operate/dossier",

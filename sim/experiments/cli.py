@@ -17,7 +17,16 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, print_json
 from sim.arguments import JobsText
 from sim.evaluation import direct
-from sim.experiments import balog, images, marginal_rounds, mixtures, regression, scores, tables
+from sim.experiments import (
+    balog,
+    hash_attacks,
+    images,
+    marginal_rounds,
+    mixtures,
+    regression,
+    scores,
+    tables,
+)
 from sim.experiments.datasets import SOURCES
 from sim.experiments.synthesis import Method
 from sim.jobs.choice import parse_jobs
@@ -158,5 +167,6 @@ RUNS: Mapping[str, Run] = {
     "mixture-nll": _mixtures,
     "aim-marginals": _aim,
     **_by_method(regression, regression.TARGETS),
+    "hash-attacks": hash_attacks.run,
 }
 """Figures and tables that can be reproduced, by name."""

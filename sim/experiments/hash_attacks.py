@@ -1,0 +1,94 @@
+"""Attacks of a curator on hashes under a secret draw: what digits of scikit-learn it gets from them."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from fedkme.embeddings.kernels import median_gamma
+from fedkme.errors import MissingDependencyError
+from fedkme.features.fixed_point import Features
+from fedkme.features.fourier import SecretFourierSpec
+from fedkme.sealed.group import GroupSecret
+from fedkme.sealed.secret_fourier import SecretFourier
+from sim.attacks.hashes import align, fit_draw, invert, known_draw, squared_distances
+from sim.experiments.seeds import Figures
+
+FloatArray = NDArray[np.float64]
+_AXES, _FEW = 6, 20
+
+
+def run(out: Path, quick: bool) -> None:
+    """Attack with the median heuristic's gamma, by dimension of hashes and number of hashed rows.
+
+    Raises:
+        MissingDependencyError: scikit-learn is not installed.
+    """
+    rows, figures = _digits(), Figures(range(1 if quick else 2), {})
+    for dimension in (300,) if quick else (140, 300, 1000):
+        for hashed in (200,) if quick else (200, 800):
+            figures.add(f"d {dimension}", f"{hashed} rows", partial(attack, rows, dimension, hashed))
+            figures.write(out)
+
+
+def attack(rows: FloatArray, dimension: int, hashed: int, seed: int) -> dict[str, float]:
+    """Try all attacks on hashes of some rows; errors are root mean squares of pixels in [0, 1].
+
+    `nearest` is the share of rows whose nearest row is found by hashes. The other rows of the data set are
+    public; who knows nothing guesses their mean row.
+    """
+    order = np.random.default_rng(np.random.SeedSequence([seed, 9])).permutation(len(rows))
+    rows, others = rows[order[:hashed]], rows[order[hashed:]]
+    gamma = median_gamma(rows)
+    h1, wrong = (_secret_map(dimension, gamma, rows.shape[1], s) for s in (seed, seed + 1000))
+    hashes, mean = h1.fixed_point(rows), others.mean(axis=0)
+
+    def error(guess: FloatArray) -> float:
+        return float(np.sqrt(((guess - rows[: len(guess)]) ** 2).mean()))
+
+    def with_pairs(count: int) -> float:
+        known = fit_draw(others[:count], h1.fixed_point(others[:count]), h1.spec)
+        return error(invert(hashes[:_FEW], known, mean))
+
+    correlation, nearest = _distances(hashes, rows, gamma)
+    return {
+        "distance correlation": correlation,
+        "nearest": nearest,
+        "draw": error(invert(hashes[:_FEW], known_draw(h1), mean)),
+        "another draw": error(invert(hashes[:_FEW], known_draw(wrong), mean)),
+        "100 pairs": with_pairs(100),
+        "200 pairs": with_pairs(200),
+        "public rows": error(align(hashes, gamma, others, _AXES)),
+        "mean row": error(np.tile(mean, (len(rows), 1))),
+    }
+
+
+def _digits() -> FloatArray:
+    """1797 digits of 64 pixels in [0, 1]."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise MissingDependencyError(
+            "the digits come with scikit-learn", "Run: pip install 'fedkme[sim]'."
+        ) from None
+    return np.asarray(load_digits().data, np.float64) / 16.0
+
+
+def _secret_map(dimension: int, gamma: float, width: int, seed: int) -> SecretFourier:
+    """A paired map whose group secret is drawn from a seed."""
+    secret = GroupSecret("hashes", np.random.default_rng(seed).bytes(32))
+    return SecretFourier(SecretFourierSpec("paired", dimension, gamma, width, secret.commitment()), secret)
+
+
+def _distances(hashes: Features, rows: FloatArray, gamma: float) -> tuple[float, float]:
+    estimated, true = squared_distances(hashes, gamma), cdist(rows, rows, "sqeuclidean")
+    upper = np.triu_indices(len(rows), 1)
+    correlation = float(np.corrcoef(estimated[upper], true[upper])[0, 1])
+    for table in (estimated, true):
+        np.fill_diagonal(table, math.inf)
+    return correlation, float(np.mean(estimated.argmin(axis=1) == true.argmin(axis=1)))
