@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-fast lint format protos reference bench site dist clean
+.PHONY: venv demo test test-fast chaos lint format protos reference bench site dist clean
 
 venv: $(VENV)/.ready
 
@@ -24,6 +24,13 @@ test: venv lint
 
 test-fast: venv
 	$(PYTEST) -m 'not processes and not long'
+
+# N schedules of real processes that die, and of disks that fail, from SEED on; with MORE=--releases, lives of the
+# last release are among them. What fails tells its story.
+N ?= 50
+SEED ?= 0
+chaos: venv
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.system.process_schedules $(N) --seed $(SEED) $(MORE)
 
 lint: venv
 	$(BIN)/ruff format --check .

@@ -56,7 +56,7 @@ class Forked:
 class _Template:
     """The interpreter, and a thread that hears of who begins and ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, preloaded: str) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             subprocess.Popen(
@@ -64,7 +64,7 @@ class _Template:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=os.environ | ENVIRONMENT,
+                env=os.environ | ENVIRONMENT | ({"LD_PRELOAD": preloaded} if preloaded else {}),
                 start_new_session=True,
             )
         self._began: queue.SimpleQueue[Forked] = queue.SimpleQueue()
@@ -93,9 +93,15 @@ class _Template:
 _template = functools.cache(_Template)
 
 
-def party(command: list[str], stderr: int) -> Forked | subprocess.Popen[bytes]:
-    """Start `python -m COMMAND`, whose standard error goes to an open file, and nothing else anywhere."""
+def party(command: list[str], stderr: int, preloaded: str = "") -> Forked | subprocess.Popen[bytes]:
+    """Start `python -m COMMAND`, whose standard error goes to an open file, and nothing else anywhere.
+
+    Args:
+        command: module and arguments.
+        stderr: the file.
+        preloaded: shared library in whose place nothing else of the name is called; on Linux.
+    """
     if AVAILABLE:
-        return _template().fork(command, stderr)
+        return _template(preloaded).fork(command, stderr)
     nothing = subprocess.DEVNULL
     return subprocess.Popen([sys.executable, "-m", *command], stdin=nothing, stdout=nothing, stderr=stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fedkme.privacy.ledger import disclosures_in
 from sim.chaos.faults import GENTLE, InjectedFault
@@ -16,9 +16,15 @@ _LETTING_GO = ("full", "doubt", "kill", "stop")
 """Faults after which a party has lost what was in its memory alone, or what it was about to write."""
 
 
-def judge(outcome: PlayedSchedule) -> list[str]:
-    """Find what must not be, a line each, the oracle's name first; empty where all is well."""
-    world, undisturbed = menu()[outcome.schedule.world], quiet(outcome.schedule.world)
+def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) -> list[str]:
+    """Find what must not be, a line each, the oracle's name first; empty where all is well.
+
+    Args:
+        outcome: to be judged.
+        undisturbed: the same world where nothing fails; None: as it is simulated.
+    """
+    world = menu()[outcome.schedule.world]
+    undisturbed = undisturbed or quiet(outcome.schedule.world)
     found = list(outcome.faults)
     if any(line.startswith("stuck") for line in found):
         return found
@@ -97,8 +103,16 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
         for about, count in Counter(disclosures_in(lines)).items():
             if count > most * (1 + (len(left) if about.nonce == "counts" else 0)):
                 yield f"once: {party} wrote {count} times: {about}"
-        if party.startswith("consumer") and len(lines) > len(undisturbed.ledgers[party]):
-            yield f"once: {party} paid {len(lines)} lines in place of {len(undisturbed.ledgers[party])}"
+        if party.startswith("consumer"):
+            usual = _paid(undisturbed.ledgers[party])
+            for what, count in _paid(lines).items():
+                if count > max(1, usual[what]):  # noise decides whether there is a second pick
+                    yield f"once: {party} paid {count} times: {' for '.join(what)}"
+
+
+def _paid(lines: Sequence[str]) -> Counter[tuple[str, str]]:
+    """Count draws of D_v by what they were for, whichever request they were of, and who sees them."""
+    return Counter((about.nonce.rpartition(" ")[0], about.observer) for about in disclosures_in(lines))
 
 
 def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:

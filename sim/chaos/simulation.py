@@ -223,7 +223,7 @@ class _Simulation:
         return PlayedSchedule(
             self.schedule,
             self.results,
-            _records(self.folder / "curator"),
+            records_in(self.folder / "curator"),
             ledgers,
             {name: life.fate.step for name, life in self.lives.items()},
             [fault for life in self.lives.values() for fault in life.fate.happened],
@@ -247,10 +247,10 @@ def play(schedule: FaultSchedule) -> PlayedSchedule:
         except StuckError as error:
             simulation.found.append(f"stuck: {error}")
         outcome = simulation.outcome()
-        return replace(outcome, unreconciled=tuple(_unreconciled(Path(folder), outcome)))
+        return replace(outcome, unreconciled=tuple(unreconciled(Path(folder), outcome)))
 
 
-def _records(directory: Path) -> dict[str, list[str]]:
+def records_in(directory: Path) -> dict[str, list[str]]:
     """Records of runs as text, without traffic and times: NaN is NaN."""
     found = {}
     for folder in directory.glob("run-*"):
@@ -261,7 +261,7 @@ def _records(directory: Path) -> dict[str, list[str]]:
     return found
 
 
-def _unreconciled(folder: Path, outcome: PlayedSchedule) -> Iterator[tuple[str, str]]:
+def unreconciled(folder: Path, outcome: PlayedSchedule) -> Iterator[tuple[str, str]]:
     """Parties whose ledgers do not fit the curator's, and why, as `fedkme audit verify` says it."""
     curator = folder / "curator"
     curator.mkdir(exist_ok=True)
