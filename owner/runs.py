@@ -16,7 +16,7 @@ from fedkme.directives import (
     Unreadable,
 )
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
-from fedkme.heads.log import Head, HeadLog
+from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS
 from fedkme.ledgers.windows import place_in
 from fedkme.party import fits_ledgers
@@ -114,7 +114,8 @@ class RunManager:
                     self._check_name(run)
                     return self._offer(later)
                 case ShowHead(known, origin):
-                    return self._shown(known, origin)
+                    self._check_name(run)
+                    return self._shown(run.removesuffix(EXCHANGE), known, origin)
                 case KeepHead(head):
                     return self._heads.cosign(self._heads.keep(head, CURATORS))
             handler = self._handlers.get(run) or self._opened(directive)
@@ -148,10 +149,10 @@ class RunManager:
             )
         return self._keys.offer(run)
 
-    def _shown(self, known: int, origin: str) -> Head:
+    def _shown(self, run: str, known: int, origin: str) -> Head:
         """The head of the ledger as it is, for a curator that knows no more leaves than there are."""
         self._heads.show(known, origin)
-        self._heads.advance()
+        self._heads.advance(run)
         return self._heads.show(known, origin)
 
     def welcome(self, runs: Iterable[str]) -> None:

@@ -101,7 +101,7 @@ class Heads:
     def _read(self, plain: dict[str, Any]) -> None:
         if "opening" in plain:
             opening = plain["opening"]
-            if not {"entries", "hash", "heads", "number", "origin", "salt"} == opening.keys():
+            if not {"entries", "hash", "heads", "number", "origin", "salt"} == opening.keys() - {"run"}:
                 raise ValueError("an opening has other fields")
             self.openings.append(opening)
         elif "leaves" in plain:

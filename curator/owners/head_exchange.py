@@ -14,7 +14,7 @@ from typing import TypeVar
 from curator.owners.connection import Connection, Traffic
 from fedkme.directives import Answer, Body, Directive, Hello, KeepHead, Limits, Refusal, ShowHead
 from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, StoreError
-from fedkme.heads.log import Cosignature, Head, HeadLog
+from fedkme.heads.log import EXCHANGE, Cosignature, Head, HeadLog
 from fedkme.heads.notes import origin_of
 from fedkme.pki.certificates import Role
 
@@ -67,7 +67,7 @@ class HeadExchange:
             shown = await asyncio.gather(*(self._shown(run, each) for each in connections))
             heads = [(connection, head) for connection, head in zip(connections, shown, strict=True) if head]
             try:
-                self._log.advance()
+                self._log.advance(run)
             except LedgerError as error:  # its key is not one of `fedkme pki`
                 self._report(run, error)
                 return
@@ -115,7 +115,7 @@ class HeadExchange:
 
 
 async def _ask(connection: Connection, run: str, number: int, body: Body, kind: type[AnswerT]) -> AnswerT:
-    answer = await connection.exchange(Directive(f"{run}/heads", 0, number, body), Limits(), Traffic())
+    answer = await connection.exchange(Directive(run + EXCHANGE, 0, number, body), Limits(), Traffic())
     if isinstance(answer, Refusal):
         fault = answer.error()
         raise OwnerFaultError(f"{connection.name}: {fault.cause}", fault.remedy)

@@ -145,6 +145,11 @@ def read_heads(path: Path) -> KeptHeads:
     return found
 
 
+def heads_beside(ledger: Path) -> Path:
+    """File of the heads of the party whose ledger a file or store holds; there may be none."""
+    return ledger if ledger.suffix == ".db" else ledger.with_suffix(SUFFIX)
+
+
 def lines_in(path: Path) -> list[str]:
     """Lines of a file of heads, or those that a store would make.
 

@@ -35,6 +35,8 @@ from fedkme.store import Store
 HEADS = "head/"
 """Begin of the names of facts in which a store keeps heads."""
 LEAVES, OPENINGS, NOTES, CERTIFICATES = (f"{HEADS}{kind}/" for kind in ("leaves", "opening", "note", "chain"))
+EXCHANGE = "/heads"
+"""End of the name under which directives of a run's exchange of heads go."""
 MOST_EVIDENCE = 64
 """Heads of one log that do not follow, and are kept."""
 _KEEP = "Keep the stores of both sides as evidence; `fedkme audit verify` says which lines are gone or other."
@@ -114,10 +116,13 @@ class HeadLog:
         """Number of leaves of a log that this party knows, its own or another's."""
         return len(self._store.get(LEAVES + origin) or b"") // LEAF_BYTES
 
-    def advance(self) -> None:
+    def advance(self, run: str = "") -> None:
         """Add a leaf for the ledger as it is now, and sign the head over it.
 
         That is done once an exchange, whether anything was written since or not: the counter is public.
+
+        Args:
+            run: at whose end heads are exchanged; its party cannot deny later that there was such a run.
 
         Raises:
             LedgerError: the key is not one of `fedkme pki`.
@@ -130,9 +135,8 @@ class HeadLog:
             for _, each in sorted(self._heard.items())
         ]
         salt = self._entropy(32).hex()
-        opening = canonical(
-            {**self._ledger.head(), "heads": heard, "number": number, "origin": origin, "salt": salt}
-        )
+        stood_for = {"heads": heard, "number": number, "origin": origin, "run": run, "salt": salt}
+        opening = canonical({**self._ledger.head(), **stood_for})
         leaves = (self._store.get(LEAVES + origin) or b"") + commitment(opening)
         checkpoint = Checkpoint(origin, number, root_of(split(leaves)))
         line = "" if own is None else signature_line(checkpoint, origin, own)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import OwnerLostError, SealedBoxError
+from fedkme.heads.files import heads_beside, read_heads
 from fedkme.privacy.events import CONSUMER, Disclosure
 from fedkme.store.reading import open_runs
 
@@ -22,14 +23,14 @@ class Ends:
         stayed: owners that were in a run to its end, by run.
         lost: owners that a run lost, by run, with the round in which it did.
         under_way: runs that are open.
-        sold: runs in which some ledger has a row, so that they began and have a record; None: records were
-            not looked for.
+        begun: runs of which some party has what no plan alone gives: a line about owners' rows, or a head
+            made at its end; each has a record. None: records were not looked for.
     """
 
     stayed: Mapping[str, Set[str]]
     lost: Mapping[str, Mapping[str, int]]
     under_way: Set[str]
-    sold: Set[str] | None = None
+    begun: Set[str] | None = None
 
     @staticmethod
     def of(ledger: Path, directory: Path | None = None) -> Ends:
@@ -56,10 +57,35 @@ class Ends:
     def _came_to_nothing(self, name: str) -> bool:
         """Check whether it is the sketch of a run that did not begin, of which there is no record.
 
-        A curator that removes the record of a run is found out by any row of it, in whosever ledger.
+        A curator that removes the record of a run is found out by any line of it, in whosever ledger, and by
+        its own head, which others keep.
         """
         run, _, part = name.partition("/")
-        return bool(part) and self.sold is not None and run not in (self.lost.keys() | self.sold)
+        return bool(part) and self.begun is not None and run not in (self.lost.keys() | self.begun)
+
+
+def runs_with_heads(curator: Path, parties: Iterable[Path]) -> frozenset[str]:
+    """Runs at whose end a curator made a head, or a party whose head it took up into its own.
+
+    Neither can take that back, since others keep the leaves.
+
+    Args:
+        curator: its ledger or store.
+        parties: those of others, which may have been in runs of other curators, too.
+
+    Raises:
+        LedgerError: a file of heads cannot be read.
+    """
+    own, *others = (_openings(path) for path in (curator, *parties))
+    heard = {(origin, size) for opening in own for origin, size, _ in opening["heads"]}
+    met = (each for kept in others for each in kept if (each["origin"], each.get("number")) in heard)
+    return frozenset(str(run) for each in (*own, *met) if (run := each.get("run")))
+
+
+def _openings(ledger: Path) -> list[dict[str, Any]]:
+    """Openings of the leaves of a party's own log, as far as they are beside its ledger."""
+    heads = heads_beside(ledger)
+    return read_heads(heads).openings if heads.is_file() else []
 
 
 def consumer_of(directory: Path) -> str:

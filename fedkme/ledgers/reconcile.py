@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.errors import ConfigError
-from fedkme.ledgers.endings import Ends, consumer_of, read_record
+from fedkme.ledgers.endings import Ends, consumer_of, read_record, runs_with_heads
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -93,10 +93,10 @@ def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) 
     for name in _absent(curator, parties):
         fault = "" if partial else f"there is no ledger of {name}"
         verdicts.append(Verdict(f"{name} and {CURATOR}: not compared", fault, absent=name))
-    sold = {about.run for found in ledgers for entry in found.entries if _is_row(about := entry.disclosure)}
-    ends = replace(Ends.of(curator.path, directory), sold=sold)
-    runs = {entry.disclosure.run for entry in curator.entries} | ends.recorded
-    return [*verdicts, *(_compare(curator, party, runs - {REQUEST}, ends) for party in _merged(parties))]
+    met = runs_with_heads(curator.path, [party.path for party in parties])
+    ends = replace(Ends.of(curator.path, directory), begun=met | _begun(ledgers))
+    runs = _runs_of(curator) | ends.recorded | met
+    return [*verdicts, *(_compare(curator, party, runs, ends) for party in _merged(parties))]
 
 
 def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
@@ -120,11 +120,23 @@ def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
     if any(verdict.fault for verdict in verdicts) or not curators:
         return verdicts, [] if curators else [CURATOR]
     (curator,) = curators
-    runs = {entry.disclosure.run for entry in curator.entries} - {REQUEST}
+    runs = _runs_of(curator) | runs_with_heads(curator.path, [party.path for party in parties])
     ends = Ends.of(curator.path)
     return [*verdicts, *(_compare(curator, party, runs, ends) for party in parties)], _absent(
         curator, parties
     )
+
+
+def _runs_of(curator: Found) -> set[str]:
+    """Runs of which a curator has a line: a sketch is of the run that it was made for."""
+    runs = {entry.disclosure.run for entry in curator.entries}
+    return (runs | {run.partition("/")[0] for run in runs}) - {REQUEST}
+
+
+def _begun(ledgers: Iterable[Found]) -> set[str]:
+    """Runs of which some ledger has a line about owners' rows: D_v may be told for one that never begins."""
+    lines = (entry.disclosure for found in ledgers for entry in found.entries)
+    return {about.run for about in lines if not is_validation(about.protected)}
 
 
 def _chain(path: Path) -> tuple[Verdict, Sequence[Entry]]:

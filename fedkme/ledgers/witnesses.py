@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedkme.errors import LedgerError
-from fedkme.heads.files import SUFFIX, KeptHeads, read_heads
+from fedkme.heads.files import KeptHeads, heads_beside, read_heads
 from fedkme.heads.log import canonical, commitment
 from fedkme.heads.notes import Checkpoint, check_signature, read_note, roots_of
 from fedkme.ledgers.reconcile import Verdict
@@ -37,8 +37,7 @@ def check_files(
     """
     read, entries = [], {}
     for ledger in ledgers:
-        path = ledger if ledger.suffix == ".db" else ledger.with_suffix(SUFFIX)
-        if path.is_file() and path not in others:
+        if (path := heads_beside(ledger)).is_file() and path not in others:
             read.append(read_heads(path))
             if check_chain(ledger) is None:
                 entries[str(path)] = read_ledger(ledger)
@@ -47,7 +46,7 @@ def check_files(
 
 def are_signed(ledgers: Sequence[Path], others: Sequence[Path] = ()) -> bool:
     """Check whether any of the heads that `check_files` reads are signed."""
-    paths = [*(path if path.suffix == ".db" else path.with_suffix(SUFFIX) for path in ledgers), *others]
+    paths = [*map(heads_beside, ledgers), *others]
     return any(read_heads(path).chains for path in paths if path.is_file())
 
 

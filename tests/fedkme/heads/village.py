@@ -77,6 +77,19 @@ class Party:
         write_heads(self.store, path)
 
 
+def exchange(curator: Party, owners: Sequence[Party], run: str, said: str | None = None) -> None:
+    """Exchange heads at the end of a run, which the curator's own head may call otherwise."""
+    ours, shown = curator.heads, list[tuple[HeadLog, Head]]()
+    for theirs in (owner.heads for owner in owners):
+        theirs.advance(run)
+        shown.append((theirs, theirs.show(ours.known(theirs.origin), ours.origin)))
+        ours.keep(shown[-1][1], theirs.origin)
+    ours.advance(run if said is None else said)
+    for theirs, head in shown:
+        checkpoint = theirs.keep(ours.show(head.known, theirs.origin), origin_of(Role.CURATOR, ""))
+        assert not ours.add({theirs.origin: theirs.cosign(checkpoint)})
+
+
 class Village:
     """All parties; `run` is one run with its exchange of heads."""
 
@@ -95,18 +108,7 @@ class Village:
         self.exchange(owners)
 
     def exchange(self, owners: Sequence[str] = OWNERS) -> None:
-        curator = self.parties[CURATOR].heads
-        shown = {}
-        for name in owners:
-            owner = self.parties[name].heads
-            owner.advance()
-            shown[name] = owner.show(curator.known(owner.origin), curator.origin)
-            curator.keep(shown[name], owner.origin)
-        curator.advance()
-        for name, theirs in shown.items():
-            owner = self.parties[name].heads
-            checkpoint = owner.keep(curator.show(theirs.known, owner.origin), origin_of(Role.CURATOR, ""))
-            assert not curator.add({owner.origin: owner.cosign(checkpoint)})
+        exchange(self.parties[CURATOR], [self.parties[name] for name in owners], f"run-{self.runs}")
 
     def write(self, folder: Path) -> list[Path]:
         folder.mkdir(exist_ok=True)

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from fedkme.cells.disclosures import sketch_of
-from fedkme.ledgers.reconcile import Verdict, verify
+from fedkme.heads.files import write_heads
+from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.privacy.events import CURATOR, Disclosure, Gaussian, RawRows
 from fedkme.privacy.ledger import open_ledger, stored_ledger
 from fedkme.store import open_store
+from tests.fedkme.heads.village import Party, exchange
 
 LINES = [
     Disclosure(
@@ -89,12 +91,16 @@ SKETCH = [replace(line, run=sketch_of("run-1")) for line in LINES]
 ROW = Disclosure("run-1", 1, "north", CURATOR, RawRows(1), "replace-one", 1.0, "row 1")
 
 
+COUNTED = replace(ROW, event=Gaussian(4.0), nonce=f"histogram {0:032x}")
+
+
 @pytest.mark.parametrize(
     ("curator", "north", "recorded", "fault"),
     [
         (SKETCH[:2], SKETCH, False, False),
         (SKETCH[:2], SKETCH, True, True),
         (SKETCH[:2], [*SKETCH, ROW], False, True),
+        (SKETCH[:2], [*SKETCH, COUNTED], False, True),
         ([*SKETCH[:2], ROW], [*SKETCH, ROW], False, True),
         (CERTAIN, LINES, False, True),
         (SKETCH, SKETCH[:2], False, True),
@@ -103,6 +109,7 @@ ROW = Disclosure("run-1", 1, "north", CURATOR, RawRows(1), "replace-one", 1.0, "
         "its plan came to nothing",
         "recorded",
         "sold",
+        "counted and no row sold",
         "sold and said",
         "no sketch",
         "left out by the owner",
@@ -132,3 +139,50 @@ def test_what_is_on_its_way_in_an_open_run_is_no_fault_before_the_run_is_over(
     store.close()
     assert bool(compared(tmp_path).fault) is over
     assert bool(compared(tmp_path).note) is not over
+
+
+def heads(folder: Path, name: str, party: Party) -> None:
+    """Write a party's ledger into a run's folder, with its heads."""
+    path = folder / name
+    path.write_text("".join(f"{line.line}\n" for line in party.store.ledger()), encoding="ascii")
+    write_heads(party.store, path)
+
+
+@pytest.mark.parametrize(
+    ("ran", "said", "fault"),
+    [("run-1", "run-1", True), ("", "", False), ("run-1", "", True), ("run-2", "run-2", False)],
+    ids=["ended", "came to nothing", "ended, and the curator's head says otherwise", "another run ended"],
+)
+def test_heads_tell_that_a_run_without_a_record_had_begun(
+    tmp_path: Path, ran: str, said: str, fault: bool
+) -> None:
+    # A curator deletes the record of a run in which nothing was counted or sold, and hides behind "its plan
+    # came to nothing": its own head, of which others keep the leaf, says that the run had an end.
+    (tmp_path / "owners").mkdir()
+    curator, north = Party(CURATOR), Party("owner-1")
+    curator.ledger.extend([replace(line, protected="owner-1") for line in SKETCH[:2]])
+    north.ledger.extend([replace(line, protected="owner-1") for line in SKETCH])
+    if ran:
+        exchange(curator, [north], ran, said)
+    heads(tmp_path, "ledger.jsonl", curator)
+    heads(tmp_path, "owners/owner-1.jsonl", north)
+    assert bool(compared(tmp_path).fault) is fault
+
+
+def test_heads_tell_of_a_run_of_which_the_curator_wrote_nothing(tmp_path: Path) -> None:
+    # An owner's ledger may hold runs of other curators, so that its lines alone accuse nobody.
+    curator, north = Party(CURATOR), Party("owner-1")
+    for run in ("run-1", "run-9", "run-2"):
+        line = replace(ROW, run=run, protected="owner-1")
+        north.ledger.extend([line])
+        if run == "run-9":
+            north.heads.advance(run)  # shown to another curator
+            continue
+        curator.ledger.extend([line] if run == "run-1" else [])
+        exchange(curator, [north], run)
+    heads(tmp_path, "curator.jsonl", curator)
+    heads(tmp_path, "owner-1.jsonl", north)
+    *chains, pair = verify_files(sorted(tmp_path.glob("*.jsonl")))[0]
+    assert not [each for each in chains if each.fault]
+    assert "of owner-1 in run-2, round 1 (row 1) is not in" in pair.fault
+    assert pair.about.endswith(": 2 events")
