@@ -121,9 +121,13 @@ class FillOrder:
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """A vector of sums is asked for as it is."""
+    """A vector of sums is asked for as it is; a lie of one owner moves the total by so many rows' worth.
+
+    That is `one_owner_moves` of fedkme.sums.vector; 0 where the curator's release does not say it.
+    """
 
     query: SumQuery
+    one_owner_moves: int = 0
 
 
 _AS_PROPOSED = ("owners", "threshold", "dropouts", "colluders", "bits", "bound", "noise", "neighbours")
@@ -132,9 +136,9 @@ _AS_PROPOSED = ("owners", "threshold", "dropouts", "colluders", "bits", "bound",
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The first step of an aggregation: what is aggregated, and how.
+    """The first step of an aggregation: what is aggregated, how, and what a lie of one owner moves.
 
-    Attributes are those of `Parameters`, but for what follows from the question.
+    Attributes are those of `Parameters`, but for what follows from the question, and of `Embed`.
     """
 
     query: SumQuery
@@ -147,11 +151,12 @@ class Proposal:
     bound: int
     noise: float
     neighbours: int
+    one_owner_moves: int = 0
 
     @classmethod
-    def of(cls, parameters: Parameters, query: SumQuery) -> Proposal:
+    def of(cls, parameters: Parameters, query: SumQuery, moves: int = 0) -> Proposal:
         """Propose an aggregation of a question's vectors."""
-        return cls(query, parameters.run, *(getattr(parameters, name) for name in _AS_PROPOSED))
+        return cls(query, parameters.run, *(getattr(parameters, name) for name in _AS_PROPOSED), moves)
 
     def parameters(self, length: int) -> Parameters:
         """Parameters of the aggregation of vectors whose length is by the reader's own reckoning.

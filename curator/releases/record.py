@@ -11,6 +11,7 @@ from typing import Any, Literal
 from curator.owners.roster import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, StoreError, error_of
+from fedkme.sums.vector import one_owner_moves
 
 RECORD = "record.json"
 Status = Literal["interrupted", "complete", "failed", "cancelled"]
@@ -39,8 +40,7 @@ class ReleaseRecord:
     @property
     def one_owner_moves(self) -> int:
         """Rows' worth by which a lie of one owner can move a sum, but for noise (docs/threat-model.md)."""
-        rows = self.owner_rows.values()
-        return sum(rows) if self.secure else max(rows, default=0)
+        return one_owner_moves(self.owner_rows.values(), self.secure)
 
     def stop(self, error: FedkmeError, status: Literal["failed", "cancelled"] = "failed") -> None:
         """End the run without a result."""

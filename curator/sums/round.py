@@ -41,7 +41,7 @@ from fedkme.secagg import (
     sharing,
     verify_binding,
 )
-from fedkme.sums.vector import SumVector
+from fedkme.sums.vector import SumVector, one_owner_moves
 
 Steps = NDArray[np.int64]
 Argument = TypeVar("Argument")
@@ -130,6 +130,11 @@ class SumRound:
         """Names of the owners that are in the run."""
         return self._roster.names
 
+    @property
+    def _held(self) -> list[int]:
+        """All m_j of the owners that are asked."""
+        return [self.rows[name] for name in self.owners]
+
     async def invite_all(self) -> dict[str, int]:
         """Let every owner decide.
 
@@ -165,11 +170,11 @@ class SumRound:
         self._check_quorum()
         self._number = number = self._number + 1
         total = np.zeros(vector.length, dtype=np.int64)
-        slots = _slots(vector.length)
+        slots, moves = _slots(vector.length), one_owner_moves(self._held, masked=False)
 
         async def add(port: SumSession, said: SumVector) -> None:
             async with slots:
-                answer = await port.embed(number, said.query, said.length)
+                answer = await port.embed(number, said.query, said.length, moves)
                 self._gate.receive_vector(number, port.name, said)
                 try:
                     said.check(answer, self.rows[port.name])
@@ -256,7 +261,8 @@ class SumRound:
         """
 
         async def propose(port: SumSession, said: Parameters) -> SignedWith:
-            binding = await port.propose(self._number, said, vector.query)
+            moves = one_owner_moves(self._held, masked=True)
+            binding = await port.propose(self._number, said, vector.query, moves)
             return binding, self._key(port.name, binding, said.run)
 
         while True:
@@ -282,7 +288,7 @@ class SumRound:
             colluders=security.colluders,
             length=vector.length,
             bits=64,
-            bound=vector.bound(max(self.rows[name] for name in names)),
+            bound=vector.bound(max(self._held)),
             step=ROW_UNIT,
             noise=noise,
             neighbours=neighbours,
@@ -335,7 +341,7 @@ class SumRound:
             if self.rows[name] > most:
                 over = OwnerFaultError(f"{name} says that it has more rows than sums hold", "Use fewer.")
                 self._roster.remove(self._number + 1, name, over)
-        rows = sum(self.rows[name] for name in self.owners)
+        rows = sum(self._held)
         if rows > most:
             raise DataError(
                 f"there are {rows} rows to embed and sums hold {most}", "Release in parts, or sample rows."

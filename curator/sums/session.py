@@ -35,13 +35,15 @@ class SumSession(RunSession):
     goes on without the owner, where the number of those that are left allows it.
     """
 
-    async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
-        """Ask for a plain vector of sums."""
-        return (await self._words(number, Embed(query), length)).view(np.int64)
+    async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:
+        """Ask for a plain vector of sums, which one owner moves by so many rows' worth at most."""
+        return (await self._words(number, Embed(query, moves), length)).view(np.int64)
 
-    async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+    async def propose(
+        self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
+    ) -> KeyBinding:
         """Propose an aggregation; returns the owner's signing key."""
-        return await self._ask(number, Proposal.of(parameters, query), KeyBinding)
+        return await self._ask(number, Proposal.of(parameters, query, moves), KeyBinding)
 
     async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
         """Begin phase 1 with all signing keys."""

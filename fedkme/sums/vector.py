@@ -12,7 +12,7 @@ at once. w_q and a_q are distances of the integers themselves (`fedkme.features.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -279,6 +279,19 @@ def weighted(query: SumQuery, schema: Schema, release: PooledRelease) -> SumQuer
     common = min(max(deviations) * 2.0**WEIGHT_BITS, 2.0**_LARGEST_NOISE_BITS)
     weights = tuple(max(1, round(common / deviation)) for deviation in deviations)
     return SumQuery(query.specs, query.layout, query.counts, weights)
+
+
+def one_owner_moves(rows: Collection[int], masked: bool) -> int:
+    """Rows' worth by which a lie of one owner can move an entry of a sum, but for noise.
+
+    A vector that is seen is held to its owner's rows (`SumVector.check`), under masks the total alone to all
+    of them (`check_total`, which adds twice the noise's bound).
+
+    Args:
+        rows: m_j of the owners that are asked.
+        masked: whether the total alone is seen.
+    """
+    return sum(rows) if masked else max(rows, default=0)
 
 
 def _counts(table: Table, columns: int) -> IntArray:

@@ -84,9 +84,11 @@ class SumHandler(RunHandler):
         match directive.body:
             case Invitation() as invitation:
                 return Accepted(responder.invite(invitation))
-            case Embed(query):
+            case Embed(query, moves):
+                responder.check_said(number, moves)
                 return WordVector(responder.embed(number, query).view(np.uint64))
             case Proposal() as proposal:
+                responder.check_said(number, proposal.one_owner_moves)
                 parameters = proposal.parameters(responder.length(proposal.query))
                 return responder.propose(number, parameters, proposal.query)
             case SigningKeys(keys):

@@ -130,6 +130,15 @@ class SumResponder:
             self._invitation = invitation
         return len(self._table)
 
+    def check_said(self, number: int, moves: int) -> None:
+        """Refuse a bound on what a lie of one owner moves that this one's rows alone exceed; 0: none is said.
+
+        Raises:
+            ProtocolError: the curator says less of a sum than is so.
+        """
+        if 0 < moves < (rows := len(self._table)):
+            raise self._odd(f"says of question {number} that one owner moves {moves} rows' worth, not {rows}")
+
     def embed(self, number: int, query: SumQuery) -> NDArray[np.int64]:
         """The vector of a question as it is, (length,), for a trusted curator; the same bits each time.
 

@@ -47,20 +47,22 @@ class Asked:
         self.held = Held()
         embed, propose = SumSession.embed, SumSession.propose
 
-        async def embedding(session: SumSession, asked: int, query: SumQuery, length: int) -> Any:
+        async def embedding(session: SumSession, asked: int, query: SumQuery, *said: int) -> Any:
             if session.name == OWNERS[0]:
                 self.questions.append((asked, query))
-            answer = await embed(session, asked, query, length)
+            answer = await embed(session, asked, query, *said)
             if asked == number:
                 await self.held.wait()
             return answer
 
-        async def proposing(session: SumSession, asked: int, parameters: Any, query: SumQuery) -> Any:
+        async def proposing(
+            session: SumSession, asked: int, parameters: Any, query: SumQuery, moves: int
+        ) -> Any:
             if session.name == OWNERS[0]:
                 self.questions.append((asked, query))
             if asked == number:
                 await self.held.wait()
-            return await propose(session, asked, parameters, query)
+            return await propose(session, asked, parameters, query, moves)
 
         patch.setattr(SumSession, "embed", embedding)
         patch.setattr(SumSession, "propose", proposing)

@@ -33,10 +33,12 @@ class Query(_message.Message):
     def __init__(self, maps: _Optional[_Iterable[str]] = ..., classes: _Optional[int] = ..., counts: bool = ..., weights: _Optional[_Iterable[int]] = ..., sketch: _Optional[str] = ..., marginals: _Optional[str] = ..., cells: _Optional[str] = ...) -> None: ...
 
 class Embed(_message.Message):
-    __slots__ = ("query",)
+    __slots__ = ("query", "one_owner_moves")
     QUERY_FIELD_NUMBER: _ClassVar[int]
+    ONE_OWNER_MOVES_FIELD_NUMBER: _ClassVar[int]
     query: Query
-    def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ...) -> None: ...
+    one_owner_moves: int
+    def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ..., one_owner_moves: _Optional[int] = ...) -> None: ...
 
 class Words(_message.Message):
     __slots__ = ("words", "last")
@@ -77,7 +79,7 @@ class Aggregated(_message.Message):
     def __init__(self, key: _Optional[_Union[SigningKey, _Mapping]] = ..., advertisement: _Optional[_Union[KeyAdvertisement, _Mapping]] = ..., sealed: _Optional[_Union[SealedParts, _Mapping]] = ..., endorsement: _Optional[_Union[EndorsementOf, _Mapping]] = ..., unmasked: _Optional[_Union[Unmasked, _Mapping]] = ...) -> None: ...
 
 class Proposal(_message.Message):
-    __slots__ = ("name", "query", "owners", "threshold", "dropouts", "colluders", "bits", "bound", "noise", "neighbours")
+    __slots__ = ("name", "query", "owners", "threshold", "dropouts", "colluders", "bits", "bound", "noise", "neighbours", "one_owner_moves")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +90,7 @@ class Proposal(_message.Message):
     BOUND_FIELD_NUMBER: _ClassVar[int]
     NOISE_FIELD_NUMBER: _ClassVar[int]
     NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
+    ONE_OWNER_MOVES_FIELD_NUMBER: _ClassVar[int]
     name: str
     query: Query
     owners: _containers.RepeatedScalarFieldContainer[str]
@@ -98,7 +101,8 @@ class Proposal(_message.Message):
     bound: int
     noise: float
     neighbours: int
-    def __init__(self, name: _Optional[str] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., owners: _Optional[_Iterable[str]] = ..., threshold: _Optional[int] = ..., dropouts: _Optional[int] = ..., colluders: _Optional[int] = ..., bits: _Optional[int] = ..., bound: _Optional[int] = ..., noise: _Optional[float] = ..., neighbours: _Optional[int] = ...) -> None: ...
+    one_owner_moves: int
+    def __init__(self, name: _Optional[str] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., owners: _Optional[_Iterable[str]] = ..., threshold: _Optional[int] = ..., dropouts: _Optional[int] = ..., colluders: _Optional[int] = ..., bits: _Optional[int] = ..., bound: _Optional[int] = ..., noise: _Optional[float] = ..., neighbours: _Optional[int] = ..., one_owner_moves: _Optional[int] = ...) -> None: ...
 
 class SigningKey(_message.Message):
     __slots__ = ("owner", "key", "chain", "signature")

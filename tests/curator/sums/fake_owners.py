@@ -81,6 +81,7 @@ class FakeOwner(SumSession):
         vector: of the last one.
         heard: what it was invited by.
         opened: questions whose masks it was asked to open.
+        told: of each question, what a lie of one owner moves.
     """
 
     at_once = False
@@ -96,6 +97,7 @@ class FakeOwner(SumSession):
         self.parameters: list[Parameters] = []
         self.heard: list[Invitation] = []
         self.opened: list[int] = []
+        self.told: list[int] = []
         self._noise = noise or simulated(1, name, "shares")
         self._identity = identity
         self.vector: SumVector | None = None
@@ -115,13 +117,17 @@ class FakeOwner(SumSession):
         rows: int = self._changed("invite", 0, len(self.table))
         return rows
 
-    async def embed(self, number: int, query: SumQuery, length: int) -> NDArray[np.int64]:
+    async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:
         self._be_there("embed", number)
+        self.told.append(moves)
         vector: NDArray[np.int64] = self._changed("embed", number, SumVector(query, SCHEMA).of(self.table))
         return vector
 
-    async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
+    async def propose(
+        self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
+    ) -> KeyBinding:
         self._be_there("propose", number)
+        self.told.append(moves)
         self.parameters.append(parameters)
         self.vector = SumVector(query, SCHEMA)
         self._key = Ed25519PrivateKey.generate()

@@ -168,8 +168,10 @@ class _Invented(SumVector):
 
 
 class _Inventor(FakeOwner):
-    async def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
-        said = await super().propose(number, parameters, query)
+    async def propose(
+        self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
+    ) -> KeyBinding:
+        said = await super().propose(number, parameters, query, moves)
         self.vector = _Invented(query, SCHEMA)
         return said
 

@@ -73,6 +73,9 @@ async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
     clear = await plain.round.plain_total(vector)
     masked = await secure.round.secure_total(*asked(query, OPEN))
     assert clear.owners == masked.owners == tuple(plain.owners)
+    held = [len(each.table) for each in owners]
+    for at, moves in ((plain, max(held)), (secure, sum(held))):  # all are told what one of them moves
+        assert {moves} == {said for each in at.owners.values() for said in each.told}
     assert clear.rows == masked.rows == 240
     assert np.array_equal(clear.steps, exact(owners, query, clear.owners))
     assert np.array_equal(masked.steps, clear.steps)

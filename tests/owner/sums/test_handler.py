@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedkme.directives import SigningKeys
+from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import (
     FedkmeError,
     OwnerFaultError,
@@ -25,7 +25,7 @@ from fedkme.protocol import Security
 from fedkme.secagg import Endorsements, KeyBinding, KeyRoster, Survivors
 from fedkme.wire import sums as wire
 from fedkme.wire.directives import invitation_to_wire
-from fedkme.wire.v1 import journals_pb2
+from fedkme.wire.v1 import journals_pb2, pooling_pb2
 from fedkme.wire.v1 import owners_pb2 as pb
 from owner.consent.approvals import approve
 from tests.owner.consent.host import Host, host, rows
@@ -33,6 +33,7 @@ from tests.owner.sums.owner_parties import (
     NAMES,
     NOISY,
     OTHER,
+    QUERY,
     VECTOR,
     Asker,
     fault_of,
@@ -139,6 +140,30 @@ def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Secur
         assert nonces(at) == kept
         assert at.store.keys("admitted/") == journal
         assert type(curator.enlist(consumer="clinic")) is ProtocolError
+
+
+@pytest.mark.parametrize("security", [None, NOISY], ids=["plain", "secure"])
+def test_a_question_says_what_one_owner_moves_and_no_less_than_it_is(
+    tmp_path: Path, security: Security | None
+) -> None:
+    # Issue 15, item 3: "a printed bound of what one owner can shift, in the agreement that all see". Of rows
+    # of its own an owner knows; 0 is an earlier release's.
+    with asked(tmp_path) as (_, curator):
+        curator.enlist(security=security)
+        held = len(rows())
+
+        def said(number: int, moves: int) -> FedkmeError | None:
+            if security is None:
+                question = pooling_pb2.Embed(query=wire.query_to_wire(QUERY), one_owner_moves=moves)
+                return fault_of(curator.ask(number, embed=question))
+            proposal = wire.PROPOSAL.to_wire(Proposal.of(parameters(number), QUERY, moves))
+            return fault_of(curator.step(number, propose=proposal))
+
+        for number, moves in enumerate((0, held, 3 * held), start=1):
+            assert said(number, moves) is None
+        told = said(4, held - 1)
+    assert type(told) is ProtocolError
+    assert f"one owner moves {held - 1} rows' worth, not {held}" in told.cause
 
 
 def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
