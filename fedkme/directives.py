@@ -8,7 +8,7 @@ keep those; within one process the values themselves go from one party to the ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,8 @@ class Proposal:
     @classmethod
     def of(cls, parameters: Parameters, query: SumQuery, moves: int = 0) -> Proposal:
         """Propose an aggregation of a question's vectors."""
-        return cls(query, parameters.run, *(getattr(parameters, name) for name in _AS_PROPOSED), moves)
+        made = cls(query, parameters.run, *(getattr(parameters, name) for name in _AS_PROPOSED))
+        return replace(made, one_owner_moves=moves)
 
     def parameters(self, length: int) -> Parameters:
         """Parameters of the aggregation of vectors whose length is by the reader's own reckoning.

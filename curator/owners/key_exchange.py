@@ -8,13 +8,16 @@ and one that is started again in between leaves this one, because its new keys o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from curator.owners.connection import Connection, Traffic
 from curator.owners.roster import Fault
 from fedkme.directives import Directive, Limits, OfferKeys, Refusal
-from fedkme.errors import FedkmeError, OwnerFaultError, QuorumError
-from fedkme.sealed import KeyOffer
+from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, QuorumError
+from fedkme.exchange import Plan
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
+from fedkme.sealed import Gift, KeyOffer, certified, check_gift, taken_at_their_word
 
 
 async def exchange_keys(
@@ -45,6 +48,33 @@ async def exchange_keys(
             "Their own logs say why; install the same release everywhere.",
         )
     return offers
+
+
+def check_gifts(plan: Plan, gifts: Mapping[str, Gift], consumer: str, identity: Identity | None) -> None:
+    """Refuse gifts that no owner could take, so that it is their consumer who is named, and not an owner.
+
+    An owner without a gift leaves the run, in which its consumer did not take its keys: that is its right.
+
+    Args:
+        plan: of the run, with what owners offered.
+        gifts: the consumer's, by taker.
+        consumer: who asked for the run.
+        identity: the curator's own; None in plaintext.
+
+    Raises:
+        ProtocolError: there are none, or they are for others, or of several secrets.
+        IdentityError: they are not the consumer's.
+        SealedBoxError: one was not signed for its taker's key and this run.
+    """
+    keys = {offer.name: offer.box for offer in plan.offers}
+    if not gifts or not gifts.keys() <= keys.keys() or len({gift.commitment for gift in gifts.values()}) > 1:
+        raise ProtocolError("the consumer gives no group secret, more than one, or one for other owners")
+    run = plan.run
+    check = certified(identity.authority, run, {Role.CONSUMER}) if identity else taken_at_their_word
+    for giver in {gift.giver for gift in gifts.values()}:
+        check(giver)
+    for name, gift in gifts.items():
+        check_gift(gift, run, consumer, keys[name])
 
 
 async def _offer(connection: Connection, run: str) -> KeyOffer:

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curator.owners.key_exchange import exchange_keys
+from curator.owners.key_exchange import check_gifts, exchange_keys
 from curator.releases.method import make_method
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
@@ -106,6 +106,8 @@ class Preparation:
 
         Raises:
             ProtocolError: it does not fit the plan.
+            IdentityError: its gifts are not its consumer's.
+            SealedBoxError: they are not for the keys that owners offered.
             DataError: D_v does not follow the schema.
         """
         document, context = run.document, self._context
@@ -114,6 +116,8 @@ class Preparation:
                 raise ProtocolError("D_v has another size than the request said")
             table = Table(offer.validation, None)
             await beside(context.schema.check, table, "the validation set")
+        if document.planned.sealed:
+            check_gifts(document.planned, offer.gifts, run.consumer, context.identity())
         self._lifecycle.family(document).check(document, offer)
         async with run.lock:
             if run.status == "asked" and offer.validation is not None:

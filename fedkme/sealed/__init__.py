@@ -5,7 +5,16 @@ from whom.
 """
 
 from fedkme.sealed.boxes import box_bytes, new_key, open_box, seal
-from fedkme.sealed.group import MOST_OFFERS, Gift, GroupSecret, SecretGiver, SecretTaker, Taking, check_same
+from fedkme.sealed.group import (
+    MOST_OFFERS,
+    Gift,
+    GroupSecret,
+    SecretGiver,
+    SecretTaker,
+    Taking,
+    check_gift,
+    check_same,
+)
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, offer_keys, taken_at_their_word
 from fedkme.sealed.rows import (
     AnyRow,
@@ -32,6 +41,7 @@ __all__ = [
     "Taking",
     "box_bytes",
     "certified",
+    "check_gift",
     "check_same",
     "mismatched",
     "new_key",

@@ -256,21 +256,41 @@ class SecretTaker:
         return secret
 
     def _opened(self, gift: Gift, keys: PartyKeys) -> GroupSecret:
-        if gift.giver.name != self._giver:
-            raise IdentityError(
-                f"the group secret comes from {gift.giver.name!r}, not from {self._giver!r}",
-                "Ask the curator and the consumer who gives it.",
-            )
         self._check(gift.giver)
         if gift.taker != self._name:
             raise shut(f"{self._name!r} is given the group secret of {gift.taker!r}")
-        about = _about(self._run, self._giver, self._name, gift.commitment)
-        if not _is_signed(gift, about, public_bytes(keys.box)):
-            raise shut(f"the group secret for {self._name!r} is not signed by its giver for this run and key")
+        about = check_gift(gift, self._run, self._giver, public_bytes(keys.box))
         secret = GroupSecret(self._run, open_box(gift.box, keys.box, about))
         if not hmac.compare_digest(secret.commitment(), gift.commitment):
             raise shut("the group secret is not the one that its giver committed to")
         return secret
+
+
+def check_gift(gift: Gift, run: str, giver: str, key: bytes) -> bytes:
+    """Hold a gift to what everybody can: that its giver signed it, for its taker, run and key.
+
+    Args:
+        gift: as it travels.
+        run: the run's name.
+        giver: who should give it; whether its keys are its own is for an `OfferCheck`.
+        key: public, that the taker offered.
+
+    Returns:
+        What the box in it is sealed about.
+
+    Raises:
+        IdentityError: it is another giver's.
+        SealedBoxError: it is not signed.
+    """
+    if gift.giver.name != giver:
+        raise IdentityError(
+            f"the group secret comes from {gift.giver.name!r}, not from {giver!r}",
+            "Ask the curator and the consumer who gives it.",
+        )
+    about = _about(run, giver, gift.taker, gift.commitment)
+    if not _is_signed(gift, about, key):
+        raise shut(f"the group secret for {gift.taker!r} is not signed by its giver for this run and key")
+    return about
 
 
 def check_same(secret: GroupSecret, commitment: bytes) -> None:

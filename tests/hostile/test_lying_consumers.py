@@ -14,23 +14,42 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+import consumer.releases.client
 import consumer.summary.client
+from consumer.releases.client import ReleaseConsumerSettings
 from curator.cells.settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.sums.settings import SumSettings
 from fedkme.errors import FedkmeError
+from fedkme.exchange import ReleaseRequest
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
+from fedkme.releases.settings import release_settings
+from fedkme.wire.releases import request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
-from tests.system.market import market
+from tests.parties import caller_values
+from tests.system.market import Ear, market
+from tests.system.release_market import BALOG1
 
-Lie = Callable[[pb.ConsumerMessage], Any]
+Lie = Callable[[Any], Any]
+
+
+def change_rows(said: Any, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+    """Put other rows of D_v into a message."""
+    part = said.validation
+    rows = np.frombuffer(part.values, "<f8").reshape(-1, part.columns)
+    part.values = change(rows).astype("<f8").tobytes()
+
+
 LYING: ContextVar[tuple[str, Lie] | None] = ContextVar("LYING", default=None)
 TOLD: ContextVar[list[str]] = ContextVar("TOLD")
 SOUND = GaussianSettings(epsilon=1.0)
-NAMED = {"an owner's name": None, "nobody's name": None, "another message": None}
-"""Names in the curator's log where a caller lies about its own, without certificates."""
+NAMED = dict.fromkeys(("an owner's name", "nobody's name", "another message", "no version in common"))
+"""Lies of a caller whose name was not looked at, or is not its own, without certificates."""
 SMALL, CHEAP = FeatureSettings(dimension=16), PrivacyTarget(epsilon=100.0)
 CELLS = CellsSettings(code_book="sketch", bits=2, dimension=2)
 SUMMARIES = {
@@ -64,6 +83,29 @@ REFUSED: dict[str, dict[str, Lie]] = {
         "a mean in its place": lambda said: said.target.coordinates.extend([1]),
         "a direction that is not there": lambda said: said.picks.append(7),
     },
+    "gifts": {
+        "none": lambda said: said.ClearField("gifts"),
+        "one twice": lambda said: said.gifts.append(said.gifts[0]),
+        "one of an owner that is not there": lambda said: setattr(said.gifts[0], "taker", "nobody"),
+        "another's box": lambda said: setattr(said.gifts[0], "box", said.gifts[1].box),
+        "another secret": lambda said: setattr(said.gifts[0], "commitment", bytes(32)),
+        "an altered box": lambda said: setattr(said.gifts[0], "box", said.gifts[0].box[::-1]),
+        "an empty box": lambda said: setattr(said.gifts[0], "box", b""),
+        "a megabyte": lambda said: setattr(said.gifts[0], "box", bytes(2**20)),
+        "one from an owner": lambda said: setattr(said.gifts[0].giver, "name", "a"),
+        "unsigned": lambda said: setattr(said.gifts[0], "signature", bytes(64)),
+    },
+    "validation": {
+        "fewer rows than it said": lambda said: change_rows(said, lambda rows: rows[:-1]),
+        "more rows": lambda said: change_rows(said, lambda rows: np.tile(rows, (2, 1))),
+        "no numbers": lambda said: change_rows(said, lambda rows: rows * np.nan),
+        "rows outside of the schema": lambda said: change_rows(said, lambda rows: rows + 7),
+        "other columns": lambda said: setattr(said.validation, "columns", 5),
+        "half a number": lambda said: setattr(said.validation, "values", said.validation.values[:-3]),
+        "rows in two forms": lambda said: said.validation.rows.add(),
+        "no rows": lambda said: said.validation.ClearField("values"),
+        "a mean in their place": lambda said: said.target.coordinates.extend([1] * 16),
+    },
     "disclosures": {
         "no line": lambda said: said.disclosures.append("{}"),
         "no text": lambda said: said.disclosures.append("\0"),
@@ -88,10 +130,43 @@ BELIEVED: dict[str, dict[str, Lie]] = {
             slice(None), [0] * len(said.histogram.cells)
         ),
     },
+    "gifts": {"none for one owner": lambda said: said.gifts.__delitem__(0)},
+    "validation": {"other rows": lambda said: change_rows(said, lambda rows: rows * 0)},
     "disclosures": {"none at all": lambda said: said.ClearField("disclosures")},
 }
 """Lies about D_v itself, or about what it costs: of these its own ledger says something else."""
-SENT = {"clock": ("request", "target", "disclosures"), "cells": ("request", "histogram", "disclosures")}
+RELEASES: dict[str, Lie] = {
+    "no settings": lambda said: said.ClearField("settings"),
+    "no object": lambda said: setattr(said, "settings", "[]"),
+    "a method that is not there": lambda said: set_of(said, kind="oracle"),
+    "a key that is not there": lambda said: set_of(said, trust=1),
+    "noise that is none": lambda said: set_of(said, epsilon=float("nan")),
+    "less than no epsilon": lambda said: set_of(said, epsilon=-1.0),
+    "no chance of a failure": lambda said: set_of(said, delta=0.0),
+    "points without end": lambda said: set_of(said, points=10**9),
+    "a kernel of no width": lambda said: set_of(said, gamma=0.0),
+    "more than a curator allows": lambda said: set_of(said, epsilon=50.0),
+    "letters without end": lambda said: setattr(said, "settings", " " * (2**22 + 1)),
+    "another schema": lambda said: setattr(said, "schema_digest", "0" * 64),
+    "an owner's name": lambda said: setattr(said, "name", "a"),
+    "nobody's name": lambda said: setattr(said, "name", ""),
+    "a long id": lambda said: setattr(said, "request_id", b"x" * 65),
+    "no version in common": lambda said: setattr(said.versions, "oldest", 10**6),
+    "the run of another": lambda said: setattr(said, "attach", "run-1"),
+}
+"""Lies in a request of a release; what else it asks for is its own to say, and owners' budgets bind it."""
+SENT = {
+    "clock": ("request", "target", "validation", "disclosures"),
+    "cells": ("request", "histogram", "validation", "disclosures"),
+    "sealed": ("gifts",),
+}
+HEADED = {"gifts", "disclosures"}
+"""Parts of the message in which g~ or the histogram is."""
+
+
+def set_of(said: Any, **values: Any) -> None:
+    """Change settings of a request of a release."""
+    said.settings = json.dumps({**json.loads(said.settings), **values})
 
 
 class LyingCall:
@@ -107,7 +182,7 @@ class LyingCall:
 
     async def write(self, message: pb.ConsumerMessage) -> None:
         body = message.WhichOneof("body")
-        if self._part == body or (self._part == "disclosures" and body != "request"):
+        if self._part == body or (self._part in HEADED and body in ("target", "histogram")):
             self._lie(message)
             TOLD.get().append(self._part)
         await self._stream.write(message)
@@ -123,7 +198,14 @@ def lying(monkeypatch: pytest.MonkeyPatch) -> None:
             stream = LyingCall(stream, *lie)
         return await summarize(stream, *arguments, **named)
 
+    def requested(request: ReleaseRequest) -> Any:
+        message = request_to_wire(request)
+        if (lie := LYING.get()) is not None:
+            lie[1](message)
+        return message
+
     monkeypatch.setattr(consumer.summary.client, "summarize", asked)
+    monkeypatch.setattr(consumer.releases.client, "request_to_wire", requested)
 
 
 async def outcome(task: asyncio.Task[None]) -> FedkmeError | None:
@@ -141,7 +223,7 @@ CASES = [
     for protocol, parts in SENT.items()
     for part in parts
     for lie in lies[part]
-    if part != "request" or protocol == "clock"
+    if part not in ("request", "validation") or protocol == "clock" or lie == "more rows"
 ]
 
 
@@ -155,7 +237,8 @@ async def test_a_liar_is_named_and_the_others_finish(
             at.owner(name, simulation_seed=0)
         LYING.set((part, (REFUSED if refused else BELIEVED)[part][lie]))
         TOLD.set(told)
-        liar = at.consumer(name="liar", output=tmp_path / "lies", target=SOUND)
+        share: dict[str, Any] = {"share": "rows"} if part == "validation" else {}
+        liar = at.consumer(name="liar", output=tmp_path / "lies", target=SOUND, **share)
         LYING.set(None)
         honest = at.consumer(name="honest", output=tmp_path / "honest", target=SOUND)
         assert await outcome(honest) is None
@@ -174,3 +257,25 @@ async def test_a_liar_is_named_and_the_others_finish(
         assert [fields.get("consumer") for fields in said] == [NAMED.get(lie, "liar")]
     else:
         assert (whose, said) == (["honest", "later", "liar"], [])
+
+
+@pytest.mark.parametrize("lie", RELEASES)
+async def test_who_lies_about_a_release_is_named_and_the_others_finish(tmp_path: Path, lie: str) -> None:
+    pooling = SumSettings(most_epsilon=10.0)
+    async with market(tmp_path, ["a", "b"], summary=SUMMARIES["clock"], release=pooling) as at:
+        for name in ("a", "b"):
+            at.owner(name, simulation_seed=0)
+        await at.consumer(name="honest", output=tmp_path / "honest", target=SOUND)
+        asked = {"release": release_settings(BALOG1), "output": tmp_path / "lies", "name": "liar"}
+        LYING.set(("release", RELEASES[lie]))
+        settings = ReleaseConsumerSettings(**caller_values(tmp_path, at.address, **asked))
+        liar = asyncio.create_task(consumer.releases.client.run(settings, Ear()))
+        LYING.set(None)
+        later = at.consumer(name="later", output=tmp_path / "later", target=SOUND)
+        ended = await outcome(liar)
+        await later
+        said = [fields for event, fields in at.ear.said if event == "refused"]
+    assert ended is not None
+    assert [fields.get("consumer") for fields in said] == [NAMED.get(lie, "liar")]
+    records = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/record.json")]
+    assert sorted(record["consumer"] for record in records) == ["honest", "later"]

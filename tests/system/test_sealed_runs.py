@@ -251,6 +251,7 @@ async def test_an_owner_whose_gift_is_anothers_leaves_with_the_reason(
         return gifts_from_wire(gifts)
 
     monkeypatch.setattr("fedkme.wire.summaries.gifts_from_wire", swapped)
+    monkeypatch.setattr("curator.runs.preparation.check_gifts", lambda *said: None)  # it is the curator's lie
     async with market(tmp_path, list(OWNERS), summary=summary("uniform")) as at:
         ear = Ear()
         for name, count in OWNERS.items():
