@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from curator.cells.disclosures import CellDisclosures
 from curator.payouts.payout import Payout
 from curator.summary.disclosures import SummaryDisclosures
 from curator.sums.disclosures import SumDisclosures
-from fedkme.cells.histogram import HistogramNoise, histogram_noise
+from fedkme.cells.histogram import CountNoise, GaussianNoise, HistogramNoise, histogram_noise
 from fedkme.errors import BudgetError
 from fedkme.exchange import Offer
 from fedkme.features.fourier import FourierSpec
 from fedkme.features.sums import Layout
+from fedkme.ledgers.condensed import condensed
 from fedkme.operate.audit_cli import app
 from fedkme.operate.payout_cli import keep
 from fedkme.operate.payout_inputs import PayoutInputs
@@ -47,13 +49,14 @@ from fedkme.privacy.ledger import disclosures_in, merged, read_ledger, stored_le
 from fedkme.privacy.means import Cost
 from fedkme.privacy.told import AUCTION
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, Security, SumTerms
-from fedkme.protocols import PROTOCOLS
+from fedkme.protocols import PROTOCOLS, SKETCH
 from fedkme.store.memory import MemoryStore
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Numeric, Schema
 from owner.consent.gate import OwnerGate
 from owner.consent.history import History
+from tests.test_privacy_table import entries
 
 RUN, CONSUMER, OWNER = "run-1", "hospital", "north"
 MEAN_COST = Cost(Gaussian(4.0), 2.0)
@@ -62,6 +65,8 @@ COUNTED = COUNTS.event
 CLOCK = Clock(0.25)
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
 VECTOR = SumVector(SumQuery((), Layout(), counts=True), SCHEMA)
+SECURE = Security()
+OFTEN = GaussianNoise(3.0)
 Drawn = NDArray[Any]
 
 
@@ -91,9 +96,9 @@ def mean_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
     SummaryDisclosures(RUN, books.curator, CONSUMER).receive_target(drawn, offer)
 
 
-def histogram_of_d_v(books: Books, drawn: Drawn, event: Event) -> None:
+def histogram_of_d_v(books: Books, drawn: Drawn, event: Event, how: CountNoise = COUNTS) -> None:
     gate = ConsumerGate(CONSUMER)
-    gate.pass_histogram(RUN, COUNTS, drawn)
+    gate.pass_histogram(RUN, how, drawn)
     assert gate.declared[0].event == event
     books.consumer.extend(gate.declared)
     offer = Offer(histogram=drawn, disclosures=tuple(gate.declared))
@@ -139,12 +144,15 @@ def clock(books: Books, drawn: Drawn, event: Event) -> None:
         owner.pass_rows(RUN, number, [], AUCTION)
 
 
-def noisy_sums(books: Books, drawn: Drawn, event: Event) -> None:
-    invitation = Invitation(RUN, "digest", CONSUMER, "merf", (event,), SumTerms(Security()))
+def noisy_sums(
+    books: Books, drawn: Drawn, event: Event, protocol: str = "merf", security: Security | None = SECURE
+) -> None:
+    invitation = Invitation(RUN, "digest", CONSUMER, protocol, (event,), SumTerms(security))
     owner, curator = OwnerGate(OWNER, books.owner), SumDisclosures(invitation)
     owner.restore(invitation)
-    owner.pass_sums(1, VECTOR, event)
-    curator.receive_vector(1, OWNER, VECTOR, event)
+    seen = None if security is None else event
+    owner.pass_sums(1, VECTOR, seen)
+    curator.receive_vector(1, OWNER, VECTOR, seen)
     books.curator.extend(curator.take())
 
 
@@ -163,14 +171,59 @@ MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
     "g~, Gaussian": (mean_of_d_v, Gaussian(5.0), D_V, OWNERS),
     "g~, MWEM": (mean_of_d_v, MwemCall(0.01, 10), D_V, CURATOR),
     "histogram of D_v": (histogram_of_d_v, COUNTED, D_V, OWNERS),
+    "counts of D_v, asked often": (partial(histogram_of_d_v, how=OFTEN), OFTEN.event, D_V, OWNERS),
     "picks of D_v": (picks_of_d_v, BoundedRange(0.2), D_V, OWNERS),
     "histogram of an owner": (histogram_of_an_owner, COUNTED, OWNER, OWNERS),
     "g_l": (broadcast_of_the_summary, MEAN_COST.event, OWNERS, OWNERS),
     "clock": (clock, CLOCK, OWNERS, OWNERS),
     "sums with noise": (noisy_sums, Gaussian(6.0), OWNER, CURATOR),
     "a release": (noisy_sums, Gaussian(6.0), OWNER, CONSUMER),
+    "of sums as they are": (partial(noisy_sums, security=None), Gaussian(6.0), OWNER, CONSUMER),
+    "a sketch": (partial(noisy_sums, protocol=SKETCH), Gaussian(6.0), OWNER, OWNERS),
+    "moments": (partial(noisy_sums, protocol="moments"), Gaussian(6.0), OWNER, OWNERS),
+    "marginals": (partial(noisy_sums, protocol="marginals"), Gaussian(6.0), OWNER, OWNERS),
     "payout": (payout, Laplace(4.0), OWNERS, OWNERS),
 }
+RANK, NOTHING = "an epsilon of inf, by its name, however often", "it draws nothing"
+MEANS = ("g~, Gaussian",)
+SUMS = ("sums with noise", "a release", "of sums as they are")
+DRAWS: dict[str, tuple[str, ...] | str] = {
+    "g~ by a Gaussian": MEANS,
+    "g~ by landmarks": MEANS,
+    "g~ and g_l by h2": ("g~, MWEM",),
+    "g_l by Gaussians": ("g_l",),
+    "Descending clock": ("clock",),
+    "PRIVAUCTION as published": RANK,
+    "Ask everyone, and winner only": RANK,
+    "Uniform sampling": NOTHING,
+    "Histogram by cells": ("histogram of D_v", "histogram of an owner"),
+    "Counts of a D_v that is asked about often": ("counts of D_v, asked often",),
+    "Directions that D_v picks": ("picks of D_v",),
+    "Sketch for public cells": ("a sketch",),
+    "Sketch and histogram together": ("a sketch", "histogram of an owner"),
+    "Sketch and counts of coalitions": ("a sketch",),
+    "Orders, mixture weights, pruning": NOTHING,
+    "D_v shared with the curator": (*MEANS, "histogram of D_v"),
+    "Sealed rows (content hashed, by cells and uniform)": ("histogram of an owner",),
+    "Hashed rows (content hashed, Algorithm 3)": RANK,
+    "Pooled sums with a trusted curator": SUMS,
+    "Moments by class": (*SUMS, "moments"),
+    "Marginals, AIM": ("of sums as they are", "marginals"),
+    "Marginals, noisy rounds": (*SUMS, "marginals"),
+    "Secure aggregation": ("sums with noise", "a release"),
+    "Payouts": ("payout",),
+    "Heads of ledgers": NOTHING,
+    "Limits, budgets, approvals": NOTHING,
+    "Ledgers of both sides": NOTHING,
+}
+"""Entries of docs/privacy.md, with the mechanisms here that are of their draws; or why there are none."""
+
+
+def test_every_entry_of_the_table_has_its_draws_counted() -> None:
+    assert set(DRAWS) == set(entries())
+    assert {name for names in DRAWS.values() if not isinstance(names, str) for name in names} == set(
+        MECHANISMS
+    )
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -193,8 +246,8 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
         ]
         assert len(told) == 1 + (name != "payout")  # both sides
 
-        # the matrix, of each ledger and of all of them
-        for lines in (*told, merged(ledgers)):
+        # the matrix, of each ledger, of what an archive leaves of it, and of all of them
+        for lines in (*told, *map(condensed, told), merged(ledgers)):  # those in the middle once archived
             found = {
                 (row.protected, row.observer): row.figure.epsilon for row in matrix(lines, Sound(), DELTA)
             }
