@@ -30,15 +30,38 @@ _PAIRS = 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """Received rows as the kernel sees them: all pairs, and their mean kernel to D_v, (r,)."""
+    """Received rows as the kernel sees them: equal rows are one, which may be kept as often as it came.
+
+    Attributes:
+        gram: of the M distinct rows, in the order in which they came first.
+        closeness: their mean kernel to D_v, (M,).
+        groups: distinct row of each row received, (r,).
+    """
 
     gram: Gram
     closeness: FloatArray
+    groups: IntArray
+
+    @property
+    def copies(self) -> IntArray:
+        """Give how often each distinct row came, (M,), > 0."""
+        return np.bincount(self.groups)
+
+    def places(self, picks: IntArray) -> IntArray:
+        """Find a received row for each pick of a distinct one: its copies in turns, the first one first."""
+        by_group, copies = np.argsort(self.groups, kind="stable"), self.copies
+        order = np.argsort(picks, kind="stable")
+        turn = np.empty_like(picks)
+        turn[order] = np.arange(len(picks)) - np.searchsorted(picks[order], picks[order])
+        return by_group[(np.cumsum(copies) - copies)[picks] + turn % copies[picks]]
 
 
 def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
     """Kernel values that pruning needs: (r, n) rows, (m, n) D_v."""
-    return Candidates(gram_of(rows, gamma), kernel_mean_at(rows, validation, gamma))
+    found = dict[bytes, int]()
+    groups = np.array([found.setdefault(row.tobytes(), len(found)) for row in rows], np.int64)
+    distinct = rows[np.unique(groups, return_index=True)[1]]
+    return Candidates(gram_of(distinct, gamma), kernel_mean_at(distinct, validation, gamma), groups)
 
 
 def prune(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray:
@@ -61,28 +84,27 @@ def pruned(seen: Candidates, p: int) -> IntArray:
     """
     if p < 1:
         raise NotEnoughRowsError(f"a summary of {p} rows was asked for", "Ask for at least one row.")
-    if len(seen.closeness) <= p:
-        return np.arange(len(seen.closeness), dtype=np.int64)
-    return swapped(seen, greedy(seen, p))
+    if len(seen.groups) <= p:
+        return np.arange(len(seen.groups), dtype=np.int64)
+    return seen.places(swapped(seen, greedy(seen, p)))
 
 
 def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False) -> IntArray:
-    """Pick rows until there are p, each the exact argmax of J(S + x); of equal rows the first.
+    """Pick distinct rows until there are p, each the exact argmax of J(S + x); of equals the first.
 
     Args:
         seen: the rows, each with the same k(x, x).
         p: rows to pick in all.
         first: rows that are picked already, at most p.
-        again: whether a row may be picked more than once.
+        again: whether a row may be picked more often than it came.
     """
     crowding = seen.gram.applied(first, np.ones(len(first)))
-    free = np.ones(len(crowding), dtype=np.bool_)
-    free[first] = again
+    left = (p if again else seen.copies) - np.bincount(first, minlength=len(crowding))
     chosen = np.concatenate([first, np.empty(p - len(first), dtype=np.int64)])
     for size in range(len(first), p):
         gain = seen.closeness - crowding / (size + 1)
-        chosen[size] = best = int(np.argmax(np.where(free, gain, -np.inf)))
-        free[best] = again
+        chosen[size] = best = int(np.argmax(np.where(left > 0, gain, -np.inf)))
+        left[best] -= 1
         crowding += seen.gram.column(best)
     return chosen
 
@@ -95,22 +117,24 @@ def swapped(seen: Candidates, chosen: IntArray, again: bool = False, worth: floa
 
     Args:
         seen: the rows.
-        chosen: to begin with, (p,).
-        again: whether a row may be kept more than once, so that the result is a multiset.
+        chosen: distinct rows to begin with, (p,).
+        again: whether a row may be kept more often than it came.
         worth: smallest gain in J of an exchange that is made.
     """
     kept, p = chosen.copy(), len(chosen)
     sums = seen.gram.applied(kept, np.ones(p))
-    own = seen.gram.diagonal()
+    own, left = seen.gram.diagonal(), seen.copies - np.bincount(kept, minlength=len(sums))
     for _ in range(20 * p):
         leave = 2.0 * sums - own - 2.0 * p * seen.closeness
         enter = 2.0 * p * seen.closeness - 2.0 * sums - own
         if not again:
-            enter[kept] = -np.inf
+            enter[left <= 0] = -np.inf
         change, place, new = _best_exchange(seen.gram, kept, leave[kept], enter)
         if change <= worth * p * p:
             break
         sums += seen.gram.column(new) - seen.gram.column(int(kept[place]))
+        left[kept[place]] += 1
+        left[new] -= 1
         kept[place] = new
     return kept
 
@@ -122,6 +146,8 @@ def _best_exchange(
 
     No k is above the largest k(x, x), which leaves few pairs that can be better than the best of one row.
     """
+    places_of = np.sort(np.unique(kept, return_index=True)[1])  # of equal ones in `kept`, too
+    kept, leave = kept[places_of], leave[places_of]
     most = 2.0 * float(gram.diagonal().max())
     first = int(leave.argmax())
     reached = float((leave[first] + enter + 2.0 * gram.column(int(kept[first]))).max())
@@ -134,5 +160,5 @@ def _best_exchange(
         change = leave[part][:, None] + enter[others] + 2.0 * gram.among(kept[part], others)
         place, other = np.unravel_index(int(change.argmax()), change.shape)
         if change[place, other] > best[0]:
-            best = (float(change[place, other]), int(part[place]), int(others[other]))
+            best = (float(change[place, other]), int(places_of[part[place]]), int(others[other]))
     return best

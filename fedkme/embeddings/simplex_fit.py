@@ -1,9 +1,10 @@
 """The point of a convex hull that is nearest to an element of the RKHS, by a method that proves its answer.
 
-Minimise w' G w - 2 c' w + ridge |w|^2 over w >= 0, sum w = 1. With g = (G + ridge) w - c, half the gradient,
-w is optimal if and only if no g_i is below the mean w' g (Karush, Kuhn and Tucker), and since the objective
-is convex, it is at most gap = 2 (w' g - min_i g_i) above the least possible value whatever w is (Frank and
-Wolfe 1956). Each answer comes with that number, computed from the answer: who doubts the method checks it.
+Minimise w' G w - 2 c' w + w' R w over w >= 0, sum w = 1, R diagonal. With g = (G + R) w - c, half of the
+gradient, w is optimal if and only if no g_i is below the mean w' g (Karush, Kuhn and Tucker), and since the
+objective is convex, it is at most gap = 2 (w' g - min_i g_i) above the least possible value whatever w is
+(Frank and Wolfe 1956). Each answer comes with that number, computed from the answer: who doubts the method
+checks it.
 
 Pairwise steps find about the right support, at the price of two rows of G each. Then an active set: on a
 support the problem has a closed form, one Cholesky factor; what would turn negative leaves, what violates
@@ -44,20 +45,24 @@ class Fit:
 
 
 def fit_simplex(
-    gram: FloatArray | Gram, target: FloatArray, ridge: float = 0.0, support: IntArray | None = None
+    gram: FloatArray | Gram,
+    target: FloatArray,
+    ridge: float | FloatArray = 0.0,
+    support: IntArray | None = None,
 ) -> Fit:
-    """Minimise w' G w - 2 c' w + ridge |w|^2 on the simplex.
+    """Minimise w' G w - 2 c' w + sum of ridge_i w_i^2 on the simplex.
 
     Memory beyond G: a block of it by the support. Time: a few Cholesky factors of the support.
 
     Args:
         gram: G, inner products of the k(z_m, .), (M, M), positive semidefinite, M >= 1.
         target: c, their inner products with the target, (M,).
-        ridge: lambda >= 0.
+        ridge: >= 0, of all rows or of each, (M,).
         support: rows that are thought to have weight, at least one; None: found by pairwise steps.
     """
     whole = WholeGram(gram) if isinstance(gram, np.ndarray) else gram
-    problem = _Problem(whole, target, ridge, max(float(whole.diagonal().max()), 1e-300))
+    ridges = np.broadcast_to(np.asarray(ridge, np.float64), target.shape)
+    problem = _Problem(whole, target, ridges, max(float(whole.diagonal().max()), 1e-300))
     return problem.exact(np.flatnonzero(problem.rough()) if support is None else support)
 
 
@@ -65,7 +70,7 @@ def fit_simplex(
 class _Problem:
     gram: Gram
     target: FloatArray
-    ridge: float
+    ridge: FloatArray
     scale: float
 
     def rough(self) -> FloatArray:
@@ -75,7 +80,7 @@ class _Problem:
         weights = np.zeros(size)
         weights[start := int(np.argmin(own - 2.0 * self.target))] = 1.0
         slope = self.gram.column(start) - self.target
-        slope[start] += self.ridge
+        slope[start] += self.ridge[start]
         for _ in range(_PAIRS * size):
             to = int(np.argmin(slope))
             away = int(np.argmax(np.where(weights > 0.0, slope, -np.inf)))
@@ -90,8 +95,8 @@ class _Problem:
             weights[to] += step
             weights[away] -= step
             slope += step * (toward - off)
-            slope[to] += step * self.ridge
-            slope[away] -= step * self.ridge
+            slope[to] += step * self.ridge[to]
+            slope[away] -= step * self.ridge[away]
         summed: FloatArray = weights / weights.sum()
         return summed
 
@@ -139,7 +144,7 @@ class _Problem:
     def closed_form(self, support: IntArray) -> FloatArray:
         """The minimiser over all w on a support with sum 1, of any sign: its conditions are linear."""
         gram = self.gram.among(support, support) + self.scale  # a constant, since the sum is fixed
-        gram[np.diag_indices(len(support))] += self.ridge
+        gram[np.diag_indices(len(support))] += self.ridge[support]
         both = np.column_stack([self.target[support], np.ones(len(support))])
         solved = _solve(gram, self.scale, both)
         free, pull = solved[:, 0], solved[:, 1]

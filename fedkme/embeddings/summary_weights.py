@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.embeddings.grams import Gram
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import Candidates, candidates, greedy, pruned, swapped
 from fedkme.embeddings.simplex_fit import Fit, fit_simplex
@@ -79,7 +80,7 @@ class Received:
         seen: the rows, and their mean kernel to D_v.
         own: v, the mean of k over all pairs of rows of D_v.
         validation_rows: m.
-        nearest: the best weights over all of them, (r,).
+        nearest: the best weights over all of them, of each distinct row, (M,).
     """
 
     seen: Candidates
@@ -100,7 +101,7 @@ class Received:
 
     @property
     def near(self) -> IntArray:
-        """Rows of the best weights, then those that are closest to having some, at most SPREAD_ROWS."""
+        """Distinct rows of the best weights, then those closest to having some, at most SPREAD_ROWS."""
         weights = self.nearest.weights
         some = np.flatnonzero(weights)
         slope = self.seen.gram.applied(some, weights[some]) - self.seen.closeness
@@ -108,7 +109,7 @@ class Received:
         return np.sort(order[:SPREAD_ROWS])
 
     def mmd2(self, rows: IntArray, weights: FloatArray) -> float:
-        """MMD^2 to D_v of some of the rows with weights that sum to 1."""
+        """MMD^2 to D_v of some of the distinct rows with weights that sum to 1."""
         gram = self.seen.gram.some(rows)
         value = (
             gram.applied(np.arange(len(rows)), weights) @ weights
@@ -121,41 +122,36 @@ class Received:
 def received(rows: Rows, validation: ReferenceRows) -> Received:
     """Kernel values of received rows (r, n), r >= 1, and D_v."""
     seen = candidates(rows, validation.rows, validation.gamma)
-    # Of equal rows one is enough: all have its slope, so the gap is that of all rows.
-    firsts = {row.tobytes(): place for place, row in reversed(list(enumerate(rows)))}
-    distinct = np.array(sorted(firsts.values()), np.int64)
-    fit = fit_simplex(seen.gram.some(distinct), seen.closeness[distinct])
-    weights = np.zeros(len(rows))
-    weights[distinct] = fit.weights
-    return Received(seen, validation.own, len(validation.rows), Fit(weights, fit.gap))
+    nearest = fit_simplex(seen.gram, seen.closeness)
+    return Received(seen, validation.own, len(validation.rows), nearest)
 
 
 def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
     """Weights of at most p of the rows: the largest ridge whose MMD^2 is within the slack of the least.
 
-    A ridge is fitted on the rows `Received.near`, which are all of up to 4,096.
+    A ridge is fitted on the rows `Received.near`, which are all of up to 4,096 distinct ones. Under it equal
+    rows share their weight alike, W / n each, since the objective is strictly convex: so it is fitted to
+    distinct rows, of which lambda W^2 / n is what n copies of one cost.
 
     Args:
         about: the rows.
         p: rows with weight at most, >= 1.
         kept: the rows that pruning keeps, at most p; the result is not farther from D_v than these alike.
     """
-    seen, near = about.seen, about.near
-    alone = fit_simplex(seen.gram.some(kept), seen.closeness[kept])
-    starts = [
-        _shrunk(about, p, np.arange(len(seen.closeness)), about.nearest, 0.0),
-        _weighted(about, kept, alone, 0.0),
-    ]
-    best = min(starts, key=lambda found: found.mmd2)
-    alike = about.mmd2(kept, np.full(len(kept), 1.0 / len(kept)))
-    limit = min(best.mmd2 + SLACK * about.noise, max(best.mmd2, alike))
-    gram, weights = seen.gram.some(near), about.nearest.weights[near]
+    near, copies = about.near, about.seen.copies
+    few = np.flatnonzero(about.nearest.weights)
+    fewest = _Held(few, np.ones_like(few), about.nearest.weights[few], 0.0, about.nearest.gap)
+    kinds, times = np.unique(about.seen.groups[kept], return_counts=True)
+    starts = [_shrunk(about, p, fewest), _fitted(about, kinds, times, 0.0)]
+    best, reached = min(((held, held.mmd2(about)) for held in starts), key=lambda pair: pair[1])
+    limit = min(reached + SLACK * about.noise, max(reached, about.mmd2(kinds, times / len(kept))))
+    near_rows, support = about.seen.gram.some(near), few
     for ridge in RIDGES[1:]:
-        full = fit_simplex(gram, seen.closeness[near], ridge, np.flatnonzero(weights))
-        found, weights = _shrunk(about, p, near, full, ridge), full.weights
-        if found.mmd2 <= limit:
+        full = _fitted(about, near, copies[near], ridge, np.searchsorted(near, support), near_rows)
+        found, support = _shrunk(about, p, full), full.kinds
+        if found.mmd2(about) <= limit:
             best = found
-    return best
+    return best.rows(about)
 
 
 def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray:
@@ -175,22 +171,54 @@ def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray
     return np.concatenate([kept, np.setdiff1d(weighted, kept)])
 
 
-def _shrunk(about: Received, p: int, rows: IntArray, fit: Fit, ridge: float) -> WeightedRows:
-    """Drop rows of least weight, half of those that are too many at a time, and fit the rest again."""
-    found = _weighted(about, rows, fit, ridge)
-    while len(found) > p:
-        leaving = (len(found) - p + 1) // 2
-        rows = found.indices[np.sort(np.argsort(found.weights, kind="stable")[leaving:])]
-        gram, closeness = about.seen.gram.some(rows), about.seen.closeness[rows]
-        found = _weighted(about, rows, fit_simplex(gram, closeness, ridge, np.arange(len(rows))), ridge)
-    return found
+@dataclass(frozen=True, eq=False, slots=True)
+class _Held:
+    """Distinct rows (s,) with how many copies of each, the weight of these together, > 0, and their fit."""
+
+    kinds: IntArray
+    copies: IntArray
+    weights: FloatArray
+    ridge: float
+    gap: float
+
+    def mmd2(self, about: Received) -> float:
+        return about.mmd2(self.kinds, self.weights)
+
+    def rows(self, about: Received) -> WeightedRows:
+        """Share weights among copies."""
+        indices = about.seen.places(np.repeat(self.kinds, self.copies))
+        order, each = np.argsort(indices), np.repeat(self.weights / self.copies, self.copies)
+        return WeightedRows(indices[order], each[order], self.ridge, self.mmd2(about), self.gap)
 
 
-def _weighted(about: Received, rows: IntArray, fit: Fit, ridge: float) -> WeightedRows:
+def _fitted(
+    about: Received,
+    kinds: IntArray,
+    copies: IntArray,
+    ridge: float,
+    support: IntArray | None = None,
+    gram: Gram | None = None,
+) -> _Held:
+    """Weigh some distinct rows; `support` are places among them, `gram` is theirs."""
+    gram = about.seen.gram.some(kinds) if gram is None else gram
+    fit = fit_simplex(gram, about.seen.closeness[kinds], ridge / copies, support)
     inside = np.flatnonzero(fit.weights)
-    inside = inside[np.argsort(rows[inside])]
-    indices, weights = rows[inside], fit.weights[inside]
-    return WeightedRows(indices, weights, ridge, about.mmd2(indices, weights), fit.gap)
+    return _Held(kinds[inside], copies[inside], fit.weights[inside], ridge, fit.gap)
+
+
+def _shrunk(about: Received, p: int, held: _Held) -> _Held:
+    """Drop rows that are worth least, half of those that are too many at a time, and fit the rest again.
+
+    The last copy of a row is worth W^2; the k-th of others W^2 / (k (k - 1)), by which it lowers W^2 / n.
+    """
+    while (rows := int(held.copies.sum())) > p:
+        which = np.repeat(np.arange(len(held.kinds)), held.copies)
+        others = np.arange(rows) - (np.cumsum(held.copies) - held.copies)[which]
+        worth = held.weights[which] ** 2 / np.maximum(others * (others + 1), 1)
+        stays = np.argsort(worth, kind="stable")[(rows - p + 1) // 2 :]
+        kinds, copies = np.unique(held.kinds[which[stays]], return_counts=True)
+        held = _fitted(about, kinds, copies, held.ridge, np.arange(len(kinds)))
+    return held
 
 
 def repeat(about: Received, p: int) -> IntArray:
@@ -199,9 +227,8 @@ def repeat(about: Received, p: int) -> IntArray:
     p times the best weights over all rows, rounded down, then the exact greedy choice with replacement, then
     the best exchanges while one is worth its time.
     """
-    first = np.repeat(
-        np.arange(len(about.nearest.weights)), np.floor(p * about.nearest.weights).astype(np.int64)
-    )
+    weights = about.nearest.weights
+    first = np.repeat(np.arange(len(weights)), np.floor(p * weights).astype(np.int64))
     chosen = greedy(about.seen, p, first, again=True)
     chosen = swapped(about.seen, chosen, again=True, worth=_WORTH * about.noise / p)
-    return np.bincount(chosen, minlength=len(about.nearest.weights))
+    return np.bincount(about.seen.places(chosen), minlength=len(about.seen.groups))

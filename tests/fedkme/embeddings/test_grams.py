@@ -14,7 +14,7 @@ from fedkme.embeddings import summary_weights as weights_module
 from fedkme.embeddings.grams import KernelColumns, WholeGram, gram_of
 from fedkme.embeddings.kernels import kernel_mean_at, rbf, squared_norms
 from fedkme.embeddings.mmd import ReferenceRows, mmd2
-from fedkme.embeddings.prune import NONE, Candidates, greedy, swapped
+from fedkme.embeddings.prune import NONE, Candidates, candidates, greedy, pruned, swapped
 from fedkme.embeddings.simplex_fit import GAP, fit_simplex
 from fedkme.embeddings.summary_weights import received, repeat, weigh
 
@@ -83,7 +83,7 @@ def test_picks_are_those_of_the_whole_matrix(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prune_module, "_PAIRS", pairs)
         for gram in (WholeGram(matrix), columns(pool)):
-            seen = Candidates(gram, closeness)
+            seen = Candidates(gram, closeness, np.arange(rows))
             assert greedy(seen, p, first, again).tolist() == start.tolist()
             assert swapped(seen, start, again).tolist() == end.tolist()
 
@@ -104,6 +104,43 @@ def test_weights_are_those_of_the_whole_matrix(seed: int, rows: int, whole: bool
     expected = fit_simplex(matrix, closeness, ridge).weights
     reached, least = (w @ matrix @ w - 2.0 * closeness @ w + ridge * w @ w for w in (fit.weights, expected))
     assert reached == pytest.approx(least, abs=GAP)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, st.integers(2, 120), st.integers(1, 30), st.sampled_from([0.01, 1.0]))
+def test_equal_rows_are_one_to_whoever_chooses_and_weighs(seed: int, rows: int, p: int, ridge: float) -> None:
+    # Merged, they are kept as often as row by row, and the weight of n copies costs a ridge W^2 / n.
+    pool, validation = layout(seed, rows, True)
+    merged, apart = candidates(pool, validation, GAMMA), np.arange(rows)
+    matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
+    p = min(p, rows - 1)
+    kept = pruned(merged, p)
+    single = Candidates(WholeGram(matrix), closeness, apart)
+    assert len(set(kept.tolist())) == p
+    found, expected = (mmd2(pool[some], validation, GAMMA) for some in (kept, pruned(single, p)))
+    assert found == pytest.approx(expected, abs=1e-12)
+    fit = fit_simplex(merged.gram, merged.closeness, ridge / merged.copies)
+    weights = (fit.weights / merged.copies)[merged.groups]
+    slope = matrix @ weights + ridge * weights - closeness
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert 2.0 * (slope @ weights - slope.min()) <= 2.0 * GAP  # Karush, Kuhn, Tucker of all rows
+
+
+def test_copies_of_few_distinct_rows_share_weight() -> None:
+    # 64 kinds of rows, 20 of each: as good as many rows alike, where one copy of each was as good as 30.
+    random = np.random.default_rng(5)
+    kinds = np.stack(np.meshgrid(*[range(4)] * 3), axis=-1).reshape(-1, 3) / 3.0
+    pool = random.permutation(np.repeat(kinds, 20, axis=0))
+    validation = kinds[random.choice(64, 300, p=kinds.sum(axis=1) / kinds.sum())]
+    about = received(pool, ReferenceRows(validation, GAMMA))
+    found = weigh(about, 300, pruned(about.seen, 300))
+    assert len(found) <= 300
+    assert found.effective > 250
+    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
+    shares = {(row.tobytes(), weight) for row, weight in zip(pool[found.indices], found.weights, strict=True)}
+    assert len(shares) <= 64  # copies weigh alike
+    counts = repeat(about, 300)
+    assert counts.max() <= 2  # copies take turns
 
 
 def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
