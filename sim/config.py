@@ -49,6 +49,8 @@ class LaunchSettings(Settings):
 
     scenario: ScenarioConfig
     """Rows of every party."""
+    name: str = Field("", pattern="^[^/]*$")
+    """Name of the scenario in outputs. Default: its file's, or its folder's where that is `scenario.toml`."""
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process. `ray`: the
     curator in this process, owners in actors of a cluster (docs/scaling.md)."""
@@ -68,6 +70,11 @@ class LaunchSettings(Settings):
     """Time to wait for the parties to come up."""
     progress_s: float = Field(60.0, gt=0)
     """Time that one answer of an owner may take."""
+
+    @property
+    def title(self) -> str:
+        """Name of the scenario; where a program brought its rows, their kind."""
+        return self.name or self.scenario.kind
 
     @property
     def noise_seed(self) -> int | None:
@@ -109,8 +116,25 @@ def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> Simulatio
     values = load_toml(path)
     values.pop("release", None)  # what suits `fedkme release`
     settings = simulation_of(values, assignments, path.name)
-    base = path.parent if path == Path(scenario) else None
-    return settings.model_copy(update={"scenario": anchored(settings.scenario, base)})
+    return settings.model_copy(update=placed(settings, path, scenario))
+
+
+def placed(settings: LaunchSettings, path: Path, given: str) -> dict[str, Any]:
+    """Spell out what settings leave to the place of their file: the scenario's name, and where its files are.
+
+    Args:
+        settings: of the file.
+        path: of it.
+        given: what was asked for, a shipped scenario's name or this path.
+    """
+    file = path.absolute()
+    name = settings.name or (file.parent.name if file.stem == "scenario" else file.stem)
+    return {"name": name, "scenario": anchored(settings.scenario, folder_of(path, given))}
+
+
+def folder_of(path: Path, given: str) -> Path | None:
+    """Folder in which paths of a scenario's file start; None of a shipped one: the current folder."""
+    return path.parent if path == Path(given) else None
 
 
 def simulation_of(values: dict[str, Any], assignments: Sequence[str], source: str) -> SimulationSettings:

@@ -13,7 +13,7 @@ from fedkme.config import load_toml, override, validate
 from fedkme.errors import ConfigError
 from fedkme.releases.choice import Task
 from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints, ReleaseSettings
-from sim.config import LaunchSettings
+from sim.config import LaunchSettings, folder_of, placed
 from sim.scenarios import Scenario, build_scenario, find_scenario
 from sim.scenarios.base import anchored
 
@@ -52,8 +52,10 @@ def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) ->
     else:
         values["release"] = {"kind": method, **(written.get(method) or {})}
     settings = release_of(values, assignments, path.name)
-    base = path.parent if path == Path(scenario) else None
-    changes = {"scenario": anchored(settings.scenario, base), "release": _anchored(settings.release, base)}
+    changes = {
+        **placed(settings, path, scenario),
+        "release": _anchored(settings.release, folder_of(path, scenario)),
+    }
     return settings.model_copy(update=changes)
 
 
@@ -79,8 +81,7 @@ def load_planned(
     path = find_scenario(scenario)
     values = {key: value for key, value in load_toml(path).items() if key in LaunchSettings.model_fields}
     drafted = _drafted(values, assignments, path.name)
-    base = path.parent if path == Path(scenario) else None
-    parties = build_scenario(anchored(drafted.scenario, base), drafted.seed)
+    parties = build_scenario(anchored(drafted.scenario, folder_of(path, scenario)), drafted.seed)
     plan = plan_for(values, assignments, parties, task)
     return load_release(plan.method, scenario, assignments), parties, plan
 

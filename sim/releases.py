@@ -68,7 +68,7 @@ def simulate_release(
     with Interrupts() as interrupts:
         started = time.monotonic()
         if scenario is None:
-            shown.note(f"reading the rows of every party: {settings.scenario.kind}")
+            shown.note(f"reading the rows of every party: {settings.title}")
             scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
         check_names(scenario)
         if plan is not None:
@@ -79,7 +79,7 @@ def simulate_release(
         warn_of_large(settings, shown.warn)
         if scenario.test.labels is not None and len(scenario.test) and not can_train():
             shown.warn("no models will be trained on the rows: that takes pip install 'fedkme[sim]'")
-        directory = make_run_directory(out, f"{settings.release.kind}-{scenario.name}")
+        directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}")
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)
         engine = _processes if settings.engine == "processes" else _in_process
@@ -215,7 +215,7 @@ def _metrics(
         "status": record["status"],
         "reason": record["reason"],
         "code": record["code"],
-        "scenario": settings.scenario.kind,
+        "scenario": settings.title,
         "method": record["protocol"],
         "engine": settings.engine,
         "seed": settings.noise_seed,

@@ -94,13 +94,13 @@ def simulate(
     with Interrupts() as interrupts:
         started = time.monotonic()
         if scenario is None:
-            progress.note(f"reading the rows of every party: {settings.scenario.kind}")
+            progress.note(f"reading the rows of every party: {settings.title}")
             scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
         check_names(scenario)
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
         warn_of_large(settings, progress.warn)
-        directory = make_run_directory(out, scenario.name)
+        directory = make_run_directory(out, settings.title)
         write_configuration(directory, settings)
         write_schema(directory, scenario.schema)
         failure: FedkmeError | None = None

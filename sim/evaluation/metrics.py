@@ -40,7 +40,7 @@ def assemble(
         "status": record["status"],
         "reason": record["reason"],
         "code": record["code"],
-        "scenario": settings.scenario.kind,
+        "scenario": settings.title,
         "protocol": record["protocol"],
         "plan": record["plan"] or {},
         "engine": settings.engine,

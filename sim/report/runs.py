@@ -24,7 +24,7 @@ class PastRun:
         ended: when its figures were written, UTC, to the second.
         status: complete, incomplete, failed, ...
         what: protocol of a summary, or method of a release.
-        scenario: kind of the scenario.
+        scenario: its scenario's name.
         owners: K.
         rows: p, or how many rows were generated.
         accessed: rows of owners that somebody saw; None for a release.

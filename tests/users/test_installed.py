@@ -43,7 +43,7 @@ def test_the_base_install_ends_well_or_says_at_once_what_is_missing(wheel: Path,
     place = environment(tmp_path / "venv", wheel)
     ran = typed(place, tmp_path, "sim", "run", OWN, *("--set", "downstream=false", "--set", "baselines=[]"))
     assert ran.returncode == 0, ran.stderr
-    assert (tmp_path / "runs" / "csv-1" / "consumer" / "summary.csv").is_file()
+    assert (tmp_path / "runs" / "own-files-1" / "consumer" / "summary.csv").is_file()
     made = typed(place, tmp_path, "release", "moments", OWN, "--epsilon", "8", "--out", "release")
     assert made.returncode == 0, made.stderr  # it was 13 after the whole release, for want of scikit-learn
     assert "no models will be trained" in made.stderr
@@ -59,7 +59,7 @@ def test_the_base_install_ends_well_or_says_at_once_what_is_missing(wheel: Path,
         assert said.returncode == MissingDependencyError.code, said.stderr
         assert said.stderr.splitlines()[-1].startswith("error 13 (missing package): ")
         assert "owners are ready" not in said.stderr  # nothing began
-    assert {path.name for path in (tmp_path / "runs").iterdir()} <= {"csv-1", "sweep"}
+    assert {path.name for path in (tmp_path / "runs").iterdir()} <= {"own-files-1", "sweep"}
 
 
 @pytest.mark.timeout(600)

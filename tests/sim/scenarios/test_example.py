@@ -10,6 +10,7 @@ import pytest
 
 from fedkme.errors import MissingDependencyError
 from sim.config import load_simulation
+from sim.release_config import load_release
 from sim.report.progress import make_progress
 from sim.run import simulate
 from tests.places import ROOT
@@ -24,11 +25,30 @@ def test_the_example_runs(tmp_path: Path) -> None:
     with (tmp_path / "progress.txt").open("w") as lines:
         directory, metrics = simulate(settings, tmp_path / "run", make_progress(lines))
     assert metrics["status"] == "complete"
+    assert metrics["scenario"] == "own-files"  # it was "csv", as every run of own files
     assert metrics["K"] == 3
     assert [one["epsilon"] for one in metrics["privacy"][:2]] == [
         one["epsilon"] for one in metrics["privacy"][:2] if one["epsilon"] <= 1.0 + 1e-9
     ]
     assert (directory / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "name"),
+    [
+        ("north/scenario.toml", "", "north"),
+        ("north/pilot.toml", "", "pilot"),
+        ("north/pilot.toml", "third try", "third try"),
+    ],
+)
+def test_a_scenario_is_called_by_its_file(tmp_path: Path, file: str, said: str, name: str) -> None:
+    place = tmp_path / file
+    place.parent.mkdir()
+    text = EXAMPLE.read_text().replace('"north.csv"', f'"{EXAMPLE.parent / "north.csv"}"')
+    place.write_text((f'name = "{said}"\n' if said else "") + text)
+    for settings in (load_simulation(str(place)), load_release("moments", str(place))):
+        assert settings.title == name
+    assert load_simulation("digits").title == "digits"
 
 
 def test_what_could_not_be_judged_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
