@@ -71,13 +71,32 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
+class IntendedSummary:
+    """Summary for which public cells are made first: an owner that would refuse it refuses these.
+
+    A function of settings, of the request's size and of sizes of owners; no draw of D_v is made before it.
+
+    Attributes:
+        protocol: by which it will be made.
+        rows: that all owners will be asked for together.
+        planned: what it will cost an owner's rows towards other owners, beside the cells.
+    """
+
+    protocol: str
+    rows: int
+    planned: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SumTerms:
     """Terms of a run of sums (docs/decisions/007).
 
-    Without security the curator is trusted with plain sums.
+    Without security the curator is trusted with plain sums. An `ahead` of None is that of a release, or of an
+    earlier curator.
     """
 
     security: Security | None = None
+    ahead: IntendedSummary | None = None
 
 
 Terms = AuctionTerms | CellTerms | SumTerms
@@ -112,6 +131,11 @@ class Invitation:
     def rows(self) -> int:
         """Rows that owners will be asked for together; 0 for sums."""
         return 0 if isinstance(self.terms, SumTerms) else self.terms.rows
+
+    @property
+    def ahead(self) -> IntendedSummary | None:
+        """Summary that will follow these sums; None of releases and of summaries themselves."""
+        return self.terms.ahead if isinstance(self.terms, SumTerms) else None
 
     @property
     def security(self) -> Security | None:

@@ -176,7 +176,9 @@ class Agreement:
         share = attempt.get("share") or self._share(run, ())  # an earlier release knew no sizes
         coalitions = bool(attempt.get("coalitions"))
         invitation = sketch_invitation(
-            run.name, summary, context.schema, run.consumer, security_of(context), share, coalitions
+            *(run.name, summary, context.schema, run.consumer, security_of(context), share, coalitions),
+            document.summary.rows,
+            "" if document.planned.choice is None else document.planned.choice.line,
         )
         members.enlist(invitation.run, names)
         sessions = [SumSession(members.connection(name), invitation.run) for name in names]

@@ -28,8 +28,8 @@ from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.exchange import Coalition, SummaryRequest
 from fedkme.features.sums import Layout
 from fedkme.privacy.gaussian import row_epsilon
-from fedkme.protocol import Invitation, Security, SumTerms
-from fedkme.protocols import SKETCH
+from fedkme.protocol import IntendedSummary, Invitation, Security, SumTerms
+from fedkme.protocols import SKETCH, variant
 from fedkme.sums.values import CellCounts, SumQuery
 from fedkme.tables.schema import Schema
 
@@ -98,16 +98,21 @@ def sketch_invitation(
     consumer: str,
     security: Security | None,
     share: float,
-    coalitions: bool = False,
+    coalitions: bool,
+    rows: int,
+    expected: str = "",
 ) -> Invitation:
     """Terms of a sketch with a share of owners' epsilon, and of counts of coalitions where they follow.
 
-    Owners' policies decide by them before it.
+    Owners' policies decide by them before it, and before D_v pays, on the summary of `rows` rows, too.
     """
     sketch = settings.owner_noise(share).sketch_event
     assert sketch is not None, "without a sketch there is nothing to invite to"
     events = settings.coalition_noise(share).events if coalitions else (sketch,)
-    return Invitation(sketch_of(run), schema.digest(), consumer, SKETCH, events, SumTerms(security))
+    counts = () if coalitions else (settings.owner_noise(share).histogram.event,)
+    ahead = IntendedSummary(variant("cells", settings.sealed).name, round(settings.cells.rho * rows), counts)
+    terms = SumTerms(security, ahead)
+    return Invitation(sketch_of(run), schema.digest(), consumer, SKETCH, events, terms, expected=expected)
 
 
 async def of_owners(

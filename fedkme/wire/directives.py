@@ -23,6 +23,7 @@ from fedkme.protocol import (
     Broadcast,
     CellTerms,
     Closing,
+    IntendedSummary,
     Invitation,
     Security,
     SumTerms,
@@ -179,10 +180,14 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
             message.cells.CopyFrom(
                 pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=terms.scale, rows=terms.rows)
             )
-        case SumTerms(security):
+        case SumTerms(security, ahead):
             message.sums.SetInParent()
             if security is not None:
                 message.sums.security.CopyFrom(_SECURITY.to_wire(security))
+            if ahead is not None:
+                planned = map(codecs.event_to_wire, ahead.planned)
+                intended = pb.IntendedSummary(protocol=ahead.protocol, rows=ahead.rows, planned=planned)
+                message.sums.ahead.CopyFrom(intended)
     return fitting(message)
 
 
@@ -218,9 +223,11 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         plan = codecs.CELLS.from_wire(message.cells.plan)
         scale, rows = message.cells.scale, message.cells.rows
         return CellTerms(plan.code_book, plan.gamma, scale, rows, plan.classes, plan.fill)
-    if not message.sums.HasField("security"):
-        return SumTerms()
-    return SumTerms(_SECURITY.from_wire(message.sums.security))
+    sums, ahead = message.sums, None
+    if sums.HasField("ahead"):
+        planned = codecs.events_from_wire(sums.ahead.planned, MOST_PLANNED[kind])
+        ahead = IntendedSummary(sums.ahead.protocol, sums.ahead.rows, planned)
+    return SumTerms(_SECURITY.from_wire(sums.security) if sums.HasField("security") else None, ahead)
 
 
 def answer_to_wire(answer: Answer, directive: Directive | None = None) -> list[pb.OwnerMessage]:

@@ -57,6 +57,7 @@ class Admission:
         shown: and what they cost towards the curator; None in stores of earlier releases.
         pool: sizes of the rows that it may have; None for a release, and in stores of earlier releases.
         approval: the approval that it used up; empty where none was needed.
+        ahead: protocol of the summary for which it made public cells, where the approval is one of that.
     """
 
     run: str
@@ -67,6 +68,7 @@ class Admission:
     pool: PoolSize | None = None
     approval: str = ""
     shown: tuple[Event, ...] | None = None
+    ahead: str = ""
 
     def towards(self, observer: str) -> tuple[Event, ...]:
         """Cost of the whole run towards others, the curator, or its consumer."""
@@ -89,6 +91,7 @@ class Admission:
             "planned": [event.to_json() for event in self.planned],
             "shown": None if self.shown is None else [event.to_json() for event in self.shown],
             "approval": self.approval,
+            "ahead": self.ahead,
             "pool": None if self.pool is None else [self.pool.offered, self.pool.rows],
         }
         store.put(f"{_ADMITTED}{self.run}", json.dumps(plain).encode("ascii"))
@@ -339,6 +342,7 @@ def _parsed(fact: bytes) -> Admission:
     shown = None if kept is None else tuple(event_from_json(event) for event in kept)
     sizes = plain.get("pool")
     pool = None if sizes is None else PoolSize(*map(int, sizes))
+    approval, ahead = plain["approval"], plain.get("ahead", "")
     return Admission(
-        "", plain["consumer"], plain["protocol"], plain["rows"], planned, pool, plain["approval"], shown
+        "", plain["consumer"], plain["protocol"], plain["rows"], planned, pool, approval, shown, ahead
     )

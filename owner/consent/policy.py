@@ -16,7 +16,15 @@ from fedkme.ledgers.windows import begin_of
 from fedkme.party import fault_of_name
 from fedkme.privacy.budget import check_cost
 from fedkme.privacy.events import CURATOR, OWNERS, Event, ExactStatistic, HashedRows, RawRows
-from fedkme.protocol import AuctionTerms, CellTerms, Invitation, Security, SumTerms, Terms
+from fedkme.protocol import (
+    AuctionTerms,
+    CellTerms,
+    IntendedSummary,
+    Invitation,
+    Security,
+    SumTerms,
+    Terms,
+)
 from fedkme.protocols import PROTOCOLS, SKETCH, Family, fault_of_protocol, is_hashed, is_sealed, keeps_to
 from fedkme.store import Store
 from fedkme.sums.disclosures import NO_PROMISE
@@ -112,11 +120,17 @@ class Policy:
                 f"{self._owner} is not told what the run will cost towards other owners", SAME_RELEASE
             )
         self._history.read()
-        pool = None if isinstance(terms, SumTerms) else self._pools.next(self._history.rows_of_no_pool)
+        rows, ahead = self._history.rows_of_no_pool, invitation.ahead
+        pool = None if isinstance(terms, SumTerms) else self._pools.next(rows)
+        if ahead is not None:
+            self._check_names(consumer, ahead.protocol)
+            self._check_allowed(consumer, ahead.protocol)
+            self._pools.next(rows)
         shown = shown_to_curator(protocol, planned, invitation.security)
         self._let_in(
             Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool, shown=shown),
             invitation.expected,
+            ahead,
         )
 
     def offered(self, run: str) -> IntArray | None:
@@ -192,17 +206,17 @@ class Policy:
                 "Raise 'colluders' of the curator's [release.security], or let the owner lower its own.",
             )
 
-    def _let_in(self, admission: Admission, expected: str) -> None:
+    def _let_in(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
         if admission.run in self._history.told:
             raise PolicyError(
                 f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
                 "Look at the curator: each run has a new name.",
             )
-        self._check_cost(admission)
+        self._check_cost(admission if ahead is None else with_summary(admission, ahead))
         if admission.run in self._history.admitted:
             return  # by a process that died before its answer was kept
         if self._settings.approval == "manual":
-            self._use_approval(admission, expected)
+            self._use_approval(admission, expected, ahead)
         else:
             admission.write(self._store)
 
@@ -231,14 +245,15 @@ class Policy:
     def _approved_before(self, admission: Admission) -> str | None:
         """The approval by which the sketch of the same run was let in, where it is one of the whole run."""
         before = self._history.admitted.get(sketch_of(admission.run))
-        if admission.protocol != "cells" or before is None or before.protocol != SKETCH:
+        if before is None or before.protocol != SKETCH or admission.protocol != (before.ahead or "cells"):
             return None
         covered = before.consumer == admission.consumer and admission.rows <= before.rows
         return before.approval or None if covered else None
 
-    def _use_approval(self, admission: Admission, expected: str) -> None:
-        run, consumer, protocol, rows = admission.run, admission.consumer, admission.protocol, admission.rows
-        asked = Asked(run, consumer, protocol, rows, self._clock(), expected)
+    def _use_approval(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
+        run, consumer = admission.run, admission.consumer
+        what = (admission.protocol, admission.rows) if ahead is None else (ahead.protocol, ahead.rows)
+        asked = Asked(run, consumer, *what, self._clock(), expected)
         if (approved := self._approved_before(admission)) is not None:
             with self._store.transaction():
                 admission.by(approved).write(self._store)
@@ -246,8 +261,10 @@ class Policy:
             return
         left = [approval for approval, _ in left_in(self._approvals, self._store)]
         approval = next((a for a in left if a.covers(asked)), None)
-        if approval is None and (whole := serves(admission.protocol)) != admission.protocol:
-            same = (a for a in left if (a.consumer, a.protocol) == (admission.consumer, whole))
+        if approval is not None and ahead is not None:
+            admission = replace(admission, rows=approval.rows, ahead=ahead.protocol)
+        if approval is None and ahead is None and (whole := serves(admission.protocol)) != admission.protocol:
+            same = (a for a in left if (a.consumer, a.protocol) == (consumer, whole))
             approval = next(same, None)
             admission = replace(admission, rows=0 if approval is None else approval.rows)
         if approval is None:
@@ -262,6 +279,13 @@ class Policy:
             admission.by(approval.id).write(self._store)
             asked.forget(self._store)
         tidy(self._approvals, self._store)
+
+
+def with_summary(admission: Admission, ahead: IntendedSummary) -> Admission:
+    """Admission of public cells with what the summary after them will cost."""
+    shown = shown_to_curator(ahead.protocol, ahead.planned, None)
+    planned = admission.planned + ahead.planned
+    return replace(admission, planned=planned, shown=(*(admission.shown or ()), *shown))
 
 
 def shown_to_curator(

@@ -18,7 +18,6 @@ from fedkme.errors import (
     CancelledRunError,
     ConfigError,
     FedkmeError,
-    IncompleteSummaryError,
     QuorumError,
 )
 from fedkme.privacy.budget import WindowBudget
@@ -170,9 +169,30 @@ async def test_one_approval_covers_a_run_and_its_sketch(tmp_path: Path) -> None:
         with pytest.raises(QuorumError, match="has approved none"):
             await at.consumer(p=4)
         approve(folder, "consumer", "cells", 7, 1)
-        with pytest.raises(IncompleteSummaryError, match="has 0 of 4 rows"):
+        with pytest.raises(QuorumError, match="has approved none of 8 rows"):
             await at.consumer(p=4)
-    record = record_of(tmp_path, "run-4")
-    assert record["status"] == "stopped"
-    assert "has approved none of 8 rows" in record["faults"][0]["line"]
-    assert record["histograms" if "histograms" in record else "accessed"] == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (PolicySettings(rows="none"), "no more than numbers about all its rows may leave a"),
+        (PolicySettings(protocols=("sketch",)), "does not take part in the protocol 'cells'"),
+        (PolicySettings(approval="manual"), "--protocol cells --rows 8'"),
+        (PolicySettings(budgets=(PeriodBudget(epsilon=0.9, delta=1e-5),)), "limits and budgets of a do not"),
+        (
+            PolicySettings(budgets=(PeriodBudget(observer="curator", epsilon=5, delta=1e-5),)),
+            "limits and bud",
+        ),
+    ],
+)
+async def test_d_v_pays_nothing_for_a_run_that_every_owner_refuses(
+    tmp_path: Path, policy: PolicySettings, words: str
+) -> None:
+    # Owners let the sketch in, and refused the run after D_v's counts had gone to the curator.
+    async with market(tmp_path, ["a"], summary=CELLS) as at:
+        at.owner("a", policy=policy, approvals=tmp_path / "approvals")
+        with pytest.raises(QuorumError) as caught:
+            await at.consumer(p=4)
+    assert words in f"{caught.value.cause} {caught.value.remedy}"
+    assert not read_ledger(tmp_path / "consumer.db")

@@ -186,11 +186,23 @@ class CellTerms(_message.Message):
     rows: int
     def __init__(self, plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., rows: _Optional[int] = ...) -> None: ...
 
+class IntendedSummary(_message.Message):
+    __slots__ = ("protocol", "rows", "planned")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    protocol: str
+    rows: int
+    planned: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class SumTerms(_message.Message):
-    __slots__ = ("security",)
+    __slots__ = ("security", "ahead")
     SECURITY_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
     security: _pooling_pb2.Security
-    def __init__(self, security: _Optional[_Union[_pooling_pb2.Security, _Mapping]] = ...) -> None: ...
+    ahead: IntendedSummary
+    def __init__(self, security: _Optional[_Union[_pooling_pb2.Security, _Mapping]] = ..., ahead: _Optional[_Union[IntendedSummary, _Mapping]] = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ("rows",)
