@@ -21,6 +21,8 @@ GOOD = 1.25
 """MMD^2 over the yardstick up to which a summary is good."""
 FAIR = 2.0
 """MMD^2 over the yardstick up to which a summary is fair."""
+SMALL = 2.5
+"""p over m above which no summary is good: a perfect fit to D_v is 1/m from its law, and p fresh rows 1/p."""
 LOSS = 1.1
 """MMD^2 over that of uniform rows from which a run is behind them: draws of these differ by as much."""
 LOST = 0.1
@@ -113,9 +115,10 @@ def verdict_on(
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
     if ratio > FAIR:
-        return SummaryVerdict("poor", sentence, _POOR)
-    grade: Grade = "good" if ratio <= GOOD else "fair"
-    advice = "" if grade == "good" else _FAIR
+        return SummaryVerdict("poor", sentence, _FEW if closest <= GOOD * by.expected else _POOR)
+    small = by.rows > SMALL * by.validation_rows
+    grade: Grade = "good" if ratio <= GOOD and not small else "fair"
+    advice = _SMALL if small else "" if grade == "good" else _FAIR
     if ratios[0] > max(GOOD, 1.25 * ratio):
         advice = f"{_WEIGHTED} {advice}".rstrip()
     return SummaryVerdict(grade, sentence, advice)
@@ -134,5 +137,10 @@ _POOR = (
     "The rows that came do not hold D_v: try protocol=cells with a larger rho or epsilon, a larger D_v, or "
     "owners that have rows like it; `fedkme plan` compares protocols."
 )
+_FEW = (
+    "Few of the rows that came are like D_v, and carry the weights: ask for fewer rows (p), a larger rho, or "
+    "owners that have more rows like it."
+)
+_SMALL = "D_v has few rows for a summary of so many: give more of them, or ask for fewer rows (p)."
 _FAIR = "A larger rho or epsilon brings it closer."
 _WEIGHTED = "Use weighted.npz or repeats.npz: the rows of summary.npz alike are farther from D_v."

@@ -75,6 +75,26 @@ def test_a_run_that_loses_to_uniform_rows_is_poor(spread: float | None) -> None:
     assert judged(0.001, 0.001, by, rival=0.001) == judged(0.001, 0.001, by)
 
 
+def test_rows_that_hold_d_v_by_a_few_of_them_are_not_said_to_miss_it() -> None:
+    # Measured on police stops, p = 100: .0045 to D_v, and no farther from unseen rows than 100 fresh ones, on
+    # 29 effective rows of about 100 like it that owners had.
+    by = Yardstick(spread=0.53, rows=100, validation_rows=250)
+    found = verdict_on(FormQuality(0.089, 100), [FormQuality(0.0045, 29)], by)
+    assert (found.grade, found.advice.split(":")[0]) == (
+        "poor",
+        "Few of the rows that came are like D_v, and carry the weights",
+    )
+    assert judged(0.05, 0.05).advice.startswith("The rows that came do not hold D_v")
+
+
+def test_few_rows_of_d_v_promise_no_good_summary_of_many() -> None:
+    # Measured at |D_v| 8, p 50, and 60 and 180: "good", and 1.8 times fresh rows' MMD^2 to unseen rows.
+    assert judged(0.001, 0.001, Yardstick(0.5, 50, 20)).grade == "good"
+    found = judged(0.001, 0.001, Yardstick(0.5, 51, 20))
+    assert found.grade == "fair"
+    assert "D_v has few rows" in found.advice
+
+
 def test_a_run_behind_uniform_rows_by_less_than_noise_says_so() -> None:
     # Measured on hospitals, seed 0: .0017 against .0013 on D_v, .0091 against .0101 on held-back rows.
     found = judged(0.0037, 0.0017, rival=0.0013)
