@@ -3,9 +3,9 @@
 The best form is that with weights over all rows that came (consumer/summary/forms.py). The unit is p uniform
 rows, all alike. With n = rho p rows accessed, w columns of an encoded row and the kernel exp(-gamma r^2):
 
-    narrow     (min(w, 60) / 60)^1.65 (gamma w / 6)^.5
-    uniform    .076 narrow (200 / n)^.9 (250 / m)^.35
-    cells      .022 narrow (200 / n)^.55 (250 / m)^.8 eps^-.05, 1.7 times that in coalitions
+    narrow     (min(w, 60) / 60)^1.62 (gamma w / 6)^.45
+    uniform    .075 narrow (200 / n)^.85 (250 / m)^.35
+    cells      .023 narrow (200 / n)^.55 (250 / m)^.8 eps^-.05, 1.7 times that in coalitions
     clock      uniform of p rows: at epsilon 1 to 10 it was no better
 
 Weights fit D_v in as many directions as there are rows; a table of ten numbers has few that matter, the
@@ -24,12 +24,12 @@ from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.plan import SKETCH_SHARE
 
-CELLS, UNIFORM = 0.022, 0.076
+CELLS, UNIFORM = 0.023, 0.075
 """Levels: of 200 rows accessed, m = 250 and epsilon 1, where a table has 60 columns or more."""
 COLUMNS = 60
 """Encoded columns beyond which more of them make no difference."""
-COLUMNS_POWER, SCALE_POWER = 1.65, 0.5
-CELLS_ROWS_POWER, UNIFORM_ROWS_POWER = 0.55, 0.9
+COLUMNS_POWER, SCALE_POWER = 1.62, 0.45
+CELLS_ROWS_POWER, UNIFORM_ROWS_POWER = 0.55, 0.85
 CELLS_TARGET_POWER, UNIFORM_TARGET_POWER = 0.8, 0.35
 EPSILON_POWER = 0.05
 COALITIONS = 1.7

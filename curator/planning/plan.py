@@ -18,7 +18,7 @@ USABLE = 0.8
 NO_BETTER = "no better than uniform"
 EQUAL = 1.15
 """Estimates within this factor are no different: so are means over three seeds."""
-BELOW, ABOVE = 18.0, 13.0
+BELOW, ABOVE = 20.0, 15.0
 """Factors below and above an estimate within which nine of ten layouts are that did not set the constants."""
 RHOS, RATIOS = (1.0, 1.5, 2.0, 3.0), (1.0, 2.0, 3.0, 5.0)
 """rho of cells, and rows drawn uniformly for each that is kept."""

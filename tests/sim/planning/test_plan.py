@@ -18,12 +18,13 @@ from sim.config import load_simulation
 from sim.planning.cli import app, facts_of
 from sim.planning.fit import evenly, fitted, held_out, terms
 from sim.planning.fresh import fresh
+from sim.planning.heldback import heldback
 from sim.planning.measured import METHODS, MeasuredPoint, points
 from sim.planning.thresholds import thresholds
 from sim.scenarios import build_scenario
 from tests.places import ROOT
 
-MEASURED = {*layouts(), *fresh(), *thresholds()}
+MEASURED = {*layouts(), *fresh(), *thresholds(), *heldback()}
 
 FACTS = PublicFacts(250, (2400,) * 5, 100, 1.0, 1e-5, width=100, gamma=0.1)
 
