@@ -123,8 +123,7 @@ class Policy:
         rows, ahead = self._history.rows_of_no_pool, invitation.ahead
         pool = None if isinstance(terms, SumTerms) else self._pools.next(rows)
         if ahead is not None:
-            self._check_names(consumer, ahead.protocol)
-            self._check_allowed(consumer, ahead.protocol)
+            self._check_ahead(consumer, protocol, ahead)
             self._pools.next(rows)
         shown = shown_to_curator(protocol, planned, invitation.security)
         self._let_in(
@@ -162,6 +161,16 @@ class Policy:
             f"{self._owner} is asked for {what} in the protocol {protocol!r}, which needs none",
             "Look at the curator.",
         )
+
+    def _check_ahead(self, consumer: str, protocol: str, ahead: IntendedSummary) -> None:
+        """Refuse public cells for a summary that would be refused, and any other sums for one."""
+        self._check_names(consumer, ahead.protocol)
+        if protocol != SKETCH or PROTOCOLS[ahead.protocol].family != "cells" or ahead.rows < 1:
+            raise PolicyError(
+                f"{self._owner} is asked for {protocol!r} before {ahead.rows} rows by {ahead.protocol!r}",
+                "Look at the curator.",
+            )
+        self._check_allowed(consumer, ahead.protocol)
 
     def _check_asked(self, terms: AuctionTerms | CellTerms) -> None:
         most = self._settings.most_dimension
@@ -252,8 +261,8 @@ class Policy:
 
     def _use_approval(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
         run, consumer = admission.run, admission.consumer
-        what = (admission.protocol, admission.rows) if ahead is None else (ahead.protocol, ahead.rows)
-        asked = Asked(run, consumer, *what, self._clock(), expected)
+        whole = admission if ahead is None else ahead
+        asked = Asked(run, consumer, whole.protocol, whole.rows, self._clock(), expected)
         if (approved := self._approved_before(admission)) is not None:
             with self._store.transaction():
                 admission.by(approved).write(self._store)
@@ -261,11 +270,11 @@ class Policy:
             return
         left = [approval for approval, _ in left_in(self._approvals, self._store)]
         approval = next((a for a in left if a.covers(asked)), None)
-        if approval is not None and ahead is not None:
+        if ahead is not None and approval is not None:
             admission = replace(admission, rows=approval.rows, ahead=ahead.protocol)
-        if approval is None and ahead is None and (whole := serves(admission.protocol)) != admission.protocol:
-            same = (a for a in left if (a.consumer, a.protocol) == (consumer, whole))
-            approval = next(same, None)
+        elif ahead is None and approval is None and serves(admission.protocol) != admission.protocol:
+            kind = (consumer, serves(admission.protocol))
+            approval = next((a for a in left if (a.consumer, a.protocol) == kind), None)
             admission = replace(admission, rows=0 if approval is None else approval.rows)
         if approval is None:
             asked.note(self._store)

@@ -122,7 +122,8 @@ class PlainProgress:
 
 def _opening(owners: int, rounds: int) -> str:
     """The first line of a run."""
-    return f"{owners} owners are ready; {'one round follows' if rounds == 1 else f'{rounds} rounds follow'}."
+    ready = "one owner is ready" if owners == 1 else f"{owners} owners are ready"
+    return f"{ready}; {'one round follows' if rounds == 1 else f'{rounds} rounds follow'}."
 
 
 def _state(record: Mapping[str, Any]) -> str:

@@ -170,7 +170,8 @@ def _outcome(m: Metrics) -> str:
     seed = "" if m.get("seed") is None else f", seed {m['seed']}"
     why = f" ({m['reason']})" if m.get("reason") else ""
     engine = f", engine {m['engine']}" if m.get("engine") else ""
-    return f"{m['scenario']}: {m['status']}{why}, {rows} from {m['K']} owners{engine}{seed}"
+    owners = f"{m['K']} owner{'s' if m['K'] > 1 else ''}"
+    return f"{m['scenario']}: {m['status']}{why}, {rows} from {owners}{engine}{seed}"
 
 
 def _table(m: Metrics) -> Table | None:

@@ -10,10 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.errors import ApprovalError, ConfigError, FedkmeError, PolicyError
+from fedkme.privacy.events import PureDp
+from fedkme.protocol import IntendedSummary
 from owner.cli import app
 from owner.consent.approvals import MOST_ASKED, approve, asked_in, left_in, uses
+from owner.consent.history import History
 from tests.owner.consent.host import Clockwork, Host, host
 from tests.owner.consent.test_verbs import configure
+from tests.owner.sums.owner_parties import Asker
 
 
 def grant(at: Host, rows: int = 100, runs: int = 1, consumer: str = "hospital") -> None:
@@ -53,6 +57,47 @@ def test_an_approval_for_several_runs_lets_in_so_many(tmp_path: Path) -> None:
         assert at.prepare("r-2") is None
         assert type(at.prepare("r-3")) is ApprovalError
         assert list(at.settings.approvals.iterdir()) == []
+
+
+COUNTS = (PureDp(0.5, 2),)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ahead"),
+    [
+        ("merf", IntendedSummary("cells", 50, COUNTS)),  # an approval of a summary is none of a release
+        ("sketch", IntendedSummary("clock", 50, COUNTS)),
+        ("sketch", IntendedSummary("cells", 0, COUNTS)),
+        ("sketch", IntendedSummary("nothing", 50, COUNTS)),
+    ],
+)
+def test_sums_are_on_the_way_to_a_summary_by_cells_alone(
+    tmp_path: Path, protocol: str, ahead: IntendedSummary
+) -> None:
+    with host(tmp_path, approval="manual", sums="exact") as at:
+        for name in ("cells", "clock"):
+            approve(at.settings.approvals, "hospital", name, 50, 1)
+        assert type(Asker(at).enlist(protocol=protocol, ahead=ahead)) is PolicyError
+        assert [uses(at.store, approval) for approval, _ in left_in(at.settings.approvals, at.store)] == [
+            0,
+            0,
+        ]
+
+
+def test_a_sketch_is_approved_for_the_protocol_of_its_summary(tmp_path: Path) -> None:
+    # A curator that was let in for boxes gets no raw rows.
+    ahead = IntendedSummary("cells-sealed", 50, COUNTS)
+    with host(tmp_path, approval="manual", sums="exact", runs_at_once=9) as at:
+        refused = Asker(at, "r-1/cells").enlist(protocol="sketch", ahead=ahead)
+        assert isinstance(refused, ApprovalError)
+        assert "--protocol cells-sealed --rows 50" in refused.remedy
+        approve(at.settings.approvals, "hospital", "cells-sealed", 60, 1)
+        assert Asker(at, "r-2/cells").enlist(protocol="sketch", ahead=ahead) is None
+    with host(tmp_path, approval="manual", sums="exact", runs_at_once=9) as at:
+        history = History(at.settings.name, at.store)
+        history.read()
+        before = history.admitted["r-2/cells"]
+        assert (before.ahead, before.rows) == ("cells-sealed", 60)
 
 
 def test_what_the_policy_forbids_is_not_approved_and_uses_nothing_up(tmp_path: Path) -> None:

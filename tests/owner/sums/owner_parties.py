@@ -54,7 +54,7 @@ NOISY = Security(dropouts=1)
 def invitation(run: str = "r", **changes: Any) -> Invitation:
     values = {"schema": SCHEMA.digest(), "consumer": "hospital", "protocol": "merf", "planned": PLANNED}
     given = values | changes
-    terms = SumTerms(given.pop("security", None))
+    terms = SumTerms(given.pop("security", None), given.pop("ahead", None))
     return Invitation(run, terms=terms, **given)
 
 
