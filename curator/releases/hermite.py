@@ -27,6 +27,7 @@ from typing_extensions import override
 
 from curator.releases.joint import JointPlan
 from fedkme.errors import ConfigError
+from fedkme.features.domain import Domain
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec, draw_dimensions
 from fedkme.features.maps import MapSpec
 from fedkme.tables.schema import Schema
@@ -90,7 +91,9 @@ class HermitePlan(JointPlan):
     def specs(self) -> tuple[MapSpec, ...]:  # the sum kernel, then a product for each epoch
         products = tuple(
             HermiteProductSpec(order=self.product_order, length=self.product_length, columns=columns)
-            for columns in drawn_columns(self.schema.width, self.product_columns, self.seed, self.epochs)
+            for columns in drawn_columns(
+                len(Domain(self.schema).dimensions), self.product_columns, self.seed, self.epochs
+            )
         )
         return (HermiteSumSpec(order=self.sum_order, length=self.sum_length), *products)
 

@@ -74,12 +74,16 @@ class MomentRows:
         drawn += gain * self.features.coordinates.to_model(rest)
         variance = known + gain**2 * self._rest_variance
         domain = Domain(self.schema)
-        numbers = domain.numbers
-        if len(numbers):
-            drawn[:, numbers] = _cut(drawn[:, numbers], mean[numbers], variance[numbers])
         for dimension in domain.dimensions:
             if dimension.levels:
                 _name(drawn, mean, dimension)
+        spread = np.concatenate([root, np.diag(np.sqrt(gain**2 * self._rest_variance))])
+        with_atoms = [dimension for dimension in domain.dimensions if dimension.places]
+        for dimension in with_atoms:
+            _cut_beside_atoms(drawn, mean, spread, dimension)
+        numbers = np.setdiff1d(domain.numbers, [dimension.start - 1 for dimension in with_atoms])
+        if len(numbers):
+            drawn[:, numbers] = _cut(drawn[:, numbers], mean[numbers], variance[numbers])
         return self.schema.decode(drawn)
 
     def _law(self, label: int) -> tuple[FloatArray, FloatArray]:
@@ -162,6 +166,22 @@ def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArra
     return np.asarray(np.clip(middle + deviation * standard, 0.0, 1.0))
 
 
+def _cut_beside_atoms(drawn: FloatArray, mean: FloatArray, root: FloatArray, dimension: Dimension) -> None:
+    """Cut a number in the rows where no atom stands, whose mean and variance there are told; in place.
+
+    The number is a constant at each atom, so what a regression on the indicators leaves of its variance is
+    that of the other rows, times their share.
+    """
+    number, levels = dimension.start - 1, slice(dimension.start, dimension.start + dimension.levels)
+    rows = drawn[:, levels].argmax(axis=1) == 0
+    shares = _shares(mean, dimension)
+    first = (mean[number] - shares[1:] @ np.array(dimension.places)) / shares[0]
+    left = root[:, number] - root[:, levels] @ np.linalg.pinv(root[:, levels], 1e-6) @ root[:, number]
+    if rows.any():
+        found = _cut(drawn[rows, number, None], np.array([first]), np.array([left @ left / shares[0]]))
+        drawn[rows, number] = found[:, 0]
+
+
 def _uncut(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and deviation of normal numbers that have these moments after a cut at 0 and 1, by bisection."""
     low, high = np.full_like(mean, np.log(1e-5)), np.full_like(mean, np.log(30.0))
@@ -196,11 +216,17 @@ def _cut_moments(middle: FloatArray, deviation: FloatArray) -> tuple[FloatArray,
     return first, second
 
 
+def _shares(mean: FloatArray, dimension: Dimension) -> FloatArray:
+    """Shares of a category's names that the mean tells, none of them 0."""
+    told = mean[dimension.start : dimension.start + dimension.levels] * np.sqrt(2.0)
+    shares = np.maximum(told, _LEAST_SHARE / dimension.levels)
+    return np.asarray(shares / shares.sum())
+
+
 def _name(drawn: FloatArray, mean: FloatArray, dimension: Dimension) -> None:
     """Leave one code of a category in each row, so that names have the shares that `mean` tells; in place."""
     block = slice(dimension.start, dimension.start + dimension.levels)
-    shares = np.maximum(mean[block] * np.sqrt(2.0), _LEAST_SHARE / dimension.levels)
-    shares /= shares.sum()
+    shares = _shares(mean, dimension)
     codes = drawn[:, block]
     offsets, unit = np.zeros(dimension.levels), max(float(codes.std()), 1e-6)
     for step in range(_OFFSET_STEPS):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, MissingDependencyError
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Schema
 
 try:
     import jax
@@ -169,17 +169,17 @@ def soften(
         Soft rows, (b, encoded width).
     """
     parts, start = [], 0
-    for column in schema.columns:
-        part = logits[:, start : start + column.encoded_width]
-        start += column.encoded_width
-        if not isinstance(column, Category):
+    for levels, width in (part for column in schema.columns for part in column.parts):
+        part = logits[:, start : start + width]
+        start += width
+        if not levels:
             parts.append(_clipped(part))
         elif gumbel is None:
             parts.append(_HOT * jax.nn.softmax(part, axis=1))
         else:
-            noisy = part + gumbel[:, start - column.encoded_width : start]
+            noisy = part + gumbel[:, start - width : start]
             smooth = jax.nn.softmax(noisy / temperature, axis=1)
-            hard = jax.nn.one_hot(noisy.argmax(axis=1), column.encoded_width)
+            hard = jax.nn.one_hot(noisy.argmax(axis=1), width)
             parts.append(_HOT * (smooth + jax.lax.stop_gradient(hard - smooth)))
     return jnp.concatenate(parts, axis=1)
 
@@ -194,18 +194,14 @@ def _clipped(logits: jax.Array) -> jax.Array:
 def decode(schema: Schema, soft: NDArray[Any], generator: np.random.Generator) -> FloatArray:
     """Rows in the schema's columns, (b, c) float64, of soft rows, (b, encoded width).
 
-    A category is drawn by its probabilities.
+    A category, and whether a number is an atom, is drawn by its probabilities.
     """
-    values = np.empty((len(soft), schema.width))
-    source = start = 0
-    for column in schema.columns:
-        part = soft[:, start : start + column.encoded_width].astype(np.float64)
-        start += column.encoded_width
-        if isinstance(column, Category):
+    points, start = soft.astype(np.float64), 0
+    for levels, width in (part for column in schema.columns for part in column.parts):
+        if levels:
+            part = points[:, start : start + width]
             cumulated = part.cumsum(axis=1)
             drawn = generator.random((len(soft), 1)) * cumulated[:, -1:]
-            values[:, source] = (cumulated < drawn).sum(axis=1).clip(0, column.encoded_width - 1)
-        else:
-            values[:, source : source + column.count] = column.decode(part)
-        source += column.count
-    return values
+            part[:] = (cumulated < drawn).sum(axis=1, keepdims=True).clip(0, width - 1) == np.arange(width)
+        start += width
+    return schema.decode(points)

@@ -221,8 +221,12 @@ def _described(schema: Schema) -> list[tuple[str, str, str]]:
         else:
             dated = column.kind == "date"
             kind = "date" if dated else "whole number" if column.integer else "number"
-            low, high = (date_of(bound) if dated else f"{bound:g}" for bound in column.bounds)
-            described.append((name, kind, f"{low} to {high}"))
+            low, high, *atoms = (
+                date_of(each) if dated else f"{each:g}" for each in (*column.bounds, *column.atoms)
+            )
+            beside = f"; by itself: {', '.join(atoms)}" if atoms else ""
+            scale = "; on a log scale" if column.scale == "log" else ""
+            described.append((name, kind, f"{low} to {high}{scale}{beside}"))
     if schema.label is not None:
         described.append((schema.label.name, "label", ", ".join(schema.label.classes)))
     return described

@@ -205,10 +205,9 @@ def _slope(quantity: Moment, law: Law) -> FloatArray | None:
 
 def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found | str:
     """Woodruff's interval: values at which the share below is not told from the level."""
-    low, high = quantity.column.bounds
-    values = np.linspace(low, high, _STEPS + 1)
-    if quantity.column.integer:
-        values = np.unique(np.rint(values))
+    column, (low, high) = quantity.column, quantity.column.limits
+    values = column.rounded(column.axis.value(np.linspace(0.0, 1.0, _STEPS + 1)))
+    values = np.unique([*values, *column.atoms])
     level, rows = quantity.level, quantity.rows
     reasons: list[str] = []
     shares: dict[int, tuple[float, float, float, float]] = {}
@@ -236,7 +235,7 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found 
     end = at + _first(last - at, lambda place: share(at + place)[0] - share(at + place)[1] >= 0.0)
     if reasons:
         return reasons[0]
-    whole = quantity.column.integer and len(values) == high - low + 1
+    whole = column.integer and len(values) == high - low + 1
     ends = float(values[start if whole else max(start - 1, 0)]), float(values[end])
     _, _, noise2, more = share(at)
     deviation = (ends[1] - ends[0]) / (2.0 * critical(0.0))
@@ -270,7 +269,7 @@ def _least(unseen: float, factor: float) -> float:
 
 
 def _limits(quantity: Quantity) -> tuple[float, float]:
-    return quantity.column.bounds if isinstance(quantity, Quantile) else quantity.limits
+    return quantity.column.limits if isinstance(quantity, Quantile) else quantity.limits
 
 
 def _unanswered(

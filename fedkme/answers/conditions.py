@@ -166,9 +166,9 @@ def _number(column: Numeric, asked: Column, sign: str, value: Value, place: int)
             ) from None
         return float(str(days_of(day)))
     if isinstance(value, str):
-        low, high = column.bounds
+        low, high = column.limits
         raise wrong(place, f"'{asked.name}' is a number", f"Give one between {low:g} and {high:g}.")
-    if sign in ("=", "!=") and not column.integer:
+    if sign in ("=", "!=") and not column.integer and value not in column.atoms:
         raise wrong(
             place, f"'{asked.name}' is no whole number, so hardly a row has one value", "Ask with < and >=."
         )

@@ -17,7 +17,8 @@ A function that needs a part which no measured table has is not in the span of w
 nullable number and its gap can be taken apart, as an empty cell holds a public value (`taken_apart`).
 
 **Bins.** A number is counted by bins. Within a cell a function is taken at its mean over values spread
-evenly; by how much it differs from that there, times the mass of the cell, is what cannot be seen.
+evenly on the column's scale; by how much it differs from that there, times the mass of the cell, is what
+cannot be seen. An atom is a bin with one value.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from fedkme.answers.functions import Function, columns_of, taken_apart
 from fedkme.errors import QuestionError
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import StoredCounts
+from fedkme.tables.axis import Axis
 from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import Schema
 
@@ -177,15 +179,12 @@ class CountEvidence:
         column, size = self._columns[self._binning.names[place]], self._binning.sizes[place]
         if not isinstance(column, Numeric):
             return _Points(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
-        low, high = column.bounds
-        width = (high - low + column.integer) / size
-        bins = []
-        for code in range(size):
-            start, end = low + width * code, low + width * (code + 1)
-            if column.integer:
-                bins.append(_whole(math.ceil(start - 1e-9), math.ceil(end - 1e-9), cuts, pieces))
-            else:
-                bins.append(_real(start, high if code + 1 == size else end, cuts, pieces, code + 1 == size))
+        edges = self._binning.edges(column).tolist()
+        bins = [
+            _without(column, *_inside(column.axis, start, end, end == edges[-1], cuts, pieces))
+            for start, end in itertools.pairwise(edges)
+        ]
+        bins += [(np.array([atom]), np.ones(1)) for atom in column.atoms]
         longest = max(len(values) for values, _ in bins)
         values = np.array([np.pad(v, (0, longest - len(v)), mode="edge") for v, _ in bins])
         shares = np.array([np.pad(s, (0, longest - len(s))) for _, s in bins])
@@ -268,30 +267,38 @@ def _size(tables: Sequence[FloatArray]) -> float:
     return max(1e-300, *(float(np.abs(table).max()) for table in tables))
 
 
-def _whole(start: int, end: int, cuts: Sequence[float], pieces: int) -> tuple[FloatArray, FloatArray]:
-    """Whole numbers from start to below end, and the share that each stands for."""
-    count = max(end - start, 1)
-    if count <= max(_WHOLE, pieces):
-        return np.arange(start, start + count, dtype=np.float64), np.full(count, 1.0 / count)
-    # A cut moves the numbers on both sides of it into groups of their own.
-    around = {value for cut in cuts for value in (math.floor(cut), math.floor(cut) + 1, math.ceil(cut) + 1)}
-    edges = sorted({start, end, *(value for value in around if start < value < end)})
-    values, shares = list[float](), list[float]()
-    for low, high in itertools.pairwise(edges):
-        chosen = np.unique(np.rint(np.linspace(low, high - 1, min(pieces, high - low))))
-        values += chosen.tolist()
-        shares += [(high - low) / count / len(chosen)] * len(chosen)
-    return np.array(values), np.array(shares)
-
-
-def _real(
-    start: float, end: float, cuts: Sequence[float], pieces: int, last: bool
+def _inside(
+    axis: Axis, start: float, end: float, last: bool, cuts: Sequence[float], pieces: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Middles of pieces of [start, end), with the share of each, and the ends of pieces, with none."""
+    """Values of the bin [start, end), with the share of it that each stands for; 0 for its ends."""
     inner = [cut for cut in cuts if start < cut < end]
-    edges = np.unique(np.concatenate([np.linspace(start, end, pieces + 1), inner]))
-    below = np.nextafter(end, start) if not last else end
-    extreme = np.array([start, below, *inner])
-    values = np.concatenate([(edges[:-1] + edges[1:]) / 2.0, extreme])
-    shares = np.concatenate([np.diff(edges) / (end - start), np.zeros(len(extreme))])
-    return values, shares
+    if axis.whole:
+        if end - start <= max(_WHOLE, pieces):
+            edges = np.arange(start, end + 1.0)
+            return edges[:-1], _widths(axis, edges)
+        # A cut moves the numbers on both sides of it into groups of their own.
+        inner = [each for cut in inner for each in (math.floor(cut), math.floor(cut) + 1, math.ceil(cut) + 1)]
+    first, final = axis.bend(np.array([start, end])).tolist()
+    even = axis.unbend(np.linspace(first, final, pieces + 1))
+    edges = np.unique([start, end, *(each for each in (*even[1:-1], *inner) if start < each < end)])
+    if axis.whole:
+        edges = np.unique(np.ceil(edges))
+        below, extreme = edges[1:] - 1.0, edges[:-1]
+    else:
+        below = np.array([end if last else np.nextafter(end, start)])
+        extreme = np.array([start, *inner])
+    middle = axis.between(edges[:-1], edges[1:], np.full(len(edges) - 1, 0.5))
+    values = np.concatenate([middle, extreme, below])
+    return values, np.pad(_widths(axis, edges), (0, len(values) - len(middle)))
+
+
+def _widths(axis: Axis, edges: FloatArray) -> FloatArray:
+    widths = np.diff(axis.bend(edges))
+    return np.asarray(widths / widths.sum())
+
+
+def _without(column: Numeric, values: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Values of a bin that are no atoms, which rows of it do not have; its first if there are no others."""
+    kept = column.levels_of(values) == 0
+    left = float(shares[kept].sum())
+    return (values[kept], shares[kept] / left) if left else (values[:1], np.ones(1))

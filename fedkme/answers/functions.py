@@ -75,6 +75,11 @@ def inside(name: str, low: float, high: float, closed: bool) -> Function:
     return Function(frozenset([name]), of, {name: frozenset([low, high])})
 
 
+def none_of(name: str, values: Sequence[float]) -> Function:
+    """1 where a column is none of some numbers."""
+    return Function(frozenset([name]), lambda rows: (~np.isin(rows[name], values)).astype(np.float64))
+
+
 def equal(name: str, code: float) -> Function:
     """1 where a column is a number, or a category by its index."""
     return Function(frozenset([name]), lambda values: (values[name] == code).astype(np.float64))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.answers.conditions import Conditions
-from fedkme.answers.functions import ONE, Function, equal, inside, number
+from fedkme.answers.functions import ONE, Function, equal, inside, none_of, number
 from fedkme.answers.grammar import ParsedQuestion, wrong
 from fedkme.errors import QuestionError
 from fedkme.tables.columns import date_of
@@ -159,7 +160,7 @@ def _counted(question: ParsedQuestion, rows: Function | None, conditions: Condit
 
 
 def _mean(name: str, column: Numeric, rows: Function | None, total: bool) -> Ratio:
-    low, high = column.bounds
+    low, high = column.limits
     middle = 0.0 if total and rows is not None else (low + high) / 2.0  # 0 for rows that are left out
     value = number(name, middle)
     numerator = value if rows is None else value * rows
@@ -170,26 +171,32 @@ def _mean(name: str, column: Numeric, rows: Function | None, total: bool) -> Rat
 def _histogram(
     question: ParsedQuestion, name: str, column: Numeric, rows: Function | None
 ) -> Iterator[tuple[str, Quantity]]:
-    bins = 10.0 if question.number is None else question.number
+    usual = len(column.cuts) + 1.0 if column.cuts else 10.0
+    bins = usual if question.number is None else question.number
     if not (bins.is_integer() and 1 <= bins <= MOST_BINS):
         raise wrong(question.columns[0].place, f"{bins:g} bins are none of 1 to {MOST_BINS}", "Take fewer.")
-    low, high = column.bounds
-    end = high + column.integer
-    edges = np.linspace(low, end, int(bins) + 1)
-    if column.integer:
-        edges = np.unique(np.ceil(edges - 1e-9)) + 0.0  # no -0
-    for start, stop in zip(edges.tolist(), edges[1:].tolist(), strict=False):
-        last = stop == end
-        chosen = inside(name, start, high if last else stop, closed=last)
+    edges = column.axis.edges(int(bins)).tolist()
+    pieces = [(f"= {_said(column)(atom)}", equal(name, atom)) for atom in column.atoms]
+    for start, stop in pairwise(edges):
+        last = stop == edges[-1]
+        chosen = inside(name, start, column.bounds[1] if last else stop, closed=last)
+        if column.atoms:
+            chosen = chosen * none_of(name, column.atoms)
+        pieces.append((_bin(start, stop, last, column), chosen))
+    for text, chosen in pieces:
         numerator = chosen if rows is None else chosen * rows
-        yield f"{name} {_bin(start, stop, last, column)}", Ratio(numerator, rows, 0.0, (0.0, 1.0))
+        yield f"{name} {text}", Ratio(numerator, rows, 0.0, (0.0, 1.0))
 
 
 def _bin(start: float, stop: float, last: bool, column: Numeric) -> str:
     if column.integer:
-        text = date_of if column.kind == "date" else "{:.12g}".format
+        text = _said(column)
         return text(start) if stop - start == 1 else f"{text(start)} to {text(stop - 1)}"
     return f"[{start:.6g}, {stop:.6g}{']' if last else ')'}"
+
+
+def _said(column: Numeric) -> Callable[[float], str]:
+    return date_of if column.kind == "date" else "{:.12g}".format
 
 
 def _quantile(question: ParsedQuestion, name: str, column: Numeric, rows: Function | None) -> Quantile:
@@ -207,7 +214,7 @@ def _over(functions: Sequence[Function], rows: Function | None) -> tuple[Functio
 
 
 def _variance(name: str, column: Numeric, rows: Function | None) -> Moment:
-    low, high = column.bounds
+    low, high = column.limits
     value = number(name, (low + high) / 2.0)
 
     def of(m: FloatArray) -> float:
@@ -223,7 +230,7 @@ def _variance(name: str, column: Numeric, rows: Function | None) -> Moment:
 
 def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) -> Moment:
     (one, first), (two, second) = columns
-    a, b = number(one, sum(first.bounds) / 2.0), number(two, sum(second.bounds) / 2.0)
+    a, b = number(one, sum(first.limits) / 2.0), number(two, sum(second.limits) / 2.0)
 
     def parts(m: FloatArray) -> tuple[float, float, float, float, float]:
         ab, x, y, aa, bb = (m[:5] / m[5]).tolist()

@@ -76,13 +76,15 @@ def public_rows(schema: Schema, count: int, stream: int) -> PublicRows:
             if isinstance(column, Category):
                 drawn.append(rng.integers(0, len(column.categories), count).astype(np.float64))
                 continue
-            low, high = column.bounds
             kind, place = rng.random(count), rng.random(count)
             place = np.where(kind < _EVEN, place, place**3)
             place = np.where((kind >= _EVEN) & (kind < _EVEN + _LOW), 0.0, place)
             place = np.where((kind >= _EVEN + _LOW) & (kind < _EVEN + _LOW + _HIGH), 1.0, place)
-            values = low + place * (high - low)
-            drawn.append(np.rint(values) if column.integer else values)
+            values = column.rounded(column.axis.value(place))
+            if column.atoms:
+                level = rng.integers(0, len(column.atoms) + 1, count)
+                values = np.where(level, np.array([0.0, *column.atoms])[level], values)
+            drawn.append(values)
     table = np.column_stack(drawn)
     return PublicRows(table, values_of(Table(table), schema))
 

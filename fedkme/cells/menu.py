@@ -40,7 +40,8 @@ from fedkme.cells.codebook import CodeBook, principal
 from fedkme.cells.directions import MOST_OFFERED, Menu
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch
-from fedkme.tables.schema import Category, Schema
+from fedkme.features.domain import Domain
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -156,11 +157,8 @@ def _has_axes(spec: ProjectionSpec) -> bool:
 
 def _names(schema: Schema) -> tuple[int, ...]:
     """Names of the category that each column of the encoded row is of, (n,); 1 for a number."""
-    return tuple(
-        column.encoded_width if isinstance(column, Category) else 1
-        for column in schema.columns
-        for _ in range(column.encoded_width)
-    )
+    parts = (part for column in schema.columns for part in column.parts)
+    return tuple(name for levels, width in parts for name in [max(1, levels)] * width)
 
 
 def _columns_of(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_AxisCut]:
@@ -189,9 +187,7 @@ def decoded_means(sketch: Sketch, projection: Projection, schema: Schema) -> Flo
     from scipy.optimize import nnls  # a second that a curator's start need not wait for
 
     width = projection.spec.width
-    widths = [column.encoded_width for column in schema.columns]
-    ends = zip(np.cumsum(widths).tolist(), schema.columns, strict=True)
-    blocks = [(end - c.encoded_width, end) for end, c in ends if isinstance(c, Category)]
+    blocks = [(d.start, d.start + d.levels) for d in Domain(schema).dimensions if d.levels]
     sums = np.zeros((len(blocks) + 1, width + 1))
     for row, (start, end) in zip(sums, blocks, strict=False):
         row[start:end], row[-1] = 1.0, -_HELD

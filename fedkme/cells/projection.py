@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.tables.schema import Category, Numeric, Schema
+from fedkme.tables.schema import Schema
 
 FloatArray = NDArray[np.float64]
 Rows = NDArray[np.floating[Any]]
@@ -132,11 +132,6 @@ class Projection:
 
 def _middle(schema: Schema) -> FloatArray:
     """Mean of the uniform law on the encoded public domain, (n,)."""
-    parts: list[FloatArray] = []
-    for column in schema.columns:
-        match column:
-            case Numeric():
-                parts.append(np.full(column.encoded_width, 0.5))
-            case Category():
-                parts.append(np.full(column.encoded_width, np.sqrt(0.5) / column.encoded_width))
-    return np.concatenate(parts)
+    parts = (part for column in schema.columns for part in column.parts)
+    middles = [np.full(width, np.sqrt(0.5) / levels if levels else 0.5) for levels, width in parts]
+    return np.concatenate(middles)

@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedkme.drafts.dialect import codes_for_nothing, detect_file, form_of_dates, words_for_nothing
 from fedkme.drafts.samples import ColumnSample, columns_of
 from fedkme.errors import DataError
@@ -25,6 +27,13 @@ from fedkme.tables.schema import Schema, schema_from
 MOST_NAMES = 50
 """Different names of a column that is drafted as a category."""
 _FEW_NUMBERS = 6
+_MANY_NUMBERS = 33
+"""Different numbers of a column for which atoms and a scale are proposed."""
+_MOST_ATOMS = 3
+_ATOM = 0.1
+"""Least share of rows of an atom."""
+_SKEWED = 0.1
+"""Part of the range below which half of the rows lie, where a scale is logarithmic."""
 _ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
 
 
@@ -203,23 +212,45 @@ def _date(
 def _number(
     name: str,
     sample: ColumnSample,
-    counts: Iterable[str],
+    counts: Counter[str],
     file: DataFile,
     na: tuple[str, ...],
     nullable: Mapping[str, Any],
 ) -> DraftColumn:
     low, high, why = sample.low, sample.high, ""
-    if not sample.many:
-        point = [float(text.replace(",", ".") if file.decimal == "," else text) for text in counts]
-        if codes := codes_for_nothing(point):
-            kept = [value for value in point if value not in codes]
-            low, high, nullable = min(kept), max(kept), {"nullable": True}
-            nullable = {**nullable, "missing_codes": codes}
-            why = f"{', '.join(f'{code:g}' for code in codes)} taken as no value"
+    point = Counter[float]()
+    for text, count in counts.items():
+        point[float(text.replace(",", ".") if file.decimal == "," else text)] += count
+    if not sample.many and (codes := codes_for_nothing(list(point))):
+        point = Counter({value: count for value, count in point.items() if value not in codes})
+        low, high, nullable = min(point), max(point), {"nullable": True, "missing_codes": codes}
+        why = f"{', '.join(f'{code:g}' for code in codes)} taken as no value"
+    shape = _shape(point, high)
     low, high = _outwards(low, high)
+    low = shape.pop("low", low)
     bounds = [int(low), int(high)] if sample.whole else [low, high]
     spec = {"kind": "numeric", "name": name, "bounds": bounds, **({"integer": True} if sample.whole else {})}
-    return DraftColumn(name, {**spec, **nullable}, why, na)
+    if sample.whole and "atoms" in shape:
+        shape["atoms"] = [int(atom) for atom in shape["atoms"]]
+    return DraftColumn(name, {**spec, **shape, **nullable}, why, na)
+
+
+def _shape(point: Counter[float], high: float) -> dict[str, Any]:
+    """Atoms, and a log scale with its lower bound, of values as often as they were seen.
+
+    An atom is one that many rows have, among many values; a column is skewed where half of its other rows
+    lie in a small part of its range, at the lower end.
+    """
+    if len(point) < _MANY_NUMBERS or not all(map(math.isfinite, point)):
+        return {}
+    atoms = sorted(v for v, count in point.most_common(_MOST_ATOMS) if count >= _ATOM * point.total())
+    rest = np.array(sorted((value, count) for value, count in point.items() if value not in atoms))
+    middle = float(rest[np.searchsorted(rest[:, 1].cumsum(), rest[:, 1].sum() / 2.0), 0])
+    least = float(rest[0, 0])
+    shape: dict[str, Any] = {"scale": "log"} if middle - least < _SKEWED * (high - least) else {}
+    if shape and least > 0:
+        shape["low"] = 10.0 ** math.floor(math.log10(least))
+    return shape | ({"atoms": atoms} if atoms else {})
 
 
 def _outwards(low: float, high: float) -> tuple[float, float]:

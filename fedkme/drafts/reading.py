@@ -93,7 +93,7 @@ def _codes(cells: Iterable[str], spec: Numeric, decimal: str) -> set[str]:
             number = float(cell.replace(decimal, "."))
         except ValueError:
             continue
-        if not low <= number <= high and number in CODES and number not in spec.missing_codes:
+        if not low <= number <= high and number in CODES and number not in (*spec.missing_codes, *spec.atoms):
             found.add(cell)
     return found
 

@@ -12,6 +12,10 @@ from fedkme.tables.data_file import DataFile
 FROM_DATA = "# FROM DATA: replace if private"
 
 
+_SEEN = ("bounds", "categories", "atoms", "scale", "decimals")
+"""Keys whose values were seen in rows."""
+
+
 def text_of(made: Draft) -> str:
     """The text of a schema file with remarks, which `load_schema` reads."""
     return "\n".join(_lines(made)) + "\n"
@@ -33,7 +37,7 @@ def _lines(made: Draft) -> Iterator[str]:
             yield ""
             yield "[[columns]]" + (f" # {each.why}" if each.why else "")
             for key, value in each.spec.items():
-                yield f"{key} = {toml_text(value)}{mark if key in ('bounds', 'categories') else ''}"
+                yield f"{key} = {toml_text(value)}{mark if key in _SEEN else ''}"
             if each.spec.get("nullable"):
                 yield "# an empty cell is told apart; `missing` in place of `nullable` fills it"
     for each in made.columns:

@@ -1,9 +1,10 @@
 """Public bins: the table of codes that marginals are counted in, from the schema alone.
 
-A category is its index. A number falls into one of a fixed count of intervals of equal width between its
-public bounds (a whole number into at most one interval per whole number); a label is one more column, the
-last. No edge is learnt from rows. Owners encode their rows, the curator decodes synthetic codes, both from
-the schema and the number of bins that the request names.
+A category is its index. A number falls into one of a fixed count of intervals, even pieces of its public
+scale (`fedkme.tables.axis`; a whole number into at most one interval per whole number), between its public
+cuts where it has any; each of its atoms is a code of its own, behind the intervals. A label is one more
+column, the last. No edge is learnt from rows. Owners encode their rows, the curator decodes synthetic codes,
+both from the schema and the number of bins that the request names.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ class Binning:
         for column, place in self._columns():
             values = column._filled(table.values[:, [place]].astype(np.float64))[:, 0]
             if isinstance(column, Numeric):
-                low, width = self._grid(column)
-                values = np.clip(np.floor((values - low) / width), 0, self._size(column) - 1)
+                edges, level = self.edges(column), column.levels_of(values)
+                inside = np.searchsorted(edges[1:-1], values, side="right")
+                values = np.where(level > 0, len(edges) - 2 + level, inside)
             codes[:, place] = values.astype(np.int64)
         if self.schema.label is not None:
             if table.labels is None:
@@ -77,35 +79,37 @@ class Binning:
         return codes
 
     def decode(self, codes: IntArray, generator: np.random.Generator) -> Table:
-        """Rows in the columns and units of the schema, numbers uniform within their bin."""
+        """Rows in the columns and units of the schema, numbers even on their scale within their bin."""
         values = np.zeros((len(codes), self.schema.width))
         for column, place in self._columns():
-            drawn = codes[:, place].astype(np.float64)
-            if isinstance(column, Numeric):
-                drawn = self._inside(column, drawn, generator)
-            values[:, place] = drawn
+            code = codes[:, place]
+            values[:, place] = (
+                self._inside(column, code, generator) if isinstance(column, Numeric) else code
+            )
         return Table(values, codes[:, -1].copy() if self.schema.label is not None else None)
 
-    def _inside(
-        self, column: Numeric, code: NDArray[np.float64], generator: np.random.Generator
-    ) -> NDArray[np.float64]:
-        low, width = self._grid(column)
-        start, end = low + width * code, low + width * (code + 1.0)
-        if column.integer:  # whole numbers in [start, end)
-            start, end = np.ceil(start), np.ceil(end)
-            return np.clip(start + np.floor(generator.random(len(code)) * (end - start)), *column.bounds)
-        return np.clip(start + generator.random(len(code)) * width, *column.bounds)
+    def _inside(self, column: Numeric, code: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
+        edges = self.edges(column)
+        last = len(edges) - 2
+        start, end = edges[np.minimum(code, last)], edges[np.minimum(code, last) + 1]
+        drawn = column.rounded(column.axis.between(start, end, generator.random(len(code))))
+        atoms = np.array([0.0, *column.atoms])
+        return np.where(code > last, atoms[np.maximum(code - last, 0)], drawn)
 
-    def _grid(self, column: Numeric) -> tuple[float, float]:
-        """Lower end and width of the bins; whole numbers k stand for [k, k + 1)."""
-        low, high = column.bounds
-        return low, (high - low + column.integer) / self._size(column)
+    def edges(self, column: Numeric) -> NDArray[np.float64]:
+        """Ends of the bins of a number, increasing; whole numbers k stand for [k, k + 1)."""
+        return column.axis.edges(self._bins(column))
+
+    def _bins(self, column: Numeric) -> int:
+        if column.cuts:
+            return len(column.cuts) + 1
+        whole = column.bounds[1] - column.bounds[0] + 1.0
+        return int(min(self.bins, whole)) if column.integer else self.bins
 
     def _size(self, column: Numeric | Category) -> int:
         if isinstance(column, Category):
             return len(column.categories)
-        whole = column.bounds[1] - column.bounds[0] + 1.0
-        return int(min(self.bins, whole)) if column.integer else self.bins
+        return len(self.edges(column)) - 1 + len(column.atoms)
 
     def _columns(self) -> Iterator[tuple[Numeric | Category, int]]:
         """Each column of a table with its place; a block counts as its columns."""

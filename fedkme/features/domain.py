@@ -24,10 +24,14 @@ Units = Literal["model", "table"]
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One column of a table in model space: its first column there, and its categories, 0 for a number."""
+    """A number or category in model space: its first column there, and its levels, 0 for a number.
+
+    A number with atoms has two: itself, and behind it which atom it is, with its `places` at the atoms.
+    """
 
     levels: int
     start: int
+    places: tuple[float, ...] = ()
 
     @property
     def width(self) -> int:
@@ -40,7 +44,7 @@ class Domain:
 
     Attributes:
         schema: the schema.
-        dimensions: each of the c columns of a table, in order.
+        dimensions: numbers and categories of a table, in order.
         numbers: columns of model space that hold numbers.
         codes: columns of model space that hold one-hot codes.
     """
@@ -50,10 +54,11 @@ class Domain:
         dimensions: list[Dimension] = []
         start = 0
         for column in schema.columns:
-            levels = len(column.categories) if isinstance(column, Category) else 0
-            for _ in range(column.count):
-                dimensions.append(Dimension(levels, start))
-                start += max(1, levels)
+            places = () if isinstance(column, Category) else column.atom_places
+            for levels, width in column.parts:
+                for at in range(start, start + width, max(1, levels)):
+                    dimensions.append(Dimension(levels, at, places if levels else ()))
+                start += width
         self.dimensions = tuple(dimensions)
         self.numbers = np.array([d.start for d in dimensions if not d.levels], dtype=np.intp)
         coded = [np.arange(d.start, d.start + d.levels) for d in dimensions if d.levels]
@@ -61,7 +66,7 @@ class Domain:
 
     @property
     def categories(self) -> int:
-        """Columns of a table that hold categories."""
+        """Dimensions that are categories."""
         return sum(1 for dimension in self.dimensions if dimension.levels)
 
     def encode(self, rows: NDArray[Any]) -> FloatArray:
@@ -124,10 +129,10 @@ class Domain:
         for column, scale in zip(columns, scales or (1.0,) * len(columns), strict=True):
             low, high = 0.0, 1.0
             if units == "table":
-                if isinstance(column, Category):
+                if isinstance(column, Category) or column.atoms or column.cuts or column.scale != "linear":
                     raise ConfigError(
-                        f"column '{column.name}' is a category, which has no units",
-                        "Use the units 'model', or a schema of numbers alone.",
+                        f"column '{column.name}' is a category or has a scale of its own: no units",
+                        "Use the units 'model', or a schema of plain numbers alone.",
                     )
                 low, high = column.bounds
             width = column.encoded_width

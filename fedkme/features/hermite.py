@@ -60,7 +60,7 @@ class HermiteProductSpec(_Series):
 
     kind: Literal["hermite-product"] = "hermite-product"
     columns: tuple[int, ...] = Field(min_length=1)
-    """Columns of a table, 0 to c - 1, each once."""
+    """Dimensions of the domain, each once: columns of a table, and behind a number with atoms which it is."""
 
     @model_validator(mode="after")
     def _distinct(self) -> HermiteProductSpec:
@@ -158,10 +158,11 @@ class HermiteProduct(_Hermite):
 
     def __init__(self, spec: HermiteProductSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
-        if max(spec.columns) >= schema.width:
+        width = len(self.domain.dimensions)
+        if max(spec.columns) >= width:
             raise ConfigError(
-                f"a product over column {max(spec.columns)} of a schema with {schema.width} columns",
-                f"Columns are counted from 0 to {schema.width - 1}.",
+                f"a product over column {max(spec.columns)} of a schema with {width}",
+                f"Columns are counted from 0 to {width - 1}.",
             )
         self._factors = [self.domain.dimensions[column] for column in spec.columns]
         self.dimension = math.prod(factor.levels or spec.order + 1 for factor in self._factors)

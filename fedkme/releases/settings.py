@@ -295,7 +295,7 @@ class MarginalsSettings(ReleaseSettings):
     """`rounds` chooses marginals by noisy counts alone, as secure aggregation has them; `aim` by exact counts
     at a trusted curator; `independent`: each column by itself. `auto`: rounds."""
     bins: int = Field(16, ge=1, le=4096)
-    """Bins of a numeric column, of equal width between its public bounds."""
+    """Bins of a numeric column that has no cuts, even on its public scale; its atoms come on top."""
     ways: int = Field(3, ge=1, le=5)
     """AIM's workload: all marginals of so many columns."""
     iterations: int = Field(1000, ge=1, le=100_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_serializer, model_validator
 
 from fedkme.config import Settings
+from fedkme.tables.axis import Axis
 
 Floats = NDArray[np.float64]
 Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool
@@ -76,6 +78,18 @@ class Numeric(Settings):
     """Move a value outside the bounds to the nearest bound instead of refusing it."""
     integer: bool = False
     """Decoded values are whole numbers; those of dates always are."""
+    decimals: int | None = Field(None, ge=0, le=12)
+    """Decimals that made values are rounded to; none: as they come."""
+    scale: Literal["linear", "log"] = "linear"
+    """`log`: asinh(x / unit), for columns whose values differ by orders of magnitude; holds 0 and negative
+    numbers. The unit is public: the bound nearest to 0 if all values have one sign, else 10^-decimals, 1 for
+    whole numbers, or a thousandth of the longer bound."""
+    cuts: tuple[Number, ...] = ()
+    """Public cut points, increasing, inside the bounds: bins lie between them, and all are as long in model
+    space."""
+    atoms: tuple[Number, ...] = ()
+    """Values that many rows have, such as 0 or -1, inside the bounds or not: each is a bin of its own, and a
+    category in model space."""
     nullable: bool = False
     """Empty cells are told apart: a category NAME_missing of no and yes stands beside the column, which has
     `missing`, by default the middle of the bounds, in its gaps."""
@@ -87,7 +101,7 @@ class Numeric(Settings):
             return values
         filled = dict(values)
         if filled.get("kind") == "date":
-            for key in ("bounds", "missing_codes"):
+            for key in ("bounds", "missing_codes", "cuts", "atoms"):
                 if isinstance(given := filled.get(key), list | tuple):
                     filled[key] = tuple(map(days_of, given))
             filled |= {"missing": days_of(filled.get("missing")), "integer": True}
@@ -95,7 +109,7 @@ class Numeric(Settings):
             filled["missing"] = _middle(filled.get("bounds"), bool(filled.get("integer")))
         return filled
 
-    @field_serializer("bounds", "missing", "missing_codes")
+    @field_serializer("bounds", "missing", "missing_codes", "cuts", "atoms")
     def _written(self, value: Any) -> Any:
         if self.kind != "date" or value is None:
             return value
@@ -106,14 +120,24 @@ class Numeric(Settings):
         low, high = self.bounds
         if not (low < high and math.isfinite(high - low)):
             raise ValueError(f"the bounds of column '{self.name}' are not [lower, upper]")
-        if self.missing is not None and not low <= self.missing <= high:
+        if self.missing is not None and not low <= self.missing <= high and self.missing not in self.atoms:
             raise ValueError(f"'missing' of column '{self.name}' is outside its bounds")
         if self.missing_codes and self.missing is None:
             raise ValueError(f"column '{self.name}' has 'missing_codes' and no 'missing' in their place")
         if self.integer and not (low.is_integer() and high.is_integer()):
             raise ValueError(f"column '{self.name}' is 'integer' and its bounds are not whole numbers")
-        if self.count > 1 and (self.nullable or self.kind == "date"):
-            raise ValueError(f"column '{self.name}' is a block: a date or a nullable number stands by itself")
+        if self.count > 1 and (self.nullable or self.atoms or self.kind == "date"):
+            cause = f"column '{self.name}' is a block: a date, a nullable number or one with atoms stands"
+            raise ValueError(f"{cause} by itself")
+        if self.integer and self.decimals:
+            raise ValueError(f"column '{self.name}' is 'integer' and has 'decimals'")
+        if len(set(self.atoms)) < len(self.atoms):
+            raise ValueError(f"column '{self.name}' lists an atom twice")
+        ordered = all(a < b for a, b in pairwise((low, *self.cuts, high)))
+        if not (ordered and (not self.integer or all(cut.is_integer() for cut in self.cuts))):
+            raise ValueError(
+                f"'cuts' of column '{self.name}' do not increase inside its bounds, whole if it is"
+            )
         return self
 
     @property
@@ -122,14 +146,60 @@ class Numeric(Settings):
         return [self.name] if self.count == 1 else [f"{self.name}{i}" for i in range(self.count)]
 
     @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Parts in model space: levels, 0 for numbers, and columns."""
+        levels = len(self.atoms) + 1
+        return [(0, self.count), (levels, levels)] if self.atoms else [(0, self.count)]
+
+    @property
     def encoded_width(self) -> int:
         """Columns in model space."""
-        return self.count
+        return sum(width for _, width in self.parts)
 
     @property
     def mean_squared_distance(self) -> float:
-        """Mean squared distance in model space of two values drawn uniformly within the bounds."""
-        return self.count / 6.0
+        """Mean squared distance in model space of two values drawn uniformly, from the bounds and atoms."""
+        if not self.atoms:
+            return self.count / 6.0
+        levels, places = len(self.atoms) + 1, self.atom_places
+        both = 1.0 / 6.0 + 2.0 * sum(1.0 / 3.0 - p + p * p for p in places)  # E (U - V)^2, E (U - p)^2
+        apart = sum((p - q) ** 2 for p in places for q in places)
+        return (both + apart) / levels**2 + 1.0 - 1.0 / levels
+
+    @property
+    def axis(self) -> Axis:
+        """Scale of its values."""
+        low, high = self.bounds
+        unit = None
+        if self.scale == "log":
+            near = low if low > 0 else -high if high < 0 else None
+            step = 1.0 if self.integer else max(-low, high) / 1000.0
+            unit = near or (step if self.decimals is None else 10.0**-self.decimals)
+        return Axis(low, high, self.cuts, unit, self.integer)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest value that there can be, atoms among them."""
+        low, high = self.bounds
+        return min((low, *self.atoms)), max((high, *self.atoms))
+
+    @property
+    def atom_places(self) -> tuple[float, ...]:
+        """Place of each atom in [0, 1]: that of the nearest value within the bounds."""
+        return tuple(self.axis.place(np.clip(np.array(self.atoms, np.float64), *self.bounds)).tolist())
+
+    def rounded(self, values: Floats) -> Floats:
+        """Values as they are made: whole, or with so many decimals."""
+        if self.integer:
+            return np.rint(values)
+        return values if self.decimals is None else np.clip(np.round(values, self.decimals), *self.bounds)
+
+    def levels_of(self, values: Floats) -> NDArray[np.int64]:
+        """Which atom each value is, counted from 1, or 0 for none; in the shape of the values."""
+        found = np.zeros(np.shape(values), dtype=np.int64)
+        for level, atom in enumerate(self.atoms, 1):
+            found[values == atom] = level
+        return found
 
     def gaps(self, block: Floats) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
@@ -139,20 +209,25 @@ class Numeric(Settings):
         return block if self.missing is None else np.where(self.gaps(block), self.missing, block)
 
     def encode(self, block: Floats) -> Floats:
-        """Scale (m, count) values to [0, 1] by the bounds."""
-        low, high = self.bounds
+        """Places of (m, count) values in [0, 1]; behind them which atom they are, one-hot / sqrt(2)."""
         filled = self._filled(block)
-        return ((np.clip(filled, low, high) if self.clip else filled) - low) / (high - low)
+        if not self.atoms:
+            return self.axis.place(np.clip(filled, *self.bounds) if self.clip else filled)
+        # An atom may lie outside the bounds, and anything else there is a fault, or is moved.
+        places = self.axis.place(np.clip(filled, *self.bounds))
+        hot = self.levels_of(filled) == np.arange(len(self.atoms) + 1)
+        return np.concatenate([places, np.where(hot, math.sqrt(0.5), 0.0)], axis=1)
 
     def decode(self, block: Floats) -> Floats:
-        """Values of (m, count) points of model space, inside the bounds."""
-        low, high = self.bounds
-        values = np.clip(low + block * (high - low), low, high)
-        return np.rint(values) if self.integer else values
+        """Values of points of model space, (m, encoded width) -> (m, count): atoms, or inside the bounds."""
+        values = self.rounded(self.axis.value(block[:, : self.count]))
+        if not self.atoms:
+            return values
+        known = np.array([0.0, *self.atoms])[level := block[:, self.count :].argmax(axis=1)]
+        return np.where(level[:, None] > 0, known[:, None], values)
 
     def faults(self, block: Floats) -> Iterator[Fault]:
         """Faults that (m, count) values can have, and the values that have them."""
-        low, high = self.bounds
         filled = self._filled(block)
         finite = np.isfinite(filled)
         yield "NaN, infinity or an empty cell", FILL_GAPS, ~finite
@@ -161,16 +236,18 @@ class Numeric(Settings):
                 "Correct or remove these rows, say with 'na' which of them mean nothing, set 'clip = true' "
                 "or agree on wider bounds."
             )
-            yield "outside the public bounds", remedy, (filled < low) | (filled > high)
+            yield "outside the public bounds", remedy, self._outside(filled)
 
     def swallowed(self, block: Floats) -> Iterator[Swallowed]:
         """Cells of (m, count) values in whose place `missing` and `clip` put another value."""
-        low, high = self.bounds
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", self.gaps(block)
         if self.clip:
-            filled = self._filled(block)
-            yield "outside the bounds, moved to the nearest", (filled < low) | (filled > high)
+            yield "outside the bounds, moved to the nearest", self._outside(self._filled(block))
+
+    def _outside(self, values: Floats) -> NDArray[np.bool_]:
+        low, high = self.bounds
+        return np.asarray(((values < low) | (values > high)) & (self.levels_of(values) == 0))
 
 
 def _middle(bounds: Any, whole: bool) -> Any:
@@ -235,6 +312,11 @@ class Category(Settings):
     def encoded_width(self) -> int:
         """Columns in model space: one per category."""
         return len(self.categories)
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Parts in model space: levels, and columns."""
+        return [(len(self.categories), len(self.categories))]
 
     @property
     def mean_squared_distance(self) -> float:

@@ -34,9 +34,8 @@ from fedkme.tables.conversion import (
 from fedkme.tables.csv_rows import Cells, Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.npz import HEADERS, npz_bytes
-from fedkme.tables.persons import within_bound
 from fedkme.tables.schema import FaultyCells, Person, Schema
-from fedkme.tables.table import Table, table_from_arrays
+from fedkme.tables.table import Table, table_from_arrays, within_bound
 
 __all__ = [
     "Cells",

@@ -28,7 +28,14 @@ __all__ = ["Category", "Label", "Numeric", "Person", "Schema", "load_schema", "r
 
 _BLOCK_CELLS = 1 << 19  # cells converted at a time: 4 MiB of float64
 
-_LATER = {"nullable": False, "gaps_of": None}
+_LATER: dict[str, Any] = {
+    "nullable": False,
+    "gaps_of": None,
+    "decimals": None,
+    "scale": "linear",
+    "cuts": [],
+    "atoms": [],
+}
 """Keys of columns that came later: left out of the digest where they say nothing, so that digests stay."""
 
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]

@@ -30,8 +30,10 @@ def random_table(schema: Schema, count: int, seed: int = 0) -> Table:
             if isinstance(column, Category):
                 drawn = g.integers(0, len(column.categories), count).astype(np.float64)
             else:
-                drawn = g.uniform(*column.bounds, count)
-            columns.append(np.round(drawn) if isinstance(column, Numeric) and column.integer else drawn)
+                drawn = column.rounded(g.uniform(*column.bounds, count))
+                if column.atoms:
+                    drawn = np.where(g.random(count) < 0.5, g.choice(column.atoms, count), drawn)
+            columns.append(drawn)
     labels = g.integers(0, len(schema.classes), count) if schema.label is not None else None
     return Table(np.stack(columns, axis=1), labels)
 
@@ -40,6 +42,8 @@ def corners(schema: Schema) -> NDArray[np.float64]:
     """Every row whose numbers lie on their bounds, with every category; a schema has 2^12 of them at most."""
     ends: list[list[float]] = []
     for column in schema.columns:
-        levels = len(column.categories) if isinstance(column, Category) else 0
-        ends += [list(range(levels)) if levels else list(getattr(column, "bounds", ()))] * column.count
+        if isinstance(column, Numeric):
+            ends += [[*column.bounds, *column.atoms]] * column.count
+        else:
+            ends.append(list(range(len(column.categories))))
     return np.array(list(itertools.islice(itertools.product(*ends), 2**12)), dtype=np.float64)

@@ -185,3 +185,39 @@ def test_a_number_with_gaps_needs_no_table_of_both() -> None:
         assert found.low <= truth <= found.high, question
         assert found.estimate == pytest.approx(truth, rel=0.03)
     assert math.isnan(asked(apart, "mean(age) where weight_missing = 'yes'").low)  # no gauge mends that
+
+
+def test_answers_know_atoms_scales_and_cuts() -> None:
+    # Issue 16, item 4: what lies at an atom is known exactly, and bins need not be of equal width.
+    keys = {"bounds": [1, 100_000], "scale": "log", "atoms": [0], "decimals": 2}
+    columns = [
+        {"name": "gain", "kind": "numeric", **keys},
+        {"name": "wait", "kind": "numeric", "bounds": [0, 500], "integer": True, "cuts": [5, 20, 60]},
+    ]
+    own, rng = schema_from({"columns": columns}), np.random.default_rng(7)
+    gain = np.where(rng.random(ROWS) < 0.8, 0.0, np.exp(rng.normal(8, 1, ROWS)).clip(1, 99_999).round(2))
+    wait = np.floor(rng.exponential(20, ROWS)).clip(0, 500)
+    binning = Binning(own, 24)
+    codes = binning.encode(Table(np.column_stack([gain, wait])), "all")
+    counts = [marginal_counts(codes, (column,), binning.sizes).astype(float) for column in (0, 1)]
+    measured = tuple(Measurement((column,), counts[column], 1e-9) for column in (0, 1))
+    evidence = CountEvidence(StoredCounts(own, {"bins": 24}, "aim", ROWS, 3, measured, (), {}, {}))
+
+    for question, truth in {
+        "share(gain = 0)": (gain == 0).mean(),
+        "share(gain > 0)": (gain > 0).mean(),
+        "share(wait < 20)": (wait < 20).mean(),
+        "median(gain)": 0.0,
+    }.items():
+        answer = one(evidence, question)
+        assert (answer.estimate, answer.unseen) == (pytest.approx(truth), pytest.approx(0, abs=1e-9)), (
+            question
+        )
+    mean = one(evidence, "mean(gain)")
+    assert mean.low < gain.mean() < mean.high
+    assert mean.estimate == pytest.approx(gain.mean(), rel=0.03)
+    groups = [answer.group for answer in ask(evidence, "histogram(wait)")]
+    assert groups == ["wait 0 to 4", "wait 5 to 19", "wait 20 to 59", "wait 60 to 500"]
+    first, *others = ask(evidence, "histogram(gain, 5)")
+    assert (first.group, others[0].group) == ("gain = 0", "gain [1, 11.6036)")
+    assert first.estimate + sum(each.estimate for each in others) == pytest.approx(1)

@@ -121,3 +121,19 @@ def test_a_schema_comes_from_plain_values() -> None:
     schema = schema_from({"columns": [{"kind": "numeric", "name": "age", "bounds": [0, 120]}]})
     assert schema.columns == (Numeric(name="age", bounds=(0, 120)),)
     assert not any(isinstance(column, Category) for column in schema.columns)
+
+
+def test_atoms_and_a_log_scale_are_proposed_of_skewed_columns_alone(tmp_path: Path) -> None:
+    # Issue 16, item 4: "`schema draft` proposes log/atoms from a public sample, marked as such".
+    rng = np.random.default_rng(0)
+    gain = np.where(rng.random(2000) < 0.8, 0, np.rint(np.exp(rng.normal(8, 1.5, 2000)))).astype(int)
+    made = draft({"gain": gain, "age": rng.integers(18, 90, 2000), "few": rng.integers(0, 20, 2000)})
+    low = 10 ** int(np.log10(gain[gain > 0].min()))
+    gain_spec, age, few = (column.spec for column in made.columns)
+    assert (gain_spec["scale"], gain_spec["atoms"], gain_spec["bounds"][0]) == ("log", [0], low)
+    assert not {"scale", "atoms"} & ({*age} | {*few})
+    marked = [line for line in text_of(made).splitlines() if line.startswith(("scale", "atoms"))]
+    assert len(marked) == 2
+    assert all(FROM_DATA in line for line in marked)
+    (path := tmp_path / "schema.toml").write_text(text_of(made), encoding="utf-8")
+    assert load_schema(path) == made.schema()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.files import load_table
-from fedkme.tables.persons import within_bound
 from fedkme.tables.schema import Numeric, Person, Schema, load_schema
+from fedkme.tables.table import within_bound
 
 AGES = Schema(
     columns=(Numeric(name="age", bounds=(0.0, 100.0)),), person=Person(column="patient_id", rows=2, owners=3)

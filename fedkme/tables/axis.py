@@ -1,0 +1,84 @@
+"""Public scale of a number: where its values lie in [0, 1], and the bins between (docs/decisions/038).
+
+A value is bent (by a logarithm, or not at all), then stretched piece by piece so that each piece between two
+cuts is as long. Both are increasing, so bins keep their order. Nothing is learnt from rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Scale of a number between two bounds.
+
+    Attributes:
+        low: lower bound.
+        high: upper bound.
+        cuts: increasing values between them.
+        unit: of asinh(x / unit); None: numbers stay as they are.
+        whole: values are whole numbers, k standing for [k, k + 1) in bins.
+    """
+
+    low: float
+    high: float
+    cuts: tuple[float, ...] = ()
+    unit: float | None = None
+    whole: bool = False
+
+    def bend(self, values: Floats) -> Floats:
+        """Values in units in which rows are taken to lie evenly within a bin."""
+        return values if self.unit is None else np.arcsinh(values / self.unit)
+
+    def unbend(self, bent: Floats) -> Floats:
+        """Inverse of `bend`."""
+        return bent if self.unit is None else np.sinh(bent) * self.unit
+
+    def place(self, values: Floats) -> Floats:
+        """Places of values in [0, 1]."""
+        if self.cuts:
+            knots = np.array([self.low, *self.cuts, self.high])
+            return np.interp(self.bend(values), self.bend(knots), np.linspace(0.0, 1.0, len(knots)))
+        start, end = self._ends
+        return (self.bend(values) - start) / (end - start)
+
+    def value(self, places: Floats) -> Floats:
+        """Values at places, inverse of `place`; inside the bounds."""
+        if self.cuts:
+            knots = np.array([self.low, *self.cuts, self.high])
+            bent = np.interp(places, np.linspace(0.0, 1.0, len(knots)), self.bend(knots))
+        else:
+            start, end = self._ends
+            bent = start + places * (end - start)
+        return np.clip(self.unbend(bent), self.low, self.high)
+
+    def edges(self, bins: int) -> Floats:
+        """Ends of at most so many bins, even pieces of [0, 1], increasing; whole for whole numbers."""
+        top = self.high + self.whole
+        knots = np.array([self.low, *self.cuts, top])
+        if bins == len(knots) - 1:
+            edges = knots
+        else:
+            shares = np.linspace(0.0, 1.0, bins + 1)
+            edges = self.unbend(np.interp(shares, np.linspace(0.0, 1.0, len(knots)), self.bend(knots)))
+            edges[0], edges[-1] = self.low, top
+        return np.unique(np.ceil(edges - 1e-9)) + 0.0 if self.whole else edges  # no -0
+
+    def between(self, start: Floats, end: Floats, shares: Floats) -> Floats:
+        """Values of [start, end), a share of the way from one to the other as rows are taken to lie."""
+        a, b = self.bend(start), self.bend(end)
+        values = self.unbend(a + shares * (b - a))
+        return np.clip(np.floor(values), start, end - 1.0) if self.whole else np.clip(values, start, end)
+
+    @cached_property
+    def _ends(self) -> Sequence[float]:
+        ends: list[float] = self.bend(np.array([self.low, self.high])).tolist()
+        return ends
