@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, FedkmeError, ProtocolError, error_of
-from fedkme.features.sums import ROW_UNIT
+from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import Bid, Broadcast, Closing, Invitation
 from fedkme.sealed import AnyRow, KeyOffer

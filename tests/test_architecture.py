@@ -68,7 +68,7 @@ LARGE = {
     "curator/releases": 14,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "sim/bench": 15,
+    "sim/bench": 16,
     "sim/experiments": 20,
     "sim/attacks": 21,
     "sim/replay": 13,

@@ -26,7 +26,8 @@ from curator.sums.session import SumSession
 from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
 from fedkme.cells.sketch import release as release_sketch
 from fedkme.errors import ConfigError
-from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, ReleasedEmbedding
+from fedkme.features.maps import ROW_UNIT
+from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
 from fedkme.ops.threads import beside
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity

@@ -22,7 +22,8 @@ from curator.owners.roster import Fault, Roster
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.session import SumSession
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
-from fedkme.features.sums import ROW_UNIT, row_limit
+from fedkme.features.maps import ROW_UNIT
+from fedkme.features.sums import row_limit
 from fedkme.ops.threads import beside
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event

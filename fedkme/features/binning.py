@@ -83,9 +83,7 @@ class Binning:
         values = np.zeros((len(codes), self.schema.width))
         for column, place in self._columns():
             code = codes[:, place]
-            values[:, place] = (
-                self._inside(column, code, generator) if isinstance(column, Numeric) else code
-            )
+            values[:, place] = self._inside(column, code, generator) if isinstance(column, Numeric) else code
         return Table(values, codes[:, -1].copy() if self.schema.label is not None else None)
 
     def _inside(self, column: Numeric, code: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:

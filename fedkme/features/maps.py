@@ -51,6 +51,10 @@ class MapSpec(Settings):
         return 0, 0
 
 
+ROW_UNIT = 2.0**-28
+"""One step of a sum: a row's features are rounded to whole multiples of it before they are added."""
+
+
 class EmbeddingMap(ABC):
     """Phi over the rows of a public schema.
 
@@ -80,6 +84,16 @@ class EmbeddingMap(ABC):
         """
         features: FloatArray = self.of_model(self.domain.encode(rows))
         return features
+
+    def steps(self, points: FloatArray) -> FloatArray:
+        """Phi of points of model space in whole steps of ROW_UNIT, (k, n) -> (k, J), in any fixed order."""
+        steps: FloatArray = self.of_model(points)
+        steps /= ROW_UNIT
+        return np.rint(steps, out=steps)
+
+    def arranged(self, sums: NDArray[Any]) -> NDArray[Any]:
+        """Sums of `steps`, (J, C), in the order of phi's coordinates."""
+        return sums
 
     @abstractmethod
     def of_model(self, points: Any, xp: Any = np) -> Any:

@@ -18,14 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.maps import EmbeddingMap, MapSpec
+from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-ROW_UNIT = 2.0**-28
-"""One step of a sum."""
 SLACK = 1.0 + 1e-6
 """Features are computed in floating point: norm and spread may exceed their bounds by rounding."""
 
@@ -111,27 +109,25 @@ def pooled_sum(
     _check_rows(rows, features)
     labels = _labels(table, layout)
     step = block_rows or max(_BLOCK_CELLS // features.dimension, 4 * layout.columns)
-    longest = features.norm_bound * SLACK
+    longest = features.norm_bound * SLACK + 0.5 * math.sqrt(features.dimension) * ROW_UNIT
     steps = np.zeros((features.dimension, layout.columns), dtype=np.int64)
     count = np.zeros(layout.columns, dtype=np.int64)
     unknown = over = infinite = 0
     for start in range(0, rows, step):
-        block = features.features(table.values[start : start + step])
-        norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+        block = features.steps(features.domain.encode(table.values[start : start + step]))
+        norms = np.sqrt(np.einsum("ij,ij->i", block, block)) * ROW_UNIT
         infinite += int((~np.isfinite(norms)).sum())
         over += int((norms > longest).sum())
         members = labels[start : start + step, None] == np.arange(layout.columns)
         unknown += int((~members.any(axis=1)).sum())
         if infinite or over or unknown:
             continue  # go on only to count
-        block /= ROW_UNIT
-        np.rint(block, out=block)
         steps += (block.T @ members.astype(np.float64)).astype(np.int64)
         count += members.sum(axis=0)
     _refuse(infinite, "an embedding that is not finite", "Check the feature map's parameters.")
     _refuse(over, "an embedding over the norm bound of its feature map", "Report it: the map is wrong.")
     _refuse(unknown, "a class that the layout does not have", "Use the schema's classes, from index 0.")
-    return PooledSum(steps, count)
+    return PooledSum(features.arranged(steps), count)
 
 
 def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> PooledSum:

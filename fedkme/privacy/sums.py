@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError
-from fedkme.features.maps import EmbeddingMap
+from fedkme.features.maps import ROW_UNIT, EmbeddingMap
 from fedkme.features.sums import (
-    ROW_UNIT,
     Layout,
     PooledSum,
     ReleasedEmbedding,

@@ -23,8 +23,8 @@ from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, DataError, SecureAggregationError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import L2_STEP, marginal_cells, marginal_counts
-from fedkme.features.maps import EmbeddingMap
-from fedkme.features.sums import ROW_UNIT, SLACK, PooledSum, pooled_sum
+from fedkme.features.maps import ROW_UNIT, EmbeddingMap
+from fedkme.features.sums import SLACK, PooledSum, pooled_sum
 from fedkme.privacy.sums import PooledRelease, Query, count_query, embedding_query
 from fedkme.secagg.parameters import MAX_LENGTH
 from fedkme.sums.coalitions import CoalitionCounts

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedkme.errors import ConfigError, PolicyError, ProtocolError
-from fedkme.features.sums import ROW_UNIT
+from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import Event, Gaussian, leaves
 from fedkme.protocol import Invitation
 from fedkme.secagg import Parameters

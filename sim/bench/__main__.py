@@ -16,6 +16,7 @@ from sim.bench.bids import measure_bids
 from sim.bench.costs import measure_costs
 from sim.bench.market.sums import measure_sums
 from sim.bench.memory import measure_memory
+from sim.bench.pooling import measure_pooling
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
 from sim.bench.scale import measure_scale
@@ -32,6 +33,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "scale": measure_scale,
     "bids": measure_bids,
     "memory": measure_memory,
+    "pooling": measure_pooling,
     "sums": measure_sums,
     "secagg": measure_secagg,
     "select": measure_select,

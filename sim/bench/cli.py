@@ -36,6 +36,7 @@ class Benchmark(StrEnum):
     SCALE = "scale"
     BIDS = "bids"
     MEMORY = "memory"
+    POOLING = "pooling"
     SUMS = "sums"
     SECAGG = "secagg"
     SELECT = "select"
@@ -49,6 +50,7 @@ _HELP = {
     Benchmark.STARTUP: "From the launch of all parties to round 1; an owner's memory.",
     Benchmark.BIDS: "One bid of an owner against one pass over its features.",
     Benchmark.MEMORY: "What an owner's process grows by.",
+    Benchmark.POOLING: "An owner's sums of Fourier features against one float32 pass over them.",
     Benchmark.SUMS: "Runs of 50 and 200 small owners that count in coalitions, trusted and secure.",
 }
 
@@ -69,9 +71,9 @@ def bench(
     tls: Tls = True,
     as_json: AsJson = False,
 ) -> None:
-    """Measure rounds against a bare echo, the start, many owners, bids, memory, sums and selection.
+    """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
 
-    Without a name: these eight, one after another. `market`, which compares summaries, `secagg`, which takes
+    Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
     minutes, `soak`, which fills a disk, and `ray`, which needs a cluster, are asked for by name.
     """
     if context.invoked_subcommand is None:

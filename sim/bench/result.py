@@ -48,7 +48,7 @@ class BenchSettings(Settings):
     repeats: int = Field(5, ge=1)
     """Launches of `startup`, blocks of `bids`."""
     bid_rows: tuple[Positive, ...] = Field((1_000, 12_000, 60_000), min_length=1)
-    """Rows m of `bids`."""
+    """Rows m of `bids` and `pooling`."""
     memory_rows: int = Field(12_000, ge=1)
     """Rows of `memory`."""
     sum_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200), min_length=1)

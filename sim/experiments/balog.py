@@ -28,8 +28,8 @@ from fedkme.embeddings.weighted_points import WeightedPoints, inner, uniform_poi
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.kernel_points import PointsMap, rbf
-from fedkme.features.maps import EmbeddingMap
-from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pool, pooled_sum
+from fedkme.features.maps import ROW_UNIT, EmbeddingMap
+from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
 from fedkme.tables.files import read_arrays

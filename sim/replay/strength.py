@@ -11,7 +11,7 @@ import numpy as np
 from curator.releases.marginals.budget import selection_cost
 from fedkme.directives import Embed, Proposal
 from fedkme.features.fixed_point import FEATURE_UNIT
-from fedkme.features.sums import ROW_UNIT
+from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp
 from fedkme.secagg.noise import SMOOTHING
 from fedkme.sums.values import SumQuery

@@ -21,7 +21,8 @@ from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import RoundsSettings, rounds
 from fedkme.features.counts import L2_STEP
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
+from fedkme.features.maps import ROW_UNIT
+from fedkme.features.sums import Layout, PooledSum, pooled_sum
 from fedkme.privacy.events import BoundedRange, Gaussian, leaves
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
 from fedkme.privacy.sums import PooledRelease

@@ -18,7 +18,8 @@ from curator.sums.settings import SumSettings
 from fedkme.config import validate
 from fedkme.errors import ConfigError, QuorumError
 from fedkme.features.fourier_map import FourierMapSpec
-from fedkme.features.sums import ROW_UNIT, Layout, pooled_sum
+from fedkme.features.maps import ROW_UNIT
+from fedkme.features.sums import Layout, pooled_sum
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.privacy.noise import simulated

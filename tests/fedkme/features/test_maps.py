@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 
@@ -15,7 +16,7 @@ from scipy.special import eval_hermite, gammaln
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier import FourierSpec, RandomFourier
-from fedkme.features.fourier_map import FourierMapSpec, MixedMap, MixedSpec
+from fedkme.features.fourier_map import STEPS, FourierMapSpec, MixedMap, MixedSpec, Turns, _table
 from fedkme.features.hermite import (
     HermiteProductSpec,
     HermiteSumSpec,
@@ -24,7 +25,7 @@ from fedkme.features.hermite import (
     rho_of_length,
 )
 from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
-from fedkme.features.maps import MAPS, EmbeddingMap, MapSpec, spec_from_json
+from fedkme.features.maps import MAPS, ROW_UNIT, EmbeddingMap, MapSpec, spec_from_json
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.testing import MIXED as SCHEMA
@@ -347,3 +348,47 @@ def test_every_map_keeps_the_protocol() -> None:
     for phi, spec in zip(maps, SPECS, strict=True):
         assert phi.spec == spec
         assert phi.schema is SCHEMA
+
+
+# Sums by table
+
+
+@pytest.mark.parametrize(
+    "spec", [FourierMapSpec(dimension=60, gamma=3.0, seed=2), MixedSpec(dimension=60, gamma=3.0, seed=2)]
+)
+def test_features_by_table_are_phi_to_half_a_step_of_a_turn(spec: FourierMapSpec | MixedSpec) -> None:
+    phi = spec.make(SCHEMA)
+    points = model_points(400, 3)
+    found = phi.arranged(phi.steps(points).T).T
+    assert (found == np.rint(found)).all()
+    off = np.linalg.norm(found * ROW_UNIT - phi.of_model(points), axis=1)
+    longest = np.abs(phi.omega).sum(axis=0).max()
+    assert off.max() <= math.pi / STEPS + longest * 2.0**-19 + 1e-6
+    # The rounding that `counted` has is all that lengthens a row.
+    most = phi.norm_bound / ROW_UNIT + math.sqrt(phi.dimension) / 2
+    assert np.linalg.norm(found, axis=1).max() <= most
+
+
+def test_cosines_are_right_to_the_last_bit_and_lie_on_the_circle() -> None:
+    table = _table(3)
+    exact = np.exp(2j * np.pi * np.arange(STEPS) / STEPS) / (math.sqrt(3) * ROW_UNIT)
+    assert max(np.abs((table - exact).real).max(), np.abs((table - exact).imag).max()) <= 0.5 + 1e-6
+    assert (table[: STEPS // 4] * 1j == table[STEPS // 4 : STEPS // 2]).all()
+    digest = "e0b3c4118c35954dc347aa54ad061b1b8585d59c0cd62e86c74b6b21b1d85d1a"
+    assert hashlib.sha256(table.tobytes()).hexdigest() == digest  # integers alone: the same everywhere
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_additions_changes_no_bit_of_an_angle(seed: int, width: int) -> None:
+    # Another BLAS, or more threads, adds products in another order.
+    rng = np.random.default_rng(seed)
+    omega, points = rng.normal(0, 10.0 ** rng.uniform(-2, 3), (width, 6)), rng.random((30, width))
+    order = rng.permutation(width)
+    whole = Turns(omega).steps(points)
+    assert (whole == Turns(omega[order]).steps(points[:, order])).all()
+    assert (whole[3:4] == Turns(omega).steps(points[3:4])).all()
+
+
+def test_angles_that_are_none_are_no_features() -> None:
+    assert np.isnan(Turns(np.array([[1e308, 1.0], [1e308, 1.0]])).steps(np.ones((2, 2)))).all()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fedkme.errors import ConfigError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.hermite import HermiteSumSpec
-from fedkme.features.sums import ROW_UNIT, Layout, PooledSum, pooled_sum
+from fedkme.features.maps import ROW_UNIT
+from fedkme.features.sums import Layout, PooledSum, pooled_sum
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.gaussian import gaussian_delta, gaussian_sigma
 from fedkme.privacy.noise import SecureNoise, simulated

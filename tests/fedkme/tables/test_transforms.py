@@ -145,7 +145,7 @@ def test_a_schema_file_has_them_and_digests_of_others_are_as_they_were(tmp_path:
     assert load_schema(path).digest() == SKEWED.digest()
     plain = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
     assert plain.digest() == "11616128c8e1c8e65db9222b222974e2c6ce9dcfd0141fc3aae5e66a977db1c0"
-    others = [{"scale": "log"}, {"cuts": [0.5]}, {"atoms": [0.0]}, {"decimals": 2}]
+    others: list[dict[str, Any]] = [{"scale": "log"}, {"cuts": [0.5]}, {"atoms": [0.0]}, {"decimals": 2}]
     digests = {
         schema_from({"columns": [{"kind": "numeric", "name": "x", "bounds": [0, 1], **o}]}).digest()
         for o in others

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import FedkmeError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
-from fedkme.features.sums import ROW_UNIT, Layout
+from fedkme.features.maps import ROW_UNIT
+from fedkme.features.sums import Layout
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.noise import NoiseSource, simulated

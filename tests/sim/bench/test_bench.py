@@ -50,6 +50,7 @@ RATIOS = {
         "5 changed / int16",
     ],
     Benchmark.MEMORY: ["peak allocated ratio", "kept allocated ratio"],
+    Benchmark.POOLING: ["sums / float32"],
     Benchmark.SUMS: ["secure / trusted"],
     Benchmark.SOAK: ["start CPU s", "journal kB/run"],
     Benchmark.SECAGG: ["all s", "curator s", "owner ms", "owner KiB"],
