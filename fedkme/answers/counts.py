@@ -18,7 +18,8 @@ nullable number and its gap can be taken apart, as an empty cell holds a public 
 
 **Bins.** A number is counted by bins. Within a cell a function is taken at its mean over values spread
 evenly on the column's scale; by how much it differs from that there, times the mass of the cell, is what
-cannot be seen. An atom is a bin with one value.
+cannot be seen. An atom is a bin with one value. What is about one number alone is answered by fine bins
+(`fedkme.releases.fine`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from numpy.typing import NDArray
 from fedkme.answers.evidence import Law
 from fedkme.answers.functions import Function, columns_of, taken_apart
 from fedkme.errors import QuestionError
+from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import StoredCounts
+from fedkme.releases.fine import FineShares
 from fedkme.tables.axis import Axis
 from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import Schema
@@ -80,6 +83,9 @@ class CountEvidence:
         self._place = {name: place for place, name in enumerate(self._binning.names)}
         self._columns = columns_of(release.schema)
         self._parts: dict[Clique, _Part | None] = {}
+        self._fine = {each.clique[0]: each for each in release.fine}
+        self.finer = release.finer
+        """Coding of numbers by fine bins."""
 
     @property
     def schema(self) -> Schema:
@@ -104,6 +110,10 @@ class CountEvidence:
         grid = self._grid(clique, functions)
         at = [self._on(function, clique, grid) for function in functions]
         tables = [_means(values, grid) for values in at]
+        if (fine := self.fine(clique)) is not None:
+            values, middle = _combined(coefficients, at), _combined(coefficients, tables)
+            away = np.abs(values - middle[:, None]).max(axis=1)
+            return Law(*fine.law(tables), min(max(float(away @ fine.shares), 0.0), float(away.max())))
         means, covariance = np.zeros(len(tables)), np.zeros((len(tables), len(tables)))
         for columns, parts in _split(tables, clique):
             needed = max(float(np.abs(part).max()) for part in parts) > _NOTHING * _size(tables)
@@ -121,6 +131,8 @@ class CountEvidence:
         """Mean of a function as far as it can be seen; see `Evidence.mean`."""
         clique = self._clique([function])
         grid = self._grid(clique, [function])
+        if (fine := self.fine(clique)) is not None:
+            return float(_means(self._on(function, clique, grid), grid) @ fine.shares)
         ways = (self._on(each, clique, grid) for each in (function, taken_apart(function, self.schema)))
         found = [self._seen(_means(way, grid), clique) for way in ways]
         return next((mean for mean, whole in found if whole), found[0][0])
@@ -164,10 +176,11 @@ class CountEvidence:
             self._place[name]: sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions)))
             for name in set().union(*(function.columns for function in functions))
         }
-        cells = math.prod(self._binning.sizes[column] for column in clique)
+        binning = self.finer if self._is_fine(clique) else self._binning
+        cells = math.prod(binning.sizes[column] for column in clique)
         if cells <= MOST_POINTS:
             for pieces in (_PIECES, 3, 1):
-                grid = [self._points(column, cuts[column], pieces) for column in clique]
+                grid = [self._points(column, binning, cuts[column], pieces) for column in clique]
                 if math.prod(points.values.size for points in grid) <= MOST_POINTS:
                     return grid
         raise QuestionError(
@@ -175,11 +188,26 @@ class CountEvidence:
             "Ask about fewer columns at a time.",
         )
 
-    def _points(self, place: int, cuts: Sequence[float], pieces: int) -> _Points:
-        column, size = self._columns[self._binning.names[place]], self._binning.sizes[place]
+    def _is_fine(self, clique: Clique) -> bool:
+        return len(clique) == 1 and clique[0] in self._fine
+
+    def fine(self, clique: Clique) -> FineShares | None:
+        """Shares of a number by fine bins; None where it was not counted so, or there are more columns."""
+        if not self._is_fine(clique):
+            return None
+        counted, within = self._fine[clique[0]], self.finer.within(clique[0], self._binning)
+        known, codes = self._part(clique), self._binning.sizes[clique[0]]
+        coarse = np.full(codes, 1.0 / codes)
+        if known is not None:
+            coarse += known.table - known.table.mean()
+        variance = math.inf if known is None else known.variance
+        return FineShares(counted.values / self.rows, counted.sigma / self.rows, within, coarse, variance)
+
+    def _points(self, place: int, binning: Binning, cuts: Sequence[float], pieces: int) -> _Points:
+        column, size = self._columns[binning.names[place]], binning.sizes[place]
         if not isinstance(column, Numeric):
             return _Points(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
-        edges = self._binning.edges(column).tolist()
+        edges = binning.edges(column).tolist()
         bins = [
             _without(column, *_inside(column.axis, start, end, end == edges[-1], cuts, pieces))
             for start, end in itertools.pairwise(edges)

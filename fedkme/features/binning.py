@@ -86,6 +86,15 @@ class Binning:
             values[:, place] = self._inside(column, code, generator) if isinstance(column, Numeric) else code
         return Table(values, codes[:, -1].copy() if self.schema.label is not None else None)
 
+    def numbers(self, place: int, codes: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Values of a number by their codes, as `decode` draws them."""
+        return self._inside(self._number(place), codes, generator)
+
+    def _number(self, place: int) -> Numeric:
+        column = next(column for column, at in self._columns() if at == place)
+        assert isinstance(column, Numeric)
+        return column
+
     def _inside(self, column: Numeric, code: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
         edges = self.edges(column)
         last = len(edges) - 2
@@ -93,6 +102,13 @@ class Binning:
         drawn = column.rounded(column.axis.between(start, end, generator.random(len(code))))
         atoms = np.array([0.0, *column.atoms])
         return np.where(code > last, atoms[np.maximum(code - last, 0)], drawn)
+
+    def within(self, place: int, coarse: Binning) -> IntArray:
+        """Code of a coarser binning that each code of a number lies in, (codes,)."""
+        column = self._number(place)
+        mine, theirs = self.edges(column), coarse.edges(column)
+        bins = np.searchsorted(theirs[1:-1], mine[:-1] + 1e-9 * np.diff(mine), side="right")
+        return np.concatenate([bins, len(theirs) - 1 + np.arange(len(column.atoms))])
 
     def edges(self, column: Numeric) -> NDArray[np.float64]:
         """Ends of the bins of a number, increasing; whole numbers k stand for [k, k + 1)."""
@@ -116,6 +132,11 @@ class Binning:
             for _ in range(column.count):
                 yield column, place
                 place += 1
+
+
+def finer(binning: Binning, pieces: int) -> Binning:
+    """Coding by so many pieces of each bin, within the limit of bins."""
+    return Binning(binning.schema, min(binning.bins * pieces, MOST_BINS // binning.bins * binning.bins))
 
 
 def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:

@@ -110,6 +110,26 @@ def dummy(
     _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
 
 
+@app.command(epilog=epilog("fedkme schema cuts runs/marginals-adult-1 --pieces 16 --out schema.toml"))
+def cuts(
+    release: Annotated[Path, typer.Argument(help="Folder of a release of marginals.")],
+    pieces: Annotated[int, typer.Option(min=2, max=4096, help="Bins of each number.")] = 16,
+    out: Out = None,
+) -> None:
+    """Write the schema of a release with cuts of its numbers at noisy quantiles; no row is read.
+
+    The release has cost its epsilon, for which `--set mechanism=independent` measures single columns alone.
+    """
+    from fedkme.answers.counts import CountEvidence  # these import scipy
+    from fedkme.answers.folder import AskedFolder
+    from fedkme.operate.cuts import with_cuts
+
+    evidence = AskedFolder(release).evidence
+    if not isinstance(evidence, CountEvidence):
+        raise DataError(f"{release} is no release of marginals", "Make one, which counts numbers by bins.")
+    _put(with_cuts(evidence, pieces).to_toml(), out)
+
+
 @app.command("json", epilog=epilog("fedkme schema json owner --out owner.schema.json"))
 def json_of(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of file; --help lists them.")],

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
-from fedkme.features.binning import Binning
+from fedkme.features.binning import Binning, finer
 from fedkme.features.counts import Clique, marginal_cells
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
@@ -51,6 +51,7 @@ class StoredCounts:
         others: measurements that were paid for and are not in the model, such as those that it was chosen by.
         event: everything that was disclosed, as JSON has it.
         pieces: the same, one by one.
+        fine: single numbers by finer bins.
     """
 
     schema: Schema
@@ -62,11 +63,17 @@ class StoredCounts:
     others: tuple[Measurement, ...]
     event: Mapping[str, Any]
     pieces: Mapping[str, Any]
+    fine: tuple[Measurement, ...] = ()
 
     @property
     def binning(self) -> Binning:
         """Coding by which rows became codes."""
         return Binning(self.schema, int(self.settings["bins"]))
+
+    @property
+    def finer(self) -> Binning:
+        """Coding of the numbers that `fine` has."""
+        return finer(self.binning, int(self.settings.get("fine", 1)))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -89,8 +96,10 @@ class StoredCounts:
             "fitted": len(self.fitted),
             "event": dict(self.event),
             "pieces": dict(self.pieces),
+            "fine": [[*each.clique, each.sigma] for each in self.fine],
         }
         arrays: dict[str, NDArray[Any]] = {f"counts{i}": each.values for i, each in enumerate(measured)}
+        arrays |= {f"fine{i}": each.values for i, each in enumerate(self.fine)}
         text = json.dumps(about, sort_keys=True, allow_nan=False)
         return npz_bytes(arrays | {"about": np.frombuffer(text.encode(), dtype=np.uint8)})
 
@@ -128,6 +137,10 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
             measured[fitted:],
             about["event"],
             about["pieces"],
+            tuple(
+                Measurement((column,), _finite(arrays[f"fine{i}"]), float(sigma))
+                for i, (column, sigma) in enumerate(about.get("fine", ()))
+            ),
         )
         _check(found)
     except DataError:
@@ -159,10 +172,10 @@ def _finite(array: NDArray[Any]) -> FloatArray:
 
 def _check(release: StoredCounts) -> None:
     """Refuse what does not go together."""
-    sizes = release.binning.sizes
     fits = all(
-        each.values.shape == (marginal_cells(each.clique, sizes),) and 0.0 <= each.sigma < np.inf
-        for each in release.measurements
+        each.values.shape == (marginal_cells(each.clique, binning.sizes),) and 0.0 <= each.sigma < np.inf
+        for binning, tables in ((release.binning, release.measurements), (release.finer, release.fine))
+        for each in tables
     )
     if not (release.fitted and fits and release.rows >= 1 and release.owners >= 1):
         raise ValueError

@@ -195,7 +195,7 @@ class Numeric(Settings):
         return values if self.decimals is None else np.clip(np.round(values, self.decimals), *self.bounds)
 
     def levels_of(self, values: Floats) -> NDArray[np.int64]:
-        """Which atom each value is, counted from 1, or 0 for none; in the shape of the values."""
+        """Place of each value among the atoms, counted from 1; 0 where it is none."""
         found = np.zeros(np.shape(values), dtype=np.int64)
         for level, atom in enumerate(self.atoms, 1):
             found[values == atom] = level

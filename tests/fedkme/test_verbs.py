@@ -22,6 +22,7 @@ WITHOUT_JSON = {
     "owner join": "a service, whose log has `log = json`",
     "consumer cancel": "ends with a line of the log",
     "schema draft": "prints a file",
+    "schema cuts": "prints a file",
     "schema dummy": "prints a file",
     "schema json": "prints JSON anyway",
     "new scenario": "makes a file",

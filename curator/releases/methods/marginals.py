@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from curator.releases.files import synthetic_files
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, AimSettings, aim
+from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.pooled import PAIR_CELLS, independent
 from curator.releases.marginals.release import MarginalRelease
@@ -25,11 +26,11 @@ from curator.releases.synthetic import DataCard
 from fedkme.answers.card import usual_answers
 from fedkme.answers.counts import CountEvidence
 from fedkme.errors import ConfigError, NotEnoughRowsError
-from fedkme.features.binning import Binning, check_domain
-from fedkme.features.counts import Clique, IntArray, marginal_cells
+from fedkme.features.binning import Binning, check_domain, finer
+from fedkme.features.counts import L2_STEP, Clique, IntArray, marginal_cells
 from fedkme.ops.threads import beside
-from fedkme.privacy.events import Event, Gaussian
-from fedkme.privacy.gaussian import gaussian_sigma
+from fedkme.privacy.events import Composed, Event, Gaussian
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals
@@ -37,6 +38,8 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
+FINE_SHARE = 0.1
+"""Part of the budget for numbers by fine bins."""
 CELLS_AT_ONCE = 2**20
 """Counts of one question: a workload of three columns has more, and goes in parts."""
 NAMES = {
@@ -65,6 +68,7 @@ class MarginalsMethod:
         self.settings = settings.model_copy(update={"seed": seed})
         self._schema = schema
         self._binning = Binning(schema, settings.bins)
+        self._finer = finer(self._binning, settings.fine)
         width = len(self._binning.sizes)
         if settings.mechanism == "aim":
             check_domain(self._binning.sizes, min(settings.ways, width), WORKLOAD_CELLS)
@@ -90,14 +94,42 @@ class MarginalsMethod:
                 "AIM chooses by exact counts, which this curator may not see",
                 "Set 'mechanism' to \"rounds\", or agree on a trusted curator.",
             )
+        loop = asyncio.get_running_loop()
+        fine, epsilon = await self._fine(oracle, loop)
         # Fitting takes seconds between questions: in a thread, with a loop of its own.
-        counts = Counts(oracle, self._binning, asyncio.get_running_loop())
-        made = await beside(asyncio.run, self._run(mechanism, counts, oracle))
-        return self._kept(made, mechanism, oracle)
+        made = await beside(
+            asyncio.run, self._run(mechanism, Counts(oracle, self._binning, loop), oracle, epsilon)
+        )
+        return self._kept(made, fine, mechanism, oracle)
 
-    async def _run(self, mechanism: str, counts: Counts, oracle: SumOracle) -> MarginalRelease:
-        sizes, rows = self._binning.sizes, oracle.rows
-        epsilon, delta = self.settings.of_row, self.settings.delta
+    async def _fine(
+        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop
+    ) -> tuple[list[Measurement], float]:
+        """Numbers by fine bins, and the epsilon that is left for the rest.
+
+        Relation, unit and sensitivity are those of every table (`marginals.budget`): mu^2 = 2 / sigma^2 each.
+        With m the multiplier of the Gaussian that (epsilon, delta) allow, m' that of what is left, the fine
+        tables have 1 / m^2 - 1 / m'^2 together, about FINE_SHARE of it: all adds up to 1 / m^2, however the
+        rest depends on these.
+        """
+        finer_bins, epsilon, delta = self._finer, self.settings.of_row, self.settings.delta
+        places = [
+            p for p, (a, b) in enumerate(zip(finer_bins.sizes, self._binning.sizes, strict=True)) if a > b
+        ]
+        if not places:
+            return [], epsilon
+        oracle.tell("measuring", "each number by fine bins", 0.0)
+        most = gaussian_sigma(epsilon, delta)
+        left = gaussian_epsilon(most / math.sqrt(1.0 - FINE_SHARE), delta)
+        cost = (most**-2 - gaussian_sigma(left, delta) ** -2) * (1.0 - 1e-9)
+        cliques = [(place,) for place in places]
+        sigmas = [measurement_sigma(cost / len(places))] * len(places)
+        return await Counts(oracle, finer_bins, loop).noisy(cliques, sigmas), left
+
+    async def _run(
+        self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float
+    ) -> MarginalRelease:
+        sizes, rows, delta = self._binning.sizes, oracle.rows, self.settings.delta
         if mechanism == "aim":
             how = AimSettings(ways=min(self.settings.ways, len(sizes)))
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how, oracle.tell)
@@ -107,7 +139,10 @@ class MarginalsMethod:
             return await rounds(counts, sizes, rows, epsilon, delta, kept, told=oracle.tell)
         return await independent(counts, sizes, rows, epsilon, delta)
 
-    def _kept(self, made: MarginalRelease, mechanism: str, oracle: SumOracle) -> bytes:
+    def _kept(
+        self, made: MarginalRelease, fine: Sequence[Measurement], mechanism: str, oracle: SumOracle
+    ) -> bytes:
+        pieces = (*(Gaussian(each.sigma / L2_STEP) for each in fine), *made.pieces.events)
         stored = StoredCounts(
             self._schema,
             self.settings.model_dump(mode="json"),
@@ -116,8 +151,9 @@ class MarginalsMethod:
             oracle.owners,
             made.measurements,
             made.others,
-            made.event.to_json(),
-            made.pieces.to_json(),
+            self.planned()[0].to_json(),
+            Composed(pieces).to_json(),
+            tuple(fine),
         )
         return stored.to_bytes()
 
@@ -137,7 +173,14 @@ class MarginalsMethod:
         )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
-        table = self._binning.decode(model.sample(count, generator), generator)
+        evidence = CountEvidence(stored)
+        codes = model.sample(count, generator)
+        table = self._binning.decode(codes, generator)
+        for each in stored.fine:
+            if (known := evidence.fine(each.clique)) is not None:
+                (place,) = each.clique
+                codes[:, place] = known.drawn(codes[:, place], generator)
+                table.values[:, place] = stored.finer.numbers(place, codes[:, place], generator)
         card = DataCard(
             NAMES[stored.mechanism],
             self._schema,
@@ -149,7 +192,7 @@ class MarginalsMethod:
             self.settings.delta,
             settings=stored.settings,
             utility_rows="none; the release answers for itself",
-            answers=usual_answers(CountEvidence(stored)),
+            answers=usual_answers(evidence),
             notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
         )
         return Finished({"release.npz": release, **synthetic_files(table, card)}, count)

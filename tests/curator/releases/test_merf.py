@@ -94,7 +94,7 @@ def test_without_noise_the_release_is_the_joint_embedding_of_rows_and_labels() -
         [pooled_sum(table, plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
     )
     expected = plan.maps[0].features(table.values).T @ (table.labels[:, None] == np.arange(3)) / 300
-    np.testing.assert_allclose(released.embeddings[0].mean, expected, atol=1e-8)
+    np.testing.assert_allclose(released.embeddings[0].mean, expected, atol=5e-6)  # angles by table
     assert released.masses is not None
     np.testing.assert_allclose(released.masses, np.bincount(table.labels, minlength=3) / 300)
     assert released.event is None

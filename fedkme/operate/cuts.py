@@ -1,0 +1,52 @@
+"""Cut points of numbers at quantiles of a released histogram: private quantiles for a public schema.
+
+The release is one of marginals, which counts every number by fine bins with noise under its own epsilon: its
+proof, ledger lines and audit are that release's (`curator/releases/marginals/budget.py`). What follows here
+is post-processing of what everybody may see, so a schema with these cuts costs nothing more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkme.answers.counts import CountEvidence
+from fedkme.errors import DataError
+from fedkme.tables.schema import Numeric, Schema
+
+
+def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
+    """Schema of a release whose numbers have cuts, so that about as many rows lie between any two.
+
+    Atoms are left aside. A block of like numbers, and a number that has cuts, stays as it is.
+
+    Args:
+        evidence: of a release of marginals with fine bins.
+        pieces: bins of each number; fewer where many rows lie in one fine bin.
+
+    Raises:
+        DataError: no number was counted by fine bins.
+    """
+    columns, place, changed = [], 0, False
+    for column in evidence.schema.columns:
+        known = evidence.fine((place,)) if isinstance(column, Numeric) and column.count == 1 else None
+        place += column.count
+        if known is not None and isinstance(column, Numeric):
+            edges = evidence.finer.edges(column)
+            cuts = _quantiles(edges, known.shares[: len(edges) - 1], pieces)
+            column, changed = column.model_copy(update={"cuts": cuts}), True
+        columns.append(column)
+    if not changed:
+        raise DataError(
+            "no number of the release was counted by fine bins",
+            "Make a release of marginals with 'fine' above 1, of a schema with numbers without cuts.",
+        )
+    return Schema.model_validate(evidence.schema.model_copy(update={"columns": tuple(columns)}).model_dump())
+
+
+def _quantiles(edges: NDArray[np.float64], shares: NDArray[np.float64], pieces: int) -> tuple[float, ...]:
+    """Edges of fine bins below which j / pieces of the rows lie, by noisy shares."""
+    below = np.cumsum(shares)
+    rising = np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]
+    at = np.searchsorted(rising, rising[-1] * np.arange(1, pieces) / pieces)
+    return tuple(np.unique(edges[1:-1][np.minimum(at, len(edges) - 3)]).tolist())
