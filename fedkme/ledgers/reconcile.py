@@ -35,7 +35,7 @@ from fedkme.privacy.events import (
     is_validation,
     validation_of,
 )
-from fedkme.privacy.ledger import Entry, check_chain, read_ledger
+from fedkme.privacy.ledger import Entry, follow_chain, read_ledger
 from fedkme.privacy.told import AUCTION, MEAN
 from fedkme.store.reading import party_of
 
@@ -141,10 +141,9 @@ def _begun(ledgers: Iterable[Found]) -> set[str]:
 
 def _chain(path: Path) -> tuple[Verdict, Sequence[Entry]]:
     """Finding about a ledger by itself, and its entries where there is no fault."""
-    fault = check_chain(path)
+    entries, fault = follow_chain(path)
     if fault is not None:
         return Verdict(str(path), f"line {fault.line}: {fault.what}"), ()
-    entries = read_ledger(path)
     return Verdict(str(path), lines=len(entries)), entries
 
 

@@ -19,7 +19,7 @@ from fedkme.heads.notes import Checkpoint, check_signature, read_note, roots_of
 from fedkme.ledgers.reconcile import Verdict
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
-from fedkme.privacy.ledger import Entry, check_chain, read_ledger
+from fedkme.privacy.ledger import Entry, follow_chain
 
 
 def check_files(
@@ -33,14 +33,15 @@ def check_files(
         authority: see `check_heads`.
 
     Raises:
-        LedgerError: a file cannot be read. A broken chain is left to `check_chain`.
+        LedgerError: a file cannot be read. A broken chain is left to `follow_chain`.
     """
     read, entries = [], {}
     for ledger in ledgers:
         if (path := heads_beside(ledger)).is_file() and path not in others:
             read.append(read_heads(path))
-            if check_chain(ledger) is None:
-                entries[str(path)] = read_ledger(ledger)
+            lines, fault = follow_chain(ledger)
+            if fault is None:
+                entries[str(path)] = lines
     return check_heads(entries, [*read, *map(read_heads, others)], authority)
 
 

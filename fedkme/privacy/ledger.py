@@ -260,14 +260,23 @@ def read_chain(text: bytes, where: str) -> list[Entry]:
 
 
 def check_chain(path: Path) -> ChainFault | None:
-    """The first line that was altered, removed, repeated, moved or cut; None for a whole chain.
+    """The first fault of a chain, as `follow_chain` finds it; None for a whole chain.
+
+    Raises:
+        LedgerError: the file cannot be read.
+    """
+    return follow_chain(path)[1]
+
+
+def follow_chain(path: Path) -> tuple[list[Entry], ChainFault | None]:
+    """Entries up to the first line that was altered, removed, repeated, moved or cut; and that line, if any.
 
     A chain whose last lines are gone is whole: only the other side, or who kept the last hash, can tell.
 
     Raises:
         LedgerError: the file cannot be read.
     """
-    return _follow(_text(path))[1]
+    return _follow(_text(path))
 
 
 def nonce_of(vector: NDArray[np.int32] | NDArray[np.int64]) -> str:

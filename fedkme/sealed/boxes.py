@@ -49,10 +49,18 @@ def public_bytes(private: bytes) -> bytes:
     Raises:
         SealedBoxError: it is of another length.
     """
+    return _public_bytes(private, _kem_key(private))
+
+
+def _kem_key(private: bytes) -> MLKEM768PrivateKey:
+    """The half of a private key that a quantum computer does not open, which takes longest to load."""
     if len(private) != PRIVATE_BYTES:
         raise shut("a key to open with is of another length")
-    kem = MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:]).public_key().public_bytes_raw()
-    return keys.public_bytes(private[:KEY_BYTES]) + kem
+    return MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:])
+
+
+def _public_bytes(private: bytes, kem: MLKEM768PrivateKey) -> bytes:
+    return keys.public_bytes(private[:KEY_BYTES]) + kem.public_key().public_bytes_raw()
 
 
 def box_bytes(payload: int) -> int:
@@ -107,10 +115,11 @@ def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") ->
     if len(box) < _HEAD + _TAG:
         raise shut("a sealed box is too short to be one")
     head, rest = box[:_HEAD], memoryview(box)[_HEAD:]
-    recipient = public_bytes(private)
+    kem = _kem_key(private)
+    recipient = _public_bytes(private, kem)
     classical = _exchanged(private[:KEY_BYTES], head[:KEY_BYTES])
     # a ciphertext that was altered gives another secret (FIPS 203, implicit rejection), which opens nothing
-    quantum_safe = MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:]).decapsulate(head[KEY_BYTES:])
+    quantum_safe = kem.decapsulate(head[KEY_BYTES:])
     cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
     step = _CHUNK + _TAG
     chunks = [rest[start : start + step] for start in range(0, len(rest), step)]

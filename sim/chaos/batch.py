@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sim.chaos.faults import FaultSchedule, draw
 from sim.chaos.oracles import judge
 from sim.chaos.simulation import play, quiet
-from sim.chaos.worlds import light, menu
+from sim.chaos.worlds import menu, turns
 
 Judge = Callable[[FaultSchedule], Sequence[str]]
 """Plays a schedule, and says what was wrong."""
@@ -53,7 +53,7 @@ class ScheduleTally:
 
 def schedule_of(seed: int, heavy: bool = False) -> FaultSchedule:
     """Draw the schedule of a seed, in the world that is its turn."""
-    worlds = range(len(menu())) if heavy else light()
+    worlds = range(len(menu())) if heavy else turns()
     world = worlds[seed % len(worlds)]
     return draw(seed, world, quiet(world).steps, sorted(menu()[world].owners))
 

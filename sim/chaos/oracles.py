@@ -97,7 +97,7 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
     """
     left = {each.party for each in outcome.happened if not _leaves_bits(each, world)} & set(world.owners)
     for party, lines in outcome.ledgers.items():
-        if party in _distrusted(outcome):
+        if party in _distrusted(outcome) or lines == undisturbed.ledgers[party]:
             continue
         most = max(Counter(disclosures_in(undisturbed.ledgers[party])).values(), default=1)
         for about, count in Counter(disclosures_in(lines)).items():

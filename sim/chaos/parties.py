@@ -41,7 +41,7 @@ from fedkme.party import NoiseFor, noise_for
 from fedkme.protocol import Bid, Closing
 from fedkme.releases.settings import settings_from_json
 from fedkme.store import Store
-from fedkme.wire.absence import Absence, CuratorCalls
+from fedkme.wire.absence import LAST_RETRY_S, Absence, CuratorCalls
 from fedkme.wire.releases import request_to_wire
 from owner.agent import attend
 from owner.party import OwnerParty
@@ -237,19 +237,25 @@ async def ask_release(
 class _Patience(Absence):
     """Waits in virtual time, for as long as it takes, up to so many seconds at a time."""
 
-    def __init__(self, teller: Teller, chance: random.Random, most: float) -> None:
+    def __init__(self, teller: Teller, chance: random.Random, first: float) -> None:
         super().__init__(teller, None)
-        self._pause = partial(pause, chance, most)
+        self._chance = chance
+        self._first = self._most = first
+
+    @override
+    def reached(self) -> None:
+        self._most = self._first
 
     @override
     async def wait(self, error: ConnectionFailedError) -> None:
-        await self._pause()
+        self._most = min(LAST_RETRY_S, 2.0 * self._most)
+        await pause(self._chance, self._most)
 
 
-def _calls(network: SimulatedNetwork, process: Process, teller: Teller, most: float) -> CuratorCalls:
-    """The way of a process to its curator, with pauses of up to so many seconds."""
+def _calls(network: SimulatedNetwork, process: Process, teller: Teller, first: float) -> CuratorCalls:
+    """The way of a process to its curator, with pauses of up to twice so many seconds at first."""
     dial: Any = partial(network.dial, process)  # of gRPC's channel it has what is asked for
-    return CuratorCalls(_ADDRESS, dial, _Patience(teller, process.chance, most))
+    return CuratorCalls(_ADDRESS, dial, _Patience(teller, process.chance, first))
 
 
 async def compute(work: Callable[[], Any]) -> Any:

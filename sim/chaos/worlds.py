@@ -38,6 +38,8 @@ _NOTES = (
 _SIZES = (4, 3, 5, 2, 4, 1, 6, 3, 4, 8, 4, 2, 3, 50)
 """Numbers of owners, in turn."""
 _HEAVY = ("balog2", "hermite", "marginals", "merf")
+_LARGE, _ROUNDS = 8, 5
+"""Owners from which a world is large: half of the time for a sixth of the worlds; rounds for one turn."""
 _SECURE = 4
 """Owners that a secure sum needs here, of whom one may leave and one be curious."""
 
@@ -153,3 +155,10 @@ def menu() -> tuple[SimulatedWorld, ...]:
 def light() -> tuple[int, ...]:
     """Numbers of the worlds whose arithmetic takes no seconds: all but those of some releases."""
     return tuple(number for number, world in enumerate(menu()) if world.case.protocol not in _HEAVY)
+
+
+@cache
+def turns() -> tuple[int, ...]:
+    """Numbers of the light worlds in the order in which seeds take them: large ones once in five rounds."""
+    small = tuple(number for number in light() if menu()[number].count < _LARGE)
+    return (*light(), *(_ROUNDS - 1) * small)

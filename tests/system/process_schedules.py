@@ -400,7 +400,7 @@ def play_processes(schedule: ProcessSchedule, folder: Path, release: str = "") -
     """Play a schedule by real processes in a folder, and find what must not be."""
     played = Deployment(schedule, folder, str(failing_disk.library()), release)
     outcome = played.play()
-    outcome = replace(outcome, unreconciled=tuple(unreconciled(folder, outcome)))
+    outcome = replace(outcome, unreconciled=unreconciled(folder, outcome))
     undisturbed = quiet(schedule.world)
     if menu()[schedule.world].case.summary is not None:  # in files there is no word of the outcome
         rows = {name: result[:2] for name, result in undisturbed.results.items()}
