@@ -77,6 +77,12 @@ def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSourc
         low, width = low + width * Fraction(float(noise.uniform(1)[0])), width / 2**53
 
 
+def words_of(noise: NoiseSource, size: int) -> NDArray[np.uint64]:
+    """Uniform words of 64 bits, (size,): the upper halves of twice as many uniform numbers."""
+    high, low = (noise.uniform(2 * size) * 2.0**32).astype(np.uint64).reshape(2, size)
+    return np.asarray(high << np.uint64(32) | low)
+
+
 class SimulatedNoise:
     """Noise from a seeded generator, for simulations and tests only: it protects nobody."""
 

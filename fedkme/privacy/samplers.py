@@ -1,4 +1,4 @@
-"""Exact samplers of the discrete Laplace and the discrete Gaussian law, from uniform bits.
+"""Exact samplers of the discrete Laplace and the discrete Gaussian law, and exact coins, from uniform bits.
 
 Both laws come from comparisons of a uniform real number U with exp(-x):
 
@@ -104,7 +104,7 @@ def _geometric(scale: float, size: int, words: Words) -> Ints:
 
 
 def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
-    uniform = _Uniform(first, words)
+    uniform = UniformReal(first, words)
     while True:
         least, most = (math.floor(scale * bound) for bound in uniform.minus_log())
         if least == most:
@@ -131,7 +131,7 @@ def _kept(candidates: Ints, sigma: float, words: Words) -> NDArray[np.bool_]:
 def _kept_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
     square = sigma * sigma
     exponent = (size - square / (math.floor(sigma) + 1)) ** 2 / (2 * square)
-    uniform = _Uniform(first, words)
+    uniform = UniformReal(first, words)
     while True:
         least, most = uniform.minus_log()
         if least > exponent or most <= exponent:
@@ -148,10 +148,11 @@ def _minus_log(first: NDArray[np.uint64]) -> tuple[Floats, Floats]:
     return np.maximum(least, 0.0) * (1.0 - _LOG_ERROR), most * (1.0 + _LOG_ERROR)
 
 
-class _Uniform:
+class UniformReal:
     """A uniform real number in (0, 1) of which so many bits are known as were asked for."""
 
     def __init__(self, first: int, words: Words) -> None:
+        """Begin with the first 53 bits; further ones are of `words`."""
         self._known, self._bits, self._words = first, _BITS, words
 
     def refine(self) -> None:
@@ -175,3 +176,22 @@ class _Uniform:
             # logarithm of that is rounded correctly, and is below 2^20.
             value = -(Decimal(number.numerator) / Decimal(number.denominator)).ln()
         return max(Fraction(value) + side * Fraction(1, 10 ** (digits - 8)), Fraction(0))
+
+
+def is_below(one: UniformReal, other: UniformReal, exponent: Fraction) -> bool:
+    """Check whether U < V e^q for uniform U and V, exactly: further bits of both are drawn as needed.
+
+    So an event of probability E min(1, V e^q) has it to the last bit: no additive error stands against pure
+    privacy, as one of 2^-53 does where floating-point numbers are compared.
+
+    Args:
+        one: U.
+        other: V; it keeps what is drawn of it, for the next comparison.
+        exponent: q.
+    """
+    while True:
+        (least, most), (low, high) = one.minus_log(), other.minus_log()
+        if least + exponent > high or most + exponent <= low:
+            return least + exponent > high
+        one.refine()
+        other.refine()

@@ -27,6 +27,7 @@ price k: (i) P(k) <= e^eps P'(k): substitute xi -> xi + 1 in P'. Survival at ear
 xi + 1 is at least that under D with xi, because N' <= N + 1; the factor of stopping is equal because N'_k
 = N_k + 1; the density of xi + 1 is e^-eps that of xi. (ii) P'(k) <= e^eps P(k): survival under D is at
 least that under D', and min(1, e^-c) >= e^-eps min(1, e^-(c - eps)) with c = eps (T + xi - N_k). QED.
+Coins are compared exactly (`is_below`), with as many bits as it takes, so that no rounding is left to charge.
 
 A clock is held again in its round when an owner sold less than it had counted: what made it stop were rows
 that nobody has. The proof is for any number of clocks at any time that the transcript says, and this one is
@@ -50,6 +51,8 @@ multiplied. Tests replay both.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -58,8 +61,11 @@ from pydantic import Field
 from curator.summary.auctions.base import AuctionSettings
 from curator.summary.market import Market, Prices
 from fedkme.privacy import events
-from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import NoiseSource, words_of
+from fedkme.privacy.samplers import UniformReal, is_below
 
+_MOST_EXPONENT = 700.0
+"""Exponent from which on a clock stops all the same, and whose power is a number."""
 EXCHANGED_ROWS = 2
 """Rows of the summary that one replaced row of an owner may exchange."""
 
@@ -127,10 +133,21 @@ class Clock:
         return np.asarray(mean + unit * z, dtype=np.float64), settings.spread * unit
 
     def stop(self, counts: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> int:
-        """Index of the price at which the clock stops, given N(v) at each; the last one if at none before."""
-        epsilon = self._settings.epsilon
-        patience = -math.log1p(-self._noise.uniform(1)[0]) / epsilon  # xi ~ Exp(mean 1 / eps)
-        coins = self._noise.uniform(len(counts))
-        shortfall = np.maximum(0.0, self._settings.threshold() + patience - counts)
-        stopped = np.flatnonzero(coins < np.exp(-epsilon * shortfall))
-        return int(stopped[0]) if len(stopped) else len(counts) - 1
+        """Index of the price at which the clock stops, given N(v) at each; the last one if at none before.
+
+        With xi = -log(V) / eps, V uniform, the rule is U < V exp(eps (N - T)) for a uniform U at each price.
+        """
+        epsilon, threshold = self._settings.epsilon, self._settings.threshold()
+        first, coins = float(self._noise.uniform(1)[0]), self._noise.uniform(len(counts))
+        exponents = np.minimum(epsilon * (counts - threshold), _MOST_EXPONENT)
+        powers = np.exp(exponents)
+        edges = (1.0 - first) * powers
+        blur = 2.0**-52 * ((np.abs(exponents) + 8.0) * edges + powers + 1.0)
+        words, known = partial(words_of, self._noise), (coins * 2.0**53).astype(np.int64)
+        survival = UniformReal(2**53 - 1 - int(first * 2.0**53), words)
+        for place in np.flatnonzero(coins < edges + blur).tolist():
+            exponent = Fraction(epsilon) * (int(counts[place]) - Fraction(threshold))
+            clear = coins[place] < edges[place] - blur[place]
+            if clear or is_below(UniformReal(int(known[place]), words), survival, exponent):
+                return int(place)
+        return len(counts) - 1

@@ -116,7 +116,7 @@ def test_extreme_bits_give_finite_draws() -> None:
 
 
 def test_bounds_of_a_logarithm_hold_it() -> None:
-    uniform = samplers._Uniform(123_456_789, given(99))
+    uniform = samplers.UniformReal(123_456_789, given(99))
     for _ in range(3):
         least, most = uniform.minus_log()
         with mpmath.workprec(2_000):
