@@ -96,6 +96,8 @@ class CuratorAggregator:
         self._context = parameters.context
         self._peers = dict(peers)
         self._keys: dict[str, Advertisement] = {}
+        self._taken: set[bytes] = set()
+        """Keys that owners advertised."""
         self._roster: KeyRoster
         self._graph: Graph
         self._session = self._masking = self._context
@@ -121,10 +123,10 @@ class CuratorAggregator:
         self._admit(Stage.ADVERTISEMENTS, name, message.context, self._keys, self._parameters.owners)
         if not verified(self._peers[name], message.signature, message.signed):
             raise self._refused(name, "did not sign its keys")
-        taken = {key for each in self._keys.values() for key in (each.cipher_key, each.mask_key)}
-        if {message.cipher_key, message.mask_key} & taken or message.cipher_key == message.mask_key:
+        if {message.cipher_key, message.mask_key} & self._taken or message.cipher_key == message.mask_key:
             raise self._refused(name, "advertises a key that is taken")
         self._keys[name] = message
+        self._taken |= {message.cipher_key, message.mask_key}
 
     def roster(self) -> KeyRoster:
         """Close phase 1; with neighbours each owner is sent its part, see `roster_of`.
@@ -190,6 +192,7 @@ class CuratorAggregator:
         if self._parameters.neighbours:
             sharing = tuple(mail)
             self._masking = session_of(self._session, sharing)
+        self._sealed = dict.fromkeys(self._sealed, ())  # who shared: the shares are on their way
         return {name: Delivery(name, self._context, tuple(shares), sharing) for name, shares in mail.items()}
 
     def masked(self, message: MaskedInput) -> None:
@@ -359,7 +362,7 @@ class CuratorAggregator:
     def _check_circles(self, owners: Collection[str], what: str) -> None:
         """Check that of each owner's circle enough are left to open its secrets."""
         if self._parameters.neighbours:
-            fewest = self._graph.fewest(owners)
+            fewest = self._graph.fewest(frozenset(owners))
             self._check_enough(fewest, self._parameters.threshold, f"what its circle needs ({what})")
 
     def _check_enough(self, count: int, least: int, what: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class Graph:
         """
         self._owners = parameters.owners
         self._steps: tuple[int, ...] = ()
+        self._fewest: dict[frozenset[str], int] = {}
         if parameters.neighbours:
             apart = offsets(len(self._owners), parameters.neighbours)
             self._steps = (0, *apart, *(-each for each in apart))
@@ -48,10 +49,13 @@ class Graph:
         """Owners whose endorsements count."""
         return frozenset(self._order[: len(self._steps)] if self._steps else self._owners)
 
-    def fewest(self, names: Collection[str]) -> int:
-        """The least number of `names` in the circle of one of them."""
-        if not self._steps:
-            return len(names)
+    def fewest(self, names: frozenset[str]) -> int:
+        """The least number of `names` in the circle of one of them; counted once for each set."""
+        if names not in self._fewest:
+            self._fewest[names] = self._count(names) if self._steps else len(names)
+        return self._fewest[names]
+
+    def _count(self, names: frozenset[str]) -> int:
         owners = len(self._owners)
         there = np.zeros(owners, dtype=np.uint16)
         there[[self._places[name] for name in names]] = 1
@@ -61,7 +65,20 @@ class Graph:
         return int(np.min(around[there == 1], initial=len(self._steps)))
 
 
-def root_of(context: bytes, fingerprints: Sequence[bytes]) -> bytes:
+@functools.lru_cache(maxsize=8)
+def set_of(names: tuple[str, ...]) -> frozenset[str]:
+    """The set of many names; one for all parties of a process, which may be thousands."""
+    return frozenset(names)
+
+
+@functools.lru_cache(maxsize=4)
+def present(owners: tuple[str, ...], fingerprints: tuple[bytes, ...]) -> Mapping[str, bytes]:
+    """Fingerprints of the owners that are there, by name; likewise."""
+    return {name: mark for name, mark in zip(owners, fingerprints, strict=True) if mark}
+
+
+@functools.lru_cache(maxsize=4)
+def root_of(context: bytes, fingerprints: tuple[bytes, ...]) -> bytes:
     """The root of a roster: SHA-256 of its fingerprints.
 
     Args:

@@ -6,6 +6,7 @@ SecureAggregationError. What they mean is checked by who receives them.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -234,14 +235,18 @@ def endorsed(
         for each in sorted(advertisements, key=lambda each: each.sender)
         for part in (each.signed, each.signature)
     ]
-    heard = (
-        framed(*keys),
-        *(framed(*(name.encode() for name in sorted(names))) for names in (sharing, survivors)),
-    )
-    return framed(b"fedkme secagg survivors", context, *(hashlib.sha256(part).digest() for part in heard))
+    names = (_digest(frozenset(each)) for each in (sharing, survivors))
+    return framed(b"fedkme secagg survivors", context, hashlib.sha256(framed(*keys)).digest(), *names)
 
 
-def session_of(context: bytes, *heard: bytes | Iterable[str]) -> bytes:
+@functools.lru_cache(maxsize=8)
+def _digest(names: frozenset[str]) -> bytes:
+    """SHA-256 of names in their order; once for all parties of a process, as `session_of`."""
+    return hashlib.sha256(framed(*(name.encode() for name in sorted(names)))).digest()
+
+
+@functools.lru_cache(maxsize=8)
+def session_of(context: bytes, *heard: bytes | tuple[str, ...]) -> bytes:
     """Context of what follows from more than parameters, 32 bytes.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fedkme.errors import ConfigError, SecureAggregationError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.secagg import shamir
-from fedkme.secagg.graph import Graph, graph_of, root_of
+from fedkme.secagg.graph import Graph, graph_of, present, root_of, set_of
 from fedkme.secagg.keys import (
     KEY_BYTES,
     PAIR_MASK,
@@ -203,6 +203,7 @@ class OwnerAggregator:
             ours = self._held()
             self._check_context(delivery.context)
             self._open(delivery)
+            self._sealing = None  # nothing is sealed or opened any more
             check_steps(steps, self._parameters)
             noised = steps + draw_share(noise, self._parameters.noise, len(steps))
             words = to_words(noised, self._parameters.bits)
@@ -229,7 +230,7 @@ class OwnerAggregator:
                 raise self._deviates("counts this owner, which answered, as lost")
             if not self._there.issuperset(survivors.owners):
                 raise self._deviates("counts an owner as a survivor that shared no masks")
-            self._check_left(survivors.owners, "are left")
+            self._check_left(set_of(survivors.owners), "are left")
             self._survivors = survivors.owners
             self._told = self._endorsed()
             return Endorsement(self.name, self._context, self._signing_key.sign(self._told))
@@ -295,11 +296,11 @@ class OwnerAggregator:
             return
         if len(marks) != len(parameters.owners):
             raise self._deviates("shows a roster that is not of all owners")
-        there = {name: mark for name, mark in zip(parameters.owners, marks, strict=True) if mark}
+        there = present(parameters.owners, marks)
         if any(there.get(each.sender) != each.fingerprint for each in roster.advertisements):
             raise self._deviates("shows keys that are not those of its roster")
         root = root_of(self._context, marks)
-        self._graph, self._there = graph_of(parameters, root), frozenset(there)
+        self._graph, self._there = graph_of(parameters, root), set_of(tuple(there))
         self._session = session_of(self._context, root)
         circle = self._there.intersection(self._graph.circle(self.name))
         if circle != {each.sender for each in roster.advertisements}:
@@ -310,7 +311,7 @@ class OwnerAggregator:
     def _checked(self, roster: KeyRoster) -> dict[str, Advertisement]:
         keys: dict[str, Advertisement] = {}
         for each in roster.advertisements:
-            if each.sender in keys or each.sender not in self._parameters.owners:
+            if each.sender in keys or not self._parameters.includes(each.sender):
                 raise self._deviates("shows keys of a party that is no owner of it, or two of one owner")
             own = each.sender == self.name and each == self._keys[self.name]  # needs no verification
             if not own and (
@@ -342,7 +343,7 @@ class OwnerAggregator:
             for part in parts:
                 shamir.from_bytes(part)
             self._shares[sender] = parts
-        sharing = frozenset(delivery.sharing or self._shares)
+        sharing = set_of(delivery.sharing or tuple(self._shares))
         if not self._there >= sharing or sharing.intersection(self._keys) != set(self._shares):
             raise self._deviates("delivers other shares than those of its neighbours that shared")
         self._there = sharing
@@ -365,7 +366,7 @@ class OwnerAggregator:
         if context != self._context:
             raise self._deviates("sends a message of another aggregation, or under other parameters")
 
-    def _check_left(self, owners: Collection[str], what: str) -> None:
+    def _check_left(self, owners: frozenset[str], what: str) -> None:
         """Check that enough are left, and that of each one's circle enough are to open its secrets."""
         self._check_count(len(owners), self._parameters.least_survivors, what)
         if self._parameters.neighbours:

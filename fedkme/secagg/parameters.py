@@ -126,6 +126,10 @@ class Parameters:
         variance = len(self.owners) * self.noise**2
         return math.ceil(math.sqrt(2.0 * variance * math.log(2.0 * self.length / _TAIL)))
 
+    def includes(self, owner: str) -> bool:
+        """Check whether somebody is one of the owners."""
+        return owner in self._points
+
     def point(self, owner: str) -> int:
         """Point at which an owner's Shamir shares are evaluated."""
         return self._points[owner]

@@ -71,7 +71,11 @@ class _Sum:
         self._lost = set(random.Random(0).sample(names[1:], dropouts))
         keys = {name: Ed25519PrivateKey.generate() for name in names}
         self._public = {name: key.public_key() for name, key in keys.items()}
-        self._owners = [OwnerAggregator(self._agreed, name, keys[name], self._public) for name in names]
+        own = bool(self._neighbours)  # signing keys of others come in phase 2
+        self._owners = [
+            OwnerAggregator(self._agreed, name, key, {name: self._public[name]} if own else self._public)
+            for name, key in keys.items()
+        ]
         self._curator = CuratorAggregator(self._agreed, self._public)
         self._seconds = {"owners": 0.0, "curator": 0.0}
         self._bytes = 0
@@ -123,11 +127,12 @@ class _Sum:
         plain = np.random.default_rng(0).integers(-_BOUND, _BOUND + 1, self._agreed.length)
         noisy = np.zeros_like(plain)
         for number, owner in enumerate(self._owners):
-            self._count(owner, DELIVERY, mail[owner.name])
+            delivery = mail.pop(owner.name)
+            self._count(owner, DELIVERY, delivery)
             drawn = simulated(number, owner.name, "noise").gaussian(LEAST_SHARE, len(plain))
             noisy += plain + np.rint(drawn).astype(np.int64)
             with self._of("owners"):
-                masked = owner.mask(mail[owner.name], plain, simulated(number, owner.name, "noise"))
+                masked = owner.mask(delivery, plain, simulated(number, owner.name, "noise"))
             self._bytes += masked.words.nbytes if owner is self._owners[0] else 0
             with self._of("curator"):
                 self._curator.masked(masked)

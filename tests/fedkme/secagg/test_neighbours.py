@@ -166,6 +166,6 @@ def test_the_fewest_of_a_circle_are_counted() -> None:
     graph = Graph(parameters(100, 5, 5, neighbours=degree, threshold=threshold), b"root")
     names = graph._owners
     for gone in (set(names[3:8]), set(graph.circle(names[0])) - {names[0]}):
-        left = [name for name in names if name not in gone]
-        assert graph.fewest(left) == min(len(set(graph.circle(name)) & set(left)) for name in left)
+        left = frozenset(names) - gone
+        assert graph.fewest(left) == min(len(left.intersection(graph.circle(name))) for name in left)
     assert graph.fewest(left) == 1
