@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +43,12 @@ GRACE_S = 2.0
 """Time that open calls may take to end when the curator stops."""
 
 
-async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
-    """Serve until told to stop, or until the runs that the settings allow are done.
+Along = Callable[[CuratorParty, RunContext], Awaitable[None]]
+"""Work of the process beside the curator's, with which it ends: a region's as an owner."""
+
+
+async def serve(settings: CuratorSettings, reporter: StatusReporter, along: Along | None = None) -> None:
+    """Serve until told to stop, or until the runs that the settings allow, or what is `along`, are done.
 
     Runs that an earlier process left open go on.
 
@@ -59,10 +63,12 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
     _make(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
     with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
-        await _serve(settings, store, reporter)
+        await _serve(settings, store, reporter, along)
 
 
-async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReporter) -> None:
+async def _serve(
+    settings: CuratorSettings, store: Store, reporter: StatusReporter, along: Along | None
+) -> None:
     with contextlib.ExitStack() as open_now:
         say, counters, kept = reporter.say, None, store
         if settings.metrics is not None:
@@ -109,8 +115,9 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
         reporter.on_reload = admission.recheck
         reporter.ready()
+        others = [] if along is None else [asyncio.ensure_future(along(party, context))]
         try:
-            if await _told_to_stop(party.calls, reporter):
+            if await _told_to_stop(party.calls, reporter, others):
                 await health.serving(False)
                 await _drain(party.calls, party.runs, settings.drain_s, reporter)
                 await party.suspend()
@@ -123,6 +130,9 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             await party.suspend()
             await server.stop(None)
         finally:
+            for other in others:
+                other.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
             _export(store, settings.directory / "ledger.jsonl")
     reporter.say("stopped")
 
@@ -182,16 +192,25 @@ def _page(
         yield
 
 
-async def _told_to_stop(calls: ConsumerAdmission, reporter: StatusReporter) -> bool:
-    """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
+async def _told_to_stop(
+    calls: ConsumerAdmission, reporter: StatusReporter, others: Sequence[asyncio.Future[None]]
+) -> bool:
+    """Wait for SIGTERM, or until the runs that the settings allow, or others, are done; whether it was that.
+
+    Raises:
+        FedkmeError: one of the others failed.
+    """
     told = asyncio.Event()
     reporter.on_terminate = told.set
-    waits = [asyncio.ensure_future(event.wait()) for event in (told, calls.served)]
+    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(each.wait()) for each in (told, calls.served)]
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({*waits, *others}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()
+    for other in others:
+        if other.done():
+            other.result()
     return told.is_set()
 
 

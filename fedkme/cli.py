@@ -22,6 +22,7 @@ _VERBS = {
     "ask": ("fedkme.answers.cli", "app", "answer questions from a release, with intervals"),
     "plan": ("sim.planning.cli", "app", "estimate what each protocol will reach; recommend one"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
+    "region": ("region.cli", "app", "run a regional curator: an owner to the one above"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
     "pki": ("fedkme.pki.cli", "app", "make an authority; issue, renew and revoke certificates"),

@@ -330,9 +330,13 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordVector:
-    """A vector of 64-bit words, (length,): sums in the clear as two's complement, or a masked vector."""
+    """A vector of 64-bit words, (length,): sums in the clear as two's complement, or a masked vector.
+
+    It is of so many `rows`, where a region has fewer than it said as it was invited.
+    """
 
     words: NDArray[np.uint64]
+    rows: int | None = None
 
 
 Answer = (

@@ -116,6 +116,7 @@ class Invitation:
         terms: what the family of the protocol needs.
         gift: the group secret for this owner, where rows go sealed.
         expected: what the curator's plan expects of a summary, in a line; a function of public numbers.
+        above: addresses of the curators above the one that invites, nearest first (docs/decisions/035).
     """
 
     run: str
@@ -126,6 +127,7 @@ class Invitation:
     terms: Terms
     gift: Gift | None = None
     expected: str = ""
+    above: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:

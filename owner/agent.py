@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
@@ -19,7 +19,7 @@ from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter, to_the_end
 from fedkme.ops.threads import AdaptiveThreads
 from fedkme.pki.revocation import Revocation
-from fedkme.store import open_store
+from fedkme.store import Store, open_store
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
@@ -35,7 +35,7 @@ from owner.consent.history import files_of_runs
 from owner.consent.policy import check_columns
 from owner.party import OwnerParty
 from owner.runs import RunManager
-from owner.settings import OwnerSettings
+from owner.settings import JoiningSettings, OwnerSettings
 
 if TYPE_CHECKING:
     from owner.metrics import OwnerMetrics  # imported only where figures are asked for
@@ -94,6 +94,7 @@ async def _respond(
     """Compute an answer, beside the loop unless it is quick, and let it leave."""
     began = time.perf_counter()
     directive = directive_from_wire(message)
+    await runs.prepare(directive)
     answer = await threads.compute(directive.question, runs.answer, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
     answered(directive, answer, message.ByteSize(), sum(reply.ByteSize() for reply in replies))
@@ -146,36 +147,47 @@ async def join(
                 store=kept,
                 noise_for=settings.noise_for(settings.name),
                 policy=settings.policy,
-                approvals=settings.approvals,
-                identity=lambda: None if own is None else own.current(),
-                revoked=_revocation(settings, own),
+                **parts_of(settings, own),
                 refused=refused,
             )
             runs = party.open(address, make)
-            archiver = Archiver(partial(archive_runs, settings.name, kept), reporter.say)
-            archiver.begin(kept)
             calls = curator_calls(settings, address, own, reporter)
-            await _serve(settings.name, calls, runs, reporter, metrics, archiver, new_journal)
+            await serve(settings.name, calls, runs, kept, reporter, metrics, new_journal)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
-def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
+def parts_of(settings: JoiningSettings, own: OwnIdentity | None) -> dict[str, Any]:
+    """Parts of an `OwnerParty` that follow from its settings and its certificate."""
+    return {
+        "approvals": settings.approvals,
+        "identity": lambda: None if own is None else own.current(),
+        "revoked": _revocation(settings, own),
+    }
+
+
+def _revocation(settings: JoiningSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
     """Make the function that refuses certificates of other owners that were revoked."""
     if own is None or settings.revoked is None:
         return None
     return Revocation(settings.revoked, own.current().authority).check
 
 
-async def _serve(
+async def serve(
     name: str,
     calls: CuratorCalls,
     runs: RunManager,
+    store: Store,
     reporter: StatusReporter,
-    metrics: OwnerMetrics | None,
-    archiver: Archiver,
-    new_journal: bool,
+    metrics: OwnerMetrics | None = None,
+    new_journal: bool = False,
 ) -> None:
-    """One stream after another, until the curator says farewell or refuses this process."""
+    """One stream after another, until the curator says farewell or refuses this process.
+
+    Raises:
+        FedkmeError: see `attend`.
+    """
+    archiver = Archiver(partial(archive_runs, name, store), reporter.say)
+    archiver.begin(store)
     instance = secrets.token_bytes(16)
 
     def welcomed(epoch: int) -> None:

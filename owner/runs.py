@@ -101,6 +101,9 @@ class RunManager:
         self._handlers: dict[str, RunHandler] = {}
         self._refused: set[str] = set()
 
+    async def prepare(self, directive: Directive) -> None:
+        """Fetch what the answer needs of others, before it is computed: an owner has all of it."""
+
     def answer(self, directive: Directive) -> Answer | None:
         """The answer to send back, kept with its ledger lines when this returns; None for none."""
         run = directive.run

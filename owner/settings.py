@@ -108,6 +108,9 @@ class PolicySettings(Settings):
     colluders: int = Field(0, ge=0)
     """Owners that this one thinks may side with the curator: secure aggregation whose noise is for fewer is
     refused."""
+    above: tuple[str, ...] = ()
+    """Curators above this owner's own, host:port, that may be sent sums over the owners of its region: a
+    release that goes on to another one is refused."""
     approval: Literal["automatic", "manual"] = "automatic"
     """`manual`: a run needs `fedkme owner approve` first."""
     most_dimension: int = Field(2048, ge=2, le=MAX_DIMENSION)
@@ -119,17 +122,13 @@ class PolicySettings(Settings):
     """Runs that may be open here at the same time; each holds h1 of all rows in memory."""
 
 
-class OwnerSettings(ServicePartySettings):
-    """OWNER.toml."""
+class JoiningSettings(ServicePartySettings):
+    """Settings of whoever joins a curator: an owner, or a region."""
 
     name: OwnerName
     """This owner's name, the one in its certificate."""
     curator: str
     """host:port of the curator; '-' to be told by the launcher."""
-    data: Source
-    """This owner's rows, .npz, .csv or .parquet: a path, or a table of a path and how to read the file."""
-    schema_file: Path
-    """The public schema that all parties share."""
     approvals: Path = Path("approvals")
     """Folder in which `fedkme owner approve` leaves approvals: whoever may write there may approve."""
     revoked: Path | None = None
@@ -137,3 +136,12 @@ class OwnerSettings(ServicePartySettings):
     aggregation; read again when it changes."""
     policy: PolicySettings = PolicySettings()
     """Rules by which this owner takes part in runs."""
+
+
+class OwnerSettings(JoiningSettings):
+    """OWNER.toml."""
+
+    data: Source
+    """This owner's rows, .npz, .csv or .parquet: a path, or a table of a path and how to read the file."""
+    schema_file: Path
+    """The public schema that all parties share."""

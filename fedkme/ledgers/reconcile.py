@@ -122,9 +122,27 @@ def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
     (curator,) = curators
     runs = _runs_of(curator) | runs_with_heads(curator.path, [party.path for party in parties])
     ends = Ends.of(curator.path)
-    return [*verdicts, *(_compare(curator, party, runs, ends) for party in parties)], _absent(
-        curator, parties
-    )
+    compared = [_compare(curator, party, runs, ends) for party in parties]
+    levels = [_levels(ledgers, party) for party in parties if _below(ledgers, party.party)]
+    return [*verdicts, *compared, *levels], _absent(curator, parties)
+
+
+def _below(ledgers: Sequence[Found], region: str) -> list[Disclosure]:
+    """Lines of what owners of a region gave it, in runs that have its name (docs/decisions/035)."""
+    lines = (entry.disclosure for found in ledgers for entry in found.entries)
+    return [about for about in lines if about.run.endswith(f"@{region}") and _is_sums(about)]
+
+
+def _levels(ledgers: Sequence[Found], region: Found) -> Verdict:
+    """Hold each vector that a region passed on to those of its owners, by run, number and question."""
+    below = {(about.run.rpartition("@")[0], about.nonce) for about in _below(ledgers, region.party)}
+    sums = [entry for entry in region.entries if _is_sums(entry.disclosure)]
+    alone = [each for each in sums if (each.disclosure.run, each.disclosure.nonce) not in below]
+    faults = [
+        f"{region.path}, line {each.seq}: {_spelled(each.disclosure)} has no vector of an owner of the region"
+        for each in alone[:1]
+    ]
+    return Verdict(f"{region.party} and its owners: {len(sums)} events", "".join(faults))
 
 
 def _runs_of(curator: Found) -> set[str]:

@@ -42,6 +42,7 @@ class Benchmark(StrEnum):
     SELECT = "select"
     SOAK = "soak"
     RAY = "ray"
+    TREE = "tree"
 
 
 _HELP = {
@@ -74,10 +75,10 @@ def bench(
     """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
 
     Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
-    minutes, `soak`, which fills a disk, and `ray`, which needs a cluster, are asked for by name.
+    minutes, `soak`, which fills a disk, `ray`, which needs a cluster, and `tree` are asked for by name.
     """
     if context.invoked_subcommand is None:
-        apart = (Benchmark.RAY, Benchmark.SOAK, Benchmark.SECAGG)
+        apart = (Benchmark.RAY, Benchmark.SOAK, Benchmark.SECAGG, Benchmark.TREE)
         names = [each for each in Benchmark if each not in apart]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
@@ -180,6 +181,19 @@ def ray(
         rounds=rounds,
         ray_address=address,
     )
+
+
+@app.command(
+    Benchmark.TREE.value,
+    epilog=epilog("fedkme bench tree --owners 100000 --fan 100", "fedkme bench tree --json", json=_JSON),
+)
+def tree(
+    owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "1000,10000",
+    fan: Annotated[int, typer.Option(min=2, help="Owners or regions of one curator.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a sum over owners through a tree of curators, in one process."""
+    _bench([Benchmark.TREE], as_json, tree_owners=owners.split(","), tree_fan=fan)
 
 
 def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:

@@ -41,12 +41,14 @@ class Embed(_message.Message):
     def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ..., one_owner_moves: _Optional[int] = ...) -> None: ...
 
 class Words(_message.Message):
-    __slots__ = ("words", "last")
+    __slots__ = ("words", "last", "rows")
     WORDS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     words: _containers.RepeatedScalarFieldContainer[int]
     last: bool
-    def __init__(self, words: _Optional[_Iterable[int]] = ..., last: bool = ...) -> None: ...
+    rows: int
+    def __init__(self, words: _Optional[_Iterable[int]] = ..., last: bool = ..., rows: _Optional[int] = ...) -> None: ...
 
 class Aggregate(_message.Message):
     __slots__ = ("propose", "keys", "roster", "delivery", "survivors", "endorsements")

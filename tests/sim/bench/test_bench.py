@@ -35,6 +35,8 @@ TINY = BenchSettings(
     soak_runs=3,
     secagg_owners=(4, 100),
     secagg_length=50,
+    tree_owners=(9,),
+    tree_fan=2,
     select_rows=300,
     select_p=8,
 )
@@ -54,6 +56,7 @@ RATIOS = {
     Benchmark.SUMS: ["secure / trusted"],
     Benchmark.SOAK: ["start CPU s", "journal kB/run"],
     Benchmark.SECAGG: ["all s", "curator s", "owner ms", "owner KiB"],
+    Benchmark.TREE: ["run, owner ms"],
     Benchmark.SELECT: ["weighted / greedy"],
 }
 

@@ -1,0 +1,1 @@
+"""Tests of regional curators (docs/decisions/035-tree.md)."""
