@@ -126,9 +126,11 @@ async def _serve(
                 await health.serving(False)
                 await members.end()
                 await server.stop(GRACE_S)
-        except asyncio.CancelledError:  # told to stop at once: runs are left open, and owners come back
-            await party.suspend()
+        except (asyncio.CancelledError, FedkmeError) as error:
+            await party.suspend()  # runs are left open, and owners come back
             await server.stop(None)
+            if isinstance(error, FedkmeError):
+                raise
         finally:
             for other in others:
                 other.cancel()
