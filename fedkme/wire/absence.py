@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 import grpc.aio
@@ -33,7 +33,8 @@ class Absence:
         Args:
             reporter: says the lines.
             most_s: after how long to give up, once there was a connection; None for never.
-            connect_s: after how long to give up before, where a curator took the call and did not answer.
+            connect_s: for how long to try one connection; after how long to give up before the first, where a
+                curator took the call and did not answer.
         """
         self._reporter = reporter
         self._most_s = most_s
@@ -41,6 +42,18 @@ class Absence:
         self._reached = self._been_there = False
         self._attempts = 0
         self._since = 0.0
+
+    @property
+    def dial_s(self) -> float:
+        """Seconds that the next attempt may take; it ends with the time in which to come back."""
+        if not self._attempts:
+            return self._connect_s
+        return max(0.0, min(self._connect_s, self._end - time.monotonic()))
+
+    @property
+    def _end(self) -> float:
+        limits = (self._most_s, None if self._been_there else self._connect_s)
+        return self._since + min((limit for limit in limits if limit is not None), default=math.inf)
 
     def reached(self) -> None:
         """A curator took the call, so that the address is right; it may yet die before it answers."""
@@ -66,8 +79,7 @@ class Absence:
         if not self._attempts:
             self._since = now
             self._reporter.say("away", code=error.code, cause=error.cause, remedy=error.remedy)
-        limits = (self._most_s, None if self._been_there else self._connect_s)
-        if any(limit is not None and now - self._since >= limit for limit in limits):
+        if now >= self._end:
             raise error
         pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2**self._attempts)
         self._attempts += 1
@@ -109,8 +121,5 @@ def curator_calls(
     settings: PartySettings, address: str, identity: OwnIdentity | None, reporter: StatusReporter
 ) -> CuratorCalls:
     """Call the curator at host:port as settings say."""
-    return CuratorCalls(
-        address,
-        partial(dial, address, identity, settings.connect_s),
-        Absence(reporter, settings.away_s, settings.connect_s),
-    )
+    absence = Absence(reporter, settings.away_s, settings.connect_s)
+    return CuratorCalls(address, lambda: dial(address, identity, absence.dial_s), absence)
