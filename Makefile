@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist worksteal --numprocesses
+# A test that waits for its parties leaves a core to another test.
+MORE_THAN_CORES := $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-fast chaos lint format protos reference bench site dist clean
+.PHONY: venv demo test test-all test-fast chaos lint format protos reference bench site dist clean
 
 venv: $(VENV)/.ready
 
@@ -19,11 +21,14 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 demo: venv
 	$(BIN)/fedkme sim run digits
 
-test: venv lint
-	$(PYTEST)
+test: venv
+	$(MAKE) --jobs 2 lint test-all
+
+test-all: venv
+	$(PYTEST) $(MORE_THAN_CORES)
 
 test-fast: venv
-	$(PYTEST) -m 'not processes and not long'
+	$(PYTEST) auto -m 'not processes and not long'
 
 # N schedules of real processes that die, and of disks that fail, from SEED on; with MORE=--releases, lives of the
 # last release are among them. What fails tells its story.
