@@ -153,6 +153,7 @@ def test_noise_has_the_calibrated_scale_and_keeps_the_lattice(secure: bool) -> N
     assert np.std(counts - pooled.count) == pytest.approx(sigma, rel=0.09)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other_class", [False, True], ids=["same-class", "other-class"])
 def test_an_attack_on_the_worst_neighbours_finds_the_claim_and_no_more(other_class: bool) -> None:
     # The best test of two neighbours at the diameter, an embedding with its free class counts: its excess

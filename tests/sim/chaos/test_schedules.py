@@ -40,7 +40,6 @@ EACH = int(os.environ.get("FEDKME_SCHEDULES", str(CI)))
 AT_EVERY_STEP: tuple[Kind, ...] = ("kill", "full", "doubt")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("world", light(), ids=[menu()[world].name for world in light()])
 def test_every_schedule_ends_as_the_quiet_run_or_in_a_safe_refusal(world: int) -> None:
     # "identical bits or a safe refusal, ledgers reconcile, budgets never exceeded, at most one draw a
@@ -58,7 +57,6 @@ def once(world: int, party: str, step: int, kind: Kind) -> FaultSchedule:
     return FaultSchedule(1, world, (InjectedFault(party, step, kind, 1),))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("party", ["curator", "north", "consumer-1"])
 @pytest.mark.parametrize("name", ["clock (any policy)", "cells (cells of a sketch)", "auto", "balog1 (any"])
 def test_a_fault_at_any_step_of_a_party_ends_well(name: str, party: str) -> None:
@@ -90,7 +88,6 @@ print(json.dumps([play(schedule_of(int(seed))).story for seed in sys.argv[1:]]))
 """
 
 
-@pytest.mark.long
 def test_a_seed_tells_the_same_story_in_another_process_to_the_last_line() -> None:
     # another order of sets and other addresses; sealed and secure worlds are among them
     other = subprocess.run(

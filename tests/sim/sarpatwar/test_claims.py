@@ -99,6 +99,7 @@ def test_the_verdict_follows_the_numbers() -> None:
     assert "not measured" in text
 
 
+@pytest.mark.long
 def test_curves_are_drawn_and_written(tmp_path: Path) -> None:
     first = draw(FIG1, MEASURED, tmp_path / "curves")
     content = [path.read_bytes() for path in first]
