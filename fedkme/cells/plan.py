@@ -12,6 +12,7 @@ histogram's loss is l = +2c, 0 or -2c with probabilities p^2, 2p(1-p), (1-p)^2, 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -93,6 +94,7 @@ class OwnerNoise:
         return self.histogram.event if gaussian is None else Composed((gaussian, self.histogram.event))
 
 
+@functools.lru_cache(64)
 def owner_noise(epsilon: float, delta: float, sketch_share: float = SKETCH_SHARE) -> OwnerNoise:
     """The least noise at which sketch and histogram together are (epsilon, delta)-DP.
 

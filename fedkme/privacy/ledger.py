@@ -13,6 +13,7 @@ partial changes; heads that others keep (`fedkme/heads/`) and the other side's l
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -349,6 +350,7 @@ def _is_hash(body: bytes, digest: bytes) -> bool:
     return hashlib.sha256(body + b"}").hexdigest().encode("ascii") == digest
 
 
+@functools.lru_cache(2048)  # a party reads its ledger at its start, and again to compare and to condense it
 def _read_line(line: bytes) -> Entry | str:
     """The entry, or what is wrong with the line by itself."""
     found = _LINE.fullmatch(line)

@@ -84,6 +84,10 @@ class Template:
                 env=os.environ | ENVIRONMENT,
                 start_new_session=True,  # ctrl-C reaches the launcher alone
             )
+        self._attach()
+
+    def _attach(self) -> None:
+        """Hear of its forks in the loop that runs."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._hear)
         self._pids: asyncio.Queue[int | None] = asyncio.Queue()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import sys
+import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from fedkme.wire import codecs
 from fedkme.wire.summaries import plan_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
+from tests import forked
 from tests.parties import HERE, WAIT_S, consumer_values, write_config
 from tests.system.market import SCHEMA, Ear
 
@@ -64,6 +67,19 @@ class Hostile(summaries_pb2_grpc.SummariesServicer):
         await context.abort(grpc.StatusCode.UNAVAILABLE, "")
 
 
+@dataclass
+class Command:
+    """Command on a consumer's host, and the file of its lines."""
+
+    process: forked.Forked | subprocess.Popen[bytes]
+    said: Path
+
+    async def ended(self) -> tuple[int, list[str]]:
+        """Wait for the end; exit status and lines."""
+        status = await asyncio.to_thread(self.process.wait, WAIT_S)
+        return status, self.said.read_text(encoding="utf-8").splitlines()
+
+
 class Lab:
     """A consumer's host: a configuration, and the command on it."""
 
@@ -75,20 +91,16 @@ class Lab:
         lines = [",".join(SCHEMA.names), *(",".join(map(str, row)) for row in rows)]
         (folder / "validation.csv").write_text("\n".join(lines) + "\n")
 
-    async def start(self, output: str = "out", **changes: Any) -> asyncio.subprocess.Process:
+    def start(self, output: str = "out", **changes: Any) -> Command:
         """Start `fedkme consumer summary`."""
         values = consumer_values(HERE, self._address, output=output, **changes)
         config = write_config(self.folder / "consumer.toml", values)
-        command = (sys.executable, "-m", "consumer", "summary", str(config))
-        return await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as said:
+            return Command(forked.party(["consumer", "summary", str(config)], said.fileno()), Path(said.name))
 
     async def ask(self, output: str = "out", **changes: Any) -> tuple[int, list[str]]:
         """Exit status of the command, and its lines."""
-        process = await self.start(output, **changes)
-        async with asyncio.timeout(WAIT_S):
-            _, said = await process.communicate()
-        assert process.returncode is not None
-        return process.returncode, said.decode().splitlines()
+        return await self.start(output, **changes).ended()
 
     async def ask_here(self, **changes: Any) -> None:
         """Do the same without a process of its own."""

@@ -80,17 +80,17 @@ async def test_two_commands_at_once_are_one_and_a_line(tmp_path: Path) -> None:
     # A4 (a): both sent D_v, with independent noise, and broke the chain.
     curator = Silent(plan(0))
     async with lab(tmp_path, curator) as at:
-        first = await at.start(away_s=0)
+        first = at.start(away_s=0)
         try:
             await curator.reached.wait()
             status, lines = await at.ask()
             assert status == StoreError.code
-            assert [line for line in lines if f"is in use by process {first.pid}." in line] == lines
+            assert [line for line in lines if f"is in use by process {first.process.pid}." in line] == lines
             curator.go.set()
-            await first.communicate()
+            await first.ended()
         finally:
-            if first.returncode is None:
-                first.kill()
-                await first.wait()
+            if first.process.poll() is None:
+                first.process.kill()
+                await first.ended()
         assert (await at.ask(away_s=0))[0] == ConnectionFailedError.code
     assert len(set(curator.requests)) == len(set(curator.offers)) == at.drawn() == 1

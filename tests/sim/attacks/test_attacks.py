@@ -35,18 +35,22 @@ def test_correct_mechanisms_pass_every_repetition(name: str) -> None:
     # "Correct mechanisms must pass 100 of 100 repetitions", which is `fedkme audit attack all --repeat 100`;
     # here 6 and a hundredth of the trials: an audit that raises a false alarm in 4 of 10 repetitions is seen
     # with probability 0.95. A correct mechanism fails one audit of everything with probability 1e-4 at most
-    # (Bonferroni), whatever the trials.
-    for seed in range(6):
-        verdict = SUBJECTS[name]().audit(Effort(scale=0.01, seed=seed))
-        assert not verdict.broken, (seed, [f for f in verdict.findings if f.violated])
-        assert verdict.sentence() == "no violation found at this power"
+    # (Bonferroni), whatever the trials. Chance has no part in an exact check: it is made once.
+    subject = SUBJECTS[name]()
+    verdict = subject.audit(Effort(scale=0.01))
+    assert not verdict.broken, [f for f in verdict.findings if f.violated]
+    assert verdict.sentence() == "no violation found at this power"
+    by_chance = [check for check, f in zip(subject.checks, verdict.findings, strict=True) if f.alpha]
+    for seed in range(1, 6):
+        findings = [check(Effort(scale=0.01, seed=seed)) for check in by_chance]
+        assert not [(seed, f) for f in findings if f.violated]
 
 
 @pytest.mark.parametrize("name", sorted(set(SUBJECTS) - set(SOUND)))
 def test_what_is_not_sound_is_broken(name: str) -> None:
     # "Includes the attacks that break PRIVAUCTION and the miscounted h2": measured epsilon over the claim, by
-    # the black box and not only on paper. The chain attack finds epsilon >= 1.5 at K = 8 with these trials.
-    verdict = SUBJECTS[name]().audit(Effort(scale=0.1))
+    # the black box and not only on paper.
+    verdict = SUBJECTS[name]().audit(Effort(scale=0.05))
     assert verdict.broken
     assert verdict.expected
     assert any(finding.violated for finding in verdict.findings if finding.layer == "black box")
