@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from sim.shipped import shipped
+
+
+class ComparedWith(StrEnum):
+    """Baselines that a run is compared with, of those that its settings name."""
+
+    QUICK = "quick"
+    NONE = "none"
+
 
 ScenarioName = Annotated[
     str,

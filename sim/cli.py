@@ -12,7 +12,7 @@ import typer
 from consumer.results import CSV
 from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, epilog, print_json
-from sim.arguments import ScenarioName
+from sim.arguments import ComparedWith, ScenarioName
 from sim.chaos.cli import chaos, schedule
 from sim.sweep.cli import sweep_command
 
@@ -57,6 +57,10 @@ def run(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
     ] = None,
+    baselines: Annotated[
+        ComparedWith | None,
+        typer.Option(help="quick: none that asks every owner in every round; none: no baseline."),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,7 +68,7 @@ def run(
 
     A run that stopped early keeps what it has, prints it, and exits with the number of what stopped it.
     """
-    from sim.config import load_simulation
+    from sim.config import compared_with, load_simulation
     from sim.report.alive import alive
     from sim.report.progress import make_progress
     from sim.report.write import print_summary
@@ -74,6 +78,10 @@ def run(
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
     progress = make_progress(sys.stderr)
+    if baselines is not None:
+        asked, settings = settings.baselines, compared_with(settings, baselines)
+        left = ", ".join(name for name in asked if name not in settings.baselines)
+        progress.note(f"left out by --baselines {baselines.value}: {left or 'nothing'}")
     with page_of() if watch else contextlib.nullcontext() as page, alive(progress.note):
         directory, metrics = simulate(settings, out, progress, watch=page)
     report = directory / "report.html"

@@ -15,6 +15,7 @@ from fedkme.config import Settings, load_toml, override, validate
 from fedkme.exchange import SummaryChoice
 from fedkme.party import OwnerName
 from owner.settings import PolicySettings
+from sim.arguments import ComparedWith
 from sim.cluster.settings import ClusterSettings
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
@@ -102,6 +103,17 @@ class SimulationSettings(LaunchSettings):
             return self
         choice = SummaryChoice(**{**plan, "relative_mmd2": tuple(plan["relative_mmd2"])})
         return self.model_copy(update={"summary": self.summary.resolved(choice)})
+
+
+EVERY_ROUND: tuple[Baseline, ...] = ("greedy", "winner_only", "ask_everyone")
+"""Baselines that ask every owner in every round: with many owners they take far longer than the run."""
+
+
+def compared_with(settings: SimulationSettings, baselines: ComparedWith) -> SimulationSettings:
+    """Leave out all baselines, or those that ask every owner in every round."""
+    quick = baselines is ComparedWith.QUICK
+    kept = tuple(name for name in settings.baselines if quick and name not in EVERY_ROUND)
+    return settings.model_copy(update={"baselines": kept})
 
 
 def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> SimulationSettings:

@@ -14,7 +14,8 @@ from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.embeddings.mmd import mmd2
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table, joined
-from sim.config import Baseline, SimulationSettings, SummaryTable
+from sim.arguments import ComparedWith
+from sim.config import Baseline, SimulationSettings, SummaryTable, compared_with
 from sim.engines.inprocess import KeptRecords, market_of, run_in_process
 from sim.evaluation.baselines import BaselineResult, altered, run_baselines
 from sim.scenarios import Digits, Scenario
@@ -79,6 +80,19 @@ def test_every_baseline_costs_the_rows_that_its_rule_says() -> None:
 def test_only_the_baselines_that_are_named_run() -> None:
     assert list(results(TABLE, "uniform")) == ["uniform"]
     assert results(TABLE) == {}
+
+
+def test_quick_baselines_ask_nobody_in_every_round() -> None:
+    # Issue 15, item 5: "Baselines that would cost more than the run are ... skipped by `--baselines`."
+    names = get_args(Baseline)
+    asking = [name for name in ("greedy", "winner_only", "ask_everyone", "uniform") if _asks(name)]
+    whole = simulation(TABLE, *names)
+    assert compared_with(whole, ComparedWith.QUICK).baselines == tuple(n for n in names if n not in asking)
+    assert compared_with(whole, ComparedWith.NONE).baselines == ()
+
+
+def _asks(name: Baseline) -> bool:
+    return altered(TABLE, name).protocol == "algorithm3"
 
 
 @pytest.mark.parametrize("auction", [WinnerOnlySettings(), AskEveryoneSettings()])
